@@ -66,7 +66,7 @@ func run(o options) error {
 		return err
 	}
 	recordFeed := feed.New(feed.Options{
-		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses, Keys: keys,
+		Client: client, Namespace: o.namespace, Server: o.name, Usage: uses, Keys: keys, MaxStaleness: o.maxStaleness,
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	auditLog.RegisterMetrics(metrics)

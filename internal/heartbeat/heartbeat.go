@@ -14,12 +14,19 @@ import (
 )
 
 const (
-	// Label marks the Leases of token servers.
+	// Label marks the heartbeat Leases.
 	Label = "auth.realmkeeper.dev/heartbeat"
-	// LabelValue is the value of Label.
-	LabelValue = "token-server"
-	// LoadedAnnotation contains the latest resource version of the records that the server serves.
+	// LabelValue is the value of Label for the Leases of token servers, and OperatorLabelValue for that of
+	// the operator.
+	LabelValue         = "token-server"
+	OperatorLabelValue = "operator"
+	// LoadedAnnotation contains the latest resource version of the records that the server serves. It is
+	// absent until the server has loaded the records.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
+	// DeadAnnotation contains the renew time with which the leader saw the Lease for so long that the
+	// server counts as dead. The mark holds for this renew time only: a server that renews its Lease
+	// counts again.
+	DeadAnnotation = "auth.realmkeeper.dev/dead"
 	// UsageAnnotation contains the time, in RFC 3339 format, before which the server has reported all
 	// uses of credentials. It is absent until the server has done so for the first time.
 	UsageAnnotation = "auth.realmkeeper.dev/usage-until"
@@ -33,9 +40,11 @@ const (
 	MinInterval = 500 * time.Millisecond
 	// MaxInterval is the time between two writes while the version is unchanged.
 	MaxInterval = 10 * time.Second
-	// Duration is the time for which a server counts as live after a write. It tolerates two failed
-	// writes.
+	// Duration is the time after which the leader marks a Lease without writes as dead. It tolerates two
+	// failed writes.
 	Duration = 30 * time.Second
+	// MaxJoin is how long a Lease without a version holds up the operator, from its creation.
+	MaxJoin = 5 * time.Minute
 )
 
 // ErrMaxStaleness is returned for an invalid maximum staleness.
@@ -58,7 +67,8 @@ var ErrInvalidLease = errors.New("invalid heartbeat Lease")
 type Heartbeat struct {
 	// Server is the server's identity, which is the name of its Pod.
 	Server string
-	// Version is the latest resource version of the records that the server serves.
+	// Version is the latest resource version of the records that the server serves. It is empty until the
+	// server has loaded the records.
 	Version string
 	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
@@ -69,17 +79,23 @@ type Heartbeat struct {
 	UsageResolution time.Duration
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
-	// Undecrypted contains the names of Realms whose next signing key the server has not decrypted yet.
-	// The Lease contains AllRealms instead of more than MaxUndecrypted names.
-	Undecrypted []string
+	// Undecrypted contains the names of Realms whose next signing key the server has not decrypted yet,
+	// and Unreadable those of the records that it could not read. It serves their last known good
+	// version. The Lease contains All instead of more than MaxNames names.
+	Undecrypted, Unreadable []string
+	// Dead means that the leader has marked the Lease since the server renewed it. Only the leader sets it.
+	Dead bool
 }
 
 // LeaseName returns the name of a server's Lease.
 func LeaseName(server string) string { return "token-server-" + server }
 
 // Lease returns the Lease for h in the given namespace.
-func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
-	annotations := map[string]string{LoadedAnnotation: h.Version}
+func (h *Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
+	annotations := map[string]string{}
+	if h.Version != "" {
+		annotations[LoadedAnnotation] = h.Version
+	}
 	if !h.UsageUntil.IsZero() {
 		annotations[UsageAnnotation] = h.UsageUntil.UTC().Format(time.RFC3339)
 	}
@@ -89,8 +105,11 @@ func (h Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigura
 	if requests := encodeRefreshes(h.Refresh); requests != "" {
 		annotations[RefreshAnnotation] = requests
 	}
-	if realms := encodeUndecrypted(h.Undecrypted); realms != "" {
+	if realms := encodeNames(h.Undecrypted); realms != "" {
 		annotations[UndecryptedAnnotation] = realms
+	}
+	if records := encodeNames(h.Unreadable); records != "" {
+		annotations[UnreadableAnnotation] = records
 	}
 	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
 		WithLabels(map[string]string{Label: LabelValue}).
@@ -108,7 +127,7 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	if lease.Spec.HolderIdentity == nil || lease.Spec.RenewTime == nil {
 		return Heartbeat{}, fmt.Errorf("%w: %s/%s has no holder or no renew time", ErrInvalidLease, lease.Namespace, lease.Name)
 	}
-	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
+	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil && version != "" {
 		return Heartbeat{}, fmt.Errorf("%w: %s/%s: annotation %s: %w", ErrInvalidLease, lease.Namespace, lease.Name, LoadedAnnotation, err)
 	}
 	// An invalid usage annotation doesn't invalidate the heartbeat. The server only counts as not
@@ -123,8 +142,14 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	}
 	return Heartbeat{
 		Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
-		Undecrypted: parseUndecrypted(lease.Annotations[UndecryptedAnnotation]),
+		Undecrypted: parseNames(lease.Annotations[UndecryptedAnnotation]), Unreadable: parseNames(lease.Annotations[UnreadableAnnotation]),
+		Dead: lease.Annotations[DeadAnnotation] == DeadMark(lease),
 	}, nil
+}
+
+// DeadMark returns the value of DeadAnnotation that marks a Lease as dead.
+func DeadMark(lease *coordinationv1.Lease) string {
+	return lease.Spec.RenewTime.UTC().Format(metav1.RFC3339Micro)
 }
 
 // Reached reports whether version is equal to or newer than wanted. It returns false for versions

@@ -15,10 +15,10 @@ import (
 
 var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
 
-// lease returns the Lease that the API server stores for sample.
-func lease(t *testing.T) *coordinationv1.Lease {
+// stored returns the Lease that the API server stores for a heartbeat.
+func stored(t *testing.T, beat *heartbeat.Heartbeat) *coordinationv1.Lease {
 	t.Helper()
-	data, err := json.Marshal(sample.Lease("system"))
+	data, err := json.Marshal(beat.Lease("system"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func lease(t *testing.T) *coordinationv1.Lease {
 }
 
 func TestRoundTrip(t *testing.T) {
-	l := lease(t)
+	l := stored(t, &sample)
 	got, err := heartbeat.Parse(l)
 	if err != nil {
 		t.Fatal(err)
@@ -47,8 +47,6 @@ func TestParseRejectsInvalidLease(t *testing.T) {
 	tests := map[string]func(*coordinationv1.Lease){
 		"no holder":           func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
 		"no renew time":       func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
-		"no annotations":      func(l *coordinationv1.Lease) { l.Annotations = nil },
-		"empty version":       func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "" },
 		"non-numeric version": func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "newest" },
 		"negative version":    func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "-1" },
 		"zero-padded version": func(l *coordinationv1.Lease) { l.Annotations[heartbeat.LoadedAnnotation] = "0042" },
@@ -56,10 +54,54 @@ func TestParseRejectsInvalidLease(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := lease(t)
+			l := stored(t, &sample)
 			change(l)
 			if got, err := heartbeat.Parse(l); !errors.Is(err, heartbeat.ErrInvalidLease) || !cmp.Equal(got, heartbeat.Heartbeat{}) {
 				t.Errorf("Parse: %+v and error %v, want error %v", got, err, heartbeat.ErrInvalidLease)
+			}
+		})
+	}
+}
+
+// A server writes its Lease before it has loaded the records.
+func TestLeaseWithoutVersion(t *testing.T) {
+	joining := sample
+	joining.Version = ""
+	l := stored(t, &joining)
+	if value, ok := l.Annotations[heartbeat.LoadedAnnotation]; ok {
+		t.Errorf("the Lease contains the version %q", value)
+	}
+	got, err := heartbeat.Parse(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(joining, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got.Serves("record", "1") {
+		t.Error("a server without records serves one")
+	}
+}
+
+// The mark of a dead server holds until it renews its Lease.
+func TestDeadMark(t *testing.T) {
+	tests := map[string]struct {
+		change func(*coordinationv1.Lease)
+		want   bool
+	}{
+		"marked":                     {func(*coordinationv1.Lease) {}, true},
+		"renewed":                    {func(l *coordinationv1.Lease) { l.Spec.RenewTime.Time = l.Spec.RenewTime.Add(time.Microsecond) }, false},
+		"renewed in another zone":    {func(l *coordinationv1.Lease) { l.Spec.RenewTime.Time = l.Spec.RenewTime.In(time.FixedZone("", 3600)) }, true},
+		"mark of another renew time": {func(l *coordinationv1.Lease) { l.Annotations[heartbeat.DeadAnnotation] = "2026-03-01T12:00:00Z" }, false},
+		"not marked":                 {func(l *coordinationv1.Lease) { delete(l.Annotations, heartbeat.DeadAnnotation) }, false},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := stored(t, &sample)
+			l.Annotations[heartbeat.DeadAnnotation] = heartbeat.DeadMark(l)
+			tc.change(l)
+			if got, err := heartbeat.Parse(l); err != nil || got.Dead != tc.want {
+				t.Errorf("dead: %t, want %t; error %v", got.Dead, tc.want, err)
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package heartbeat_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,15 +20,7 @@ func requesting(t *testing.T, requests []heartbeat.Refresh) *coordinationv1.Leas
 	t.Helper()
 	beat := sample
 	beat.Refresh = requests
-	data, err := json.Marshal(beat.Lease("system"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := &coordinationv1.Lease{}
-	if err := json.Unmarshal(data, got); err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return stored(t, &beat)
 }
 
 // Requests are the same in every order, and a Lease without requests has no annotation.

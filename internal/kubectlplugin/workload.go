@@ -184,7 +184,7 @@ func (r *statusReport) workloadProblems() []problem {
 		if s.Stale {
 			found = append(found, problem{
 				Reason:  "Token server " + s.Name + " is stale",
-				Message: fmt.Sprintf("It has not reported for more than %s. Changes wait for it until the operator removes it.", heartbeat.Duration),
+				Message: fmt.Sprintf("It has not reported for more than %s. Changes wait for it until the operator counts it as dead.", heartbeat.Duration),
 				Action:  "Check its Pod, and whether it reaches the API server.", Commands: []string{pods},
 			})
 		}

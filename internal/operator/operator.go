@@ -63,7 +63,7 @@ const (
 
 // The records and the token servers' heartbeats.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system-records
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=list;watch;delete,namespace=realmkeeper-system-records
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;list;watch;patch;delete,namespace=realmkeeper-system-records
 
 // Options configures an operator.
 type Options struct {
@@ -178,7 +178,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err != nil {
 		return err
 	}
-	tracker := acknowledgement.NewTracker()
+	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
 	operatorMetrics := metrics.New(registerer, tracker.Live)
 	records, err := recordstore.New(ctx, recordSecrets, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
@@ -192,7 +192,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := uses.Watch(ctx, mgr); err != nil {
 		return err
 	}
-	if err := tracker.Watch(ctx, mgr, o.Instance.RecordsNamespace, now, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
+	if err := tracker.Watch(ctx, mgr, o.Instance.SystemNamespace, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
 		return err
 	}
 	issuers := issuerkeys.New(o.Instance, operatorMetrics, now, mathrand.Float64)
@@ -243,9 +243,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 // objects only from the system namespace, the bundle of the CA by its name.
 func cacheOptions(instance *config.Instance, served []string) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
-	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})}}
+	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: has(heartbeat.Label)}}
 	configMaps := map[string]cache.Config{
-		instance.RecordsNamespace: {LabelSelector: usageReports(), Transform: cache.TransformStripManagedFields()},
+		instance.RecordsNamespace: {LabelSelector: has(usage.Label), Transform: cache.TransformStripManagedFields()},
 		instance.SystemNamespace:  {FieldSelector: fields.OneTermEqualSelector("metadata.name", tokenservice.BundleName)},
 	}
 	clients := map[string]cache.Config{}
@@ -301,11 +301,12 @@ func clientSecrets() labels.Selector {
 	return labels.NewSelector().Add(*in)
 }
 
-// usageReports selects the reports of used credentials and the ConfigMap with the operator's own state.
-func usageReports() labels.Selector {
-	exists, err := labels.NewRequirement(usage.Label, selection.Exists, nil)
+// has selects the objects that have a label: heartbeat Leases including the operator's own, or the reports
+// of used credentials and the ConfigMap with the operator's own state.
+func has(label string) labels.Selector {
+	exists, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
-		panic(err) // the label is a constant
+		panic(err) // the labels are constants
 	}
 	return labels.NewSelector().Add(*exists)
 }

@@ -3,7 +3,6 @@ package acknowledgement
 import (
 	"context"
 	"fmt"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -14,25 +13,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// maxAge is the age, according to a Lease's own renew time, from which the Lease is ignored. It far
-// exceeds any clock skew that Kubernetes tolerates.
-const maxAge = 10 * heartbeat.Duration
-
-// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable
-// to the manager that deletes the Leases of dead servers. The runnable calls lost before each
-// deletion, and collected after it.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, namespace string, now func() time.Time, lost Lost, collected func()) error {
+// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable to the
+// manager that marks the Leases of dead servers, and deletes them once their Pods in the system namespace
+// are gone. The runnable calls lost before each deletion, and collected after it.
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, collected func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
-	handler := leaseHandler{tracker: t, namespace: namespace, now: now}
-	registration, err := informer.AddEventHandler(handler)
+	registration, err := informer.AddEventHandler(leaseHandler{t})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(&collector{tracker: t, client: mgr.GetClient(), namespace: namespace, now: now, lost: lost, collected: collected})
+	return mgr.Add(&members{tracker: t, client: mgr.GetClient(), system: system, lost: lost, collected: collected})
 }
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The
@@ -65,23 +59,19 @@ func (s *kindSource) WaitForSync(ctx context.Context) error {
 var _ source.TypedSyncingSource[reconcile.Request] = &kindSource{}
 
 // leaseHandler passes the informer's events to the tracker.
-type leaseHandler struct {
-	tracker   *Tracker
-	namespace string
-	now       func() time.Time
-}
+type leaseHandler struct{ tracker *Tracker }
 
 func (h leaseHandler) OnAdd(obj any, _ bool) {
 	lease, ok := obj.(*coordinationv1.Lease)
-	if !ok || lease.Namespace != h.namespace || lease.Labels[heartbeat.Label] != heartbeat.LabelValue {
+	if !ok || lease.Namespace != h.tracker.namespace {
 		return
 	}
-	now := h.now()
-	received, err := heartbeat.Parse(lease)
-	if err != nil || now.Sub(received.Renewed) > maxAge {
-		return
+	switch lease.Labels[heartbeat.Label] {
+	case heartbeat.LabelValue:
+		h.tracker.setLease(lease)
+	case heartbeat.OperatorLabelValue:
+		h.tracker.setArrived(lease.ResourceVersion)
 	}
-	h.tracker.recordHeartbeat(lease.Name, received, now)
 }
 
 func (h leaseHandler) OnUpdate(_, obj any) { h.OnAdd(obj, false) }

@@ -1,5 +1,10 @@
-// Package acknowledgement tracks live token servers and the records that each one serves. It
-// triggers a reconcile of every object whose state changes.
+// Package acknowledgement tracks the token servers and the records that each one serves. It triggers a
+// reconcile of every object whose state changes.
+//
+// A server counts from its first heartbeat with a version until the leader marks its Lease as dead, which
+// it does only in the Lease itself and only if the Lease has not changed: see members. A server that joins
+// has written its Lease before it lists the records. Confirm therefore knows each server that may have
+// listed an older version of a record.
 package acknowledgement
 
 import (
@@ -9,7 +14,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
@@ -36,27 +43,44 @@ const (
 	Client Kind = "ApiClient"
 )
 
-// Tracker holds the latest heartbeat of each live token server. It is safe for concurrent use.
+// Record is a record, and the resource version from which on acknowledgements of it count.
+type Record struct{ Name, Version string }
+
+// Tracker holds the latest heartbeat of each token server. It is safe for concurrent use.
 type Tracker struct {
+	live      client.Reader // not a cache
+	namespace string
+	now       func() time.Time
+	synced    func() bool // set by Watch; true after all existing Leases were processed
+
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
-	watched map[watch]answer
+	watched map[watch]watched
 	// waiting contains the watched objects whose last state was Waiting. When a server loads newer
 	// records, only these objects' states can change.
 	waiting map[watch]struct{}
 	queues  map[Kind]queue
-
-	synced func() bool // set by Watch; true after all existing Leases were processed
+	// arrived is the latest resource version of the operator's own Lease that the watch has delivered.
+	arrived string
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// server is a live token server. It is live as long as its Lease exists. observed is when the Lease
-// last changed according to this process's clock, so other machines' clocks don't matter.
+// server is a token server with a Lease. The heartbeat is empty if the Lease is invalid.
 type server struct {
 	heartbeat.Heartbeat
+	uid      types.UID
+	revision string // resource version of the Lease
+	// mark is the mark of a dead server with this Lease; empty if the Lease is invalid.
+	mark string
+	// observed is when the Lease last changed according to this process's clock, so other machines' clocks
+	// don't matter.
 	observed time.Time
 }
+
+// counts reports whether the operator waits for the server. A server that has not loaded the records yet
+// serves nothing.
+func (s *server) counts() bool { return s.Version != "" && !s.Dead }
 
 // watch identifies an object whose state has been requested.
 type watch struct {
@@ -64,26 +88,33 @@ type watch struct {
 	request reconcile.Request
 }
 
-// answer is the state that was last returned for an object.
+// watched is an object's records, and the answer that was last returned for them.
+type watched struct {
+	records []Record
+	answer  answer
+}
+
 type answer struct {
-	version     string
 	state       State
 	undecrypted string // names of servers; always empty for other objects than Realms
 }
 
-// NewTracker returns a tracker without servers.
-func NewTracker() *Tracker {
-	return &Tracker{servers: map[string]server{}, watched: map[watch]answer{}, waiting: map[watch]struct{}{}, queues: map[Kind]queue{}}
+// NewTracker returns a tracker for the Leases in namespace. live must not read from a cache.
+func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tracker {
+	return &Tracker{
+		live: live, namespace: namespace, now: now,
+		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{}, queues: map[Kind]queue{},
+	}
 }
 
-// State returns the state of the record with the given resource version. The object is reconciled
-// again when that state changes.
-func (t *Tracker) State(kind Kind, object reconcile.Request, version string) State {
+// State returns whether the token servers serve an object's records. The object is reconciled again when
+// that changes. State reads a cache, so a step that can't be undone must wait for Confirm.
+func (t *Tracker) State(kind Kind, object reconcile.Request, records ...Record) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := watch{kind, object}
-	current := t.answer(w, version)
-	t.setAnswer(w, current)
+	current := t.answer(w, records)
+	t.setAnswer(w, watched{records, current})
 	return current.state
 }
 
@@ -107,56 +138,80 @@ func (t *Tracker) Forget(kind Kind, object reconcile.Request) {
 func (t *Tracker) Live() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.servers)
-}
-
-func (t *Tracker) state(version string) State {
-	if len(t.servers) == 0 {
-		return NoServer
-	}
+	n := 0
 	for _, s := range t.servers {
-		if !heartbeat.Reached(s.Version, version) {
-			return Waiting
+		if s.counts() {
+			n++
 		}
 	}
-	return Acknowledged
+	return n
+}
+
+func (t *Tracker) state(records []Record) State {
+	state := NoServer
+	for _, s := range t.servers {
+		switch {
+		case !s.counts():
+		case !serves(&s.Heartbeat, records):
+			return Waiting
+		default:
+			state = Acknowledged
+		}
+	}
+	return state
+}
+
+// serves reports whether a server serves all records.
+func serves(h *heartbeat.Heartbeat, records []Record) bool {
+	return !slices.ContainsFunc(records, func(r Record) bool { return !h.Serves(r.Name, r.Version) })
 }
 
 func (t *Tracker) undecrypted(realm string) []string {
 	var names []string
 	for lease, s := range t.servers {
-		if !s.Decrypted(realm) {
-			// A server can write only the Lease of its name, so it can't report in the name of another.
-			names = append(names, strings.TrimPrefix(lease, heartbeat.LeaseName("")))
+		if s.counts() && !s.Decrypted(realm) {
+			names = append(names, serverOf(lease))
 		}
 	}
 	slices.Sort(names)
 	return names
 }
 
-// answer returns the current state for an object.
-func (t *Tracker) answer(w watch, version string) answer {
-	a := answer{version: version, state: t.state(version)}
+// serverOf returns the name of the server with a Lease, which is that of its Pod. A server can write only
+// the Lease of its name, so it can't report in the name of another.
+func serverOf(lease string) string { return strings.TrimPrefix(lease, heartbeat.LeaseName("")) }
+
+// answer returns the current answer for an object.
+func (t *Tracker) answer(w watch, records []Record) answer {
+	a := answer{state: t.state(records)}
 	if w.kind == Realm {
 		a.undecrypted = strings.Join(t.undecrypted(w.request.Name), ",")
 	}
 	return a
 }
 
-// recordHeartbeat stores the heartbeat from the Lease with the given name.
-func (t *Tracker) recordHeartbeat(lease string, h heartbeat.Heartbeat, now time.Time) {
+// setLease stores the heartbeat in a Lease.
+func (t *Tracker) setLease(lease *coordinationv1.Lease) {
+	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known, live := t.servers[lease]
-	if live && known.Version == h.Version && known.Renewed.Equal(h.Renewed) {
+	known := t.servers[lease.Name]
+	if known.uid == lease.UID && known.revision == lease.ResourceVersion {
 		return
 	}
-	t.servers[lease] = server{h, now}
+	current := server{uid: lease.UID, revision: lease.ResourceVersion, observed: now}
+	if received, err := heartbeat.Parse(lease); err == nil {
+		current.Heartbeat, current.mark = received, heartbeat.DeadMark(lease)
+	}
+	t.servers[lease.Name] = current
 	switch {
-	case !live || !heartbeat.Reached(h.Version, known.Version) || !slices.Equal(h.Undecrypted, known.Undecrypted):
+	case known.counts() != current.counts(), !slices.Equal(known.Undecrypted, current.Undecrypted), !slices.Equal(known.Unreadable, current.Unreadable):
 		enqueueChanged(t, t.watched)
-	case known.Version != h.Version:
+	case known.Version == current.Version:
+	case heartbeat.Reached(current.Version, known.Version):
 		enqueueChanged(t, t.waiting)
+	default:
+		enqueueChanged(t, t.watched)
 	}
 }
 
@@ -164,55 +219,32 @@ func (t *Tracker) recordHeartbeat(lease string, h heartbeat.Heartbeat, now time.
 func (t *Tracker) removeServer(lease string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, live := t.servers[lease]; live {
-		delete(t.servers, lease)
+	known := t.servers[lease]
+	delete(t.servers, lease)
+	if known.counts() {
 		enqueueChanged(t, t.watched)
 	}
 }
 
-// stale reports whether a Lease has not changed for longer than heartbeat.Duration. For a Lease
-// that doesn't belong to a known server, stale uses the Lease's own renew time. A Lease without a
-// renew time does not belong to a token server and is never stale.
-func (t *Tracker) stale(lease *coordinationv1.Lease, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s, live := t.servers[lease.Name]; live {
-		return now.Sub(s.observed) > heartbeat.Duration
-	}
-	renewed := lease.Spec.RenewTime
-	return renewed != nil && now.Sub(renewed.Time) > heartbeat.Duration
-}
-
-// extendDeadline keeps a stale server live for another period, because the API server may be
-// unavailable.
-func (t *Tracker) extendDeadline(lease string, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s, live := t.servers[lease]; live {
-		s.observed = now
-		t.servers[lease] = s
-	}
-}
-
-// setAnswer stores the state that was returned for an object.
-func (t *Tracker) setAnswer(w watch, a answer) {
-	t.watched[w] = a
-	if a.state == Waiting {
+// setAnswer stores the answer that was returned for an object.
+func (t *Tracker) setAnswer(w watch, answered watched) {
+	t.watched[w] = answered
+	if answered.answer.state == Waiting {
 		t.waiting[w] = struct{}{}
 	} else {
 		delete(t.waiting, w)
 	}
 }
 
-// enqueueChanged enqueues the given objects whose state has changed.
+// enqueueChanged enqueues the given objects whose answer has changed.
 func enqueueChanged[V any](t *Tracker, objects map[watch]V) {
 	for w := range objects {
 		known := t.watched[w]
-		current := t.answer(w, known.version)
-		if current == known {
+		current := t.answer(w, known.records)
+		if current == known.answer {
 			continue
 		}
-		t.setAnswer(w, current)
+		t.setAnswer(w, watched{known.records, current})
 		if q := t.queues[w.kind]; q != nil {
 			q.Add(w.request)
 		}

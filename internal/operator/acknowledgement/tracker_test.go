@@ -2,6 +2,7 @@ package acknowledgement_test
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
-const namespace = "realmkeeper-system"
+const namespace, system = "records", "system"
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -30,15 +31,16 @@ type fixture struct {
 	leases  toolscache.ResourceEventHandler
 	queues  map[acknowledgement.Kind]workqueue.TypedRateLimitingInterface[reconcile.Request]
 	now     time.Time
+	writes  int // of Leases
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{
-		tracker: acknowledgement.NewTracker(), now: start,
-		queues: map[acknowledgement.Kind]workqueue.TypedRateLimitingInterface[reconcile.Request]{},
+		now: start, queues: map[acknowledgement.Kind]workqueue.TypedRateLimitingInterface[reconcile.Request]{},
 	}
-	f.leases = f.tracker.Handler(namespace, func() time.Time { return f.now })
+	f.tracker = acknowledgement.NewTracker(nil, namespace, func() time.Time { return f.now })
+	f.leases = f.tracker.Handler()
 	for _, kind := range []acknowledgement.Kind{acknowledgement.Realm, acknowledgement.Client} {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		t.Cleanup(queue.ShutDown)
@@ -53,9 +55,10 @@ func newFixture(t *testing.T) *fixture {
 // lease returns the Lease of a server that serves records up to version. It is renewed now.
 func (f *fixture) lease(server, version string) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(f.now)
+	f.writes++
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: heartbeat.LeaseName(server), UID: types.UID("uid-" + server), ResourceVersion: version,
+			Namespace: namespace, Name: heartbeat.LeaseName(server), UID: types.UID("uid-" + server), ResourceVersion: strconv.Itoa(f.writes),
 			Labels:      map[string]string{heartbeat.Label: heartbeat.LabelValue},
 			Annotations: map[string]string{heartbeat.LoadedAnnotation: version},
 		},
@@ -68,7 +71,11 @@ func (f *fixture) renew(server, version string) { f.leases.OnUpdate(nil, f.lease
 func (f *fixture) remove(server string) { f.leases.OnDelete(f.lease(server, "1")) }
 
 func (f *fixture) state(object, version string) acknowledgement.State {
-	return f.tracker.State(acknowledgement.Client, request(object), version)
+	return f.tracker.State(acknowledgement.Client, request(object), recorded(version))
+}
+
+func recorded(version string) acknowledgement.Record {
+	return acknowledgement.Record{Name: "record", Version: version}
 }
 
 // dequeue empties a queue and returns the sorted names of the objects in it.
@@ -124,20 +131,20 @@ func TestState(t *testing.T) {
 }
 
 func TestOnlyHeartbeatLeasesCount(t *testing.T) {
-	tests := map[string]func(*fixture, *coordinationv1.Lease){
-		"another namespace":         func(_ *fixture, l *coordinationv1.Lease) { l.Namespace = "other" },
-		"no label":                  func(_ *fixture, l *coordinationv1.Lease) { l.Labels = nil },
-		"another label":             func(_ *fixture, l *coordinationv1.Lease) { l.Labels[heartbeat.Label] = "operator" },
-		"no holder":                 func(_ *fixture, l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
-		"no renew time":             func(_ *fixture, l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
-		"no version":                func(_ *fixture, l *coordinationv1.Lease) { l.Annotations = nil },
-		"not renewed for 5 minutes": func(f *fixture, _ *coordinationv1.Lease) { f.now = f.now.Add(5*time.Minute + time.Second) },
+	tests := map[string]func(*coordinationv1.Lease){
+		"another namespace": func(l *coordinationv1.Lease) { l.Namespace = "other" },
+		"no label":          func(l *coordinationv1.Lease) { l.Labels = nil },
+		"another label":     func(l *coordinationv1.Lease) { l.Labels[heartbeat.Label] = heartbeat.OperatorLabelValue },
+		"no holder":         func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },
+		"no renew time":     func(l *coordinationv1.Lease) { l.Spec.RenewTime = nil },
+		"no version":        func(l *coordinationv1.Lease) { l.Annotations = nil },
+		"dead":              func(l *coordinationv1.Lease) { l.Annotations[heartbeat.DeadAnnotation] = heartbeat.DeadMark(l) },
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			lease := f.lease("a", "100")
-			change(f, lease)
+			change(lease)
 			f.leases.OnAdd(lease, true)
 			if got := f.state("billing", "100"); got != acknowledgement.NoServer {
 				t.Errorf("state %d, want %d", got, acknowledgement.NoServer)
@@ -147,13 +154,42 @@ func TestOnlyHeartbeatLeasesCount(t *testing.T) {
 	f := newFixture(t)
 	f.leases.OnAdd("not a Lease", false)
 	f.leases.OnDelete("not a Lease")
-	f.leases.OnAdd(f.lease("a", "100"), true)
+	old := f.lease("a", "100")
+	f.now = f.now.Add(time.Hour)
+	f.leases.OnAdd(old, true)
 	if got := f.state("billing", "100"); got != acknowledgement.Acknowledged {
 		t.Errorf("state with a valid Lease is %d, want %d", got, acknowledgement.Acknowledged)
 	}
 	f.leases.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "x", Obj: f.lease("a", "100")})
 	if got := f.state("billing", "100"); got != acknowledgement.NoServer {
 		t.Errorf("state after a missed deletion is %d, want %d", got, acknowledgement.NoServer)
+	}
+}
+
+// An object is Acknowledged if each server serves all of its records.
+func TestStateOfSeveralRecords(t *testing.T) {
+	records := []acknowledgement.Record{{Name: "client", Version: "100"}, {Name: "subject", Version: "90"}}
+	tests := map[string]struct {
+		version, unreadable string
+		want                acknowledgement.State
+	}{
+		"all served":                {"100", "", acknowledgement.Acknowledged},
+		"one served":                {"95", "", acknowledgement.Waiting},
+		"none served":               {"80", "", acknowledgement.Waiting},
+		"one unreadable":            {"100", "subject", acknowledgement.Waiting},
+		"another record unreadable": {"100", "other", acknowledgement.Acknowledged},
+		"many unreadable":           {"100", heartbeat.All, acknowledgement.Waiting},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			lease := f.lease("a", tc.version)
+			lease.Annotations[heartbeat.UnreadableAnnotation] = tc.unreadable
+			f.leases.OnAdd(lease, true)
+			if got := f.tracker.State(acknowledgement.Client, request("billing"), records...); got != tc.want {
+				t.Errorf("state %d, want %d", got, tc.want)
+			}
+		})
 	}
 }
 
@@ -167,7 +203,7 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	}
 	f.state("ten", "10")
 	f.state("twenty", "20")
-	f.tracker.State(acknowledgement.Realm, request("realm"), "10")
+	f.tracker.State(acknowledgement.Realm, request("realm"), recorded("10"))
 	expect("no server")
 	f.renew("a", "10")
 	expect("first server", "ten", "twenty")
@@ -197,6 +233,21 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	expect("removed twice")
 	f.renew("b", "30")
 	expect("server returns", "twenty")
+	f.renew("c", "")
+	expect("server without a version joins")
+	unreadable := f.lease("b", "31")
+	unreadable.Annotations[heartbeat.UnreadableAnnotation] = "record"
+	f.leases.OnUpdate(nil, unreadable)
+	expect("unreadable record", "twenty")
+	f.renew("b", "32")
+	expect("readable record", "twenty")
+	dead := f.lease("b", "32")
+	dead.Annotations[heartbeat.DeadAnnotation] = heartbeat.DeadMark(dead)
+	f.leases.OnUpdate(nil, dead)
+	expect("the only server with a version is dead", "twenty")
+	f.now = f.now.Add(time.Minute)
+	f.renew("b", "32")
+	expect("it renews its Lease", "twenty")
 }
 
 // A Realm is reconciled when the token servers change that haven't decrypted its next key.
@@ -217,7 +268,7 @@ func TestUndecrypted(t *testing.T) {
 		if diff := cmp.Diff(servers, f.tracker.Undecrypted("acme")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
-		if got := f.tracker.State(acknowledgement.Realm, realm, "10"); got != acknowledgement.Acknowledged {
+		if got := f.tracker.State(acknowledgement.Realm, realm, recorded("10")); got != acknowledgement.Acknowledged {
 			t.Errorf("%s: state %d", what, got)
 		}
 		if names := f.dequeue(acknowledgement.Client); len(names) > 0 {

@@ -108,9 +108,9 @@ func (r *Reconciler) acknowledgement(req ctrl.Request, seen *observed, a *applie
 		return
 	}
 	content := cmp.Or(seen.current.Basis.Content, seen.record.ResourceVersion)
-	state := r.Tracker.State(acknowledgement.Client, req, later(content, seen.subjectVersion))
+	state := r.Tracker.State(acknowledgement.Client, req, seen.served(content)...)
 	if seen.record.ResourceVersion != content {
-		r.Tracker.State(acknowledgement.Client, req, later(seen.record.ResourceVersion, seen.subjectVersion))
+		r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
 	}
 	a.state, a.created = &state, seen.record.CreationTimestamp.Time
 }

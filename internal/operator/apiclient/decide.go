@@ -22,6 +22,8 @@ import (
 
 // decision is the desired state of everything that the controller writes for an ApiClient.
 type decision struct {
+	// unconfirmed reports whether a step was held back because not every token server serves the record.
+	unconfirmed bool
 	// accepted is the result for the Accepted condition.
 	accepted condition.Result
 	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.

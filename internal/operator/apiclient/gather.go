@@ -61,8 +61,6 @@ type observed struct {
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
 	ownSubjects    []corev1.Secret
-	// subjectVersion is the latest resource version of the subjects' records in the decision; empty if there are none.
-	subjectVersion string
 	// writeErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
 	writeErr error
 	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
@@ -108,6 +106,16 @@ func (o *observed) namespaceLabels() map[string]string {
 		return map[string]string{}
 	}
 	return o.namespace.Labels
+}
+
+// served returns the records that token servers must serve: the client's, from the given resource version
+// on, and those of the subjects that it holds.
+func (o *observed) served(version string) []acknowledgement.Record {
+	records := []acknowledgement.Record{{Name: o.record.Name, Version: version}}
+	for _, secret := range o.subjects {
+		records = append(records, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
+	}
+	return records
 }
 
 // gather reads the ApiClient and the objects it depends on, and deletes the records of deleted

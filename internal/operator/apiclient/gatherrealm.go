@@ -58,7 +58,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	case seen.record != nil:
 		seen.otherNamespace = "" // See readLiveRealm.
 		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
-		seen.acknowledged = r.Tracker.State(acknowledgement.Client, req, seen.record.ResourceVersion) == acknowledgement.Acknowledged
+		seen.acknowledged = r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...) == acknowledgement.Acknowledged
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
 		return r.readLiveRealm(ctx, seen)
 	}

@@ -105,21 +105,18 @@ func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) 
 		}
 	}
 	if d.plan.Step.Irreversible() {
-		confirmed, err := r.confirm(ctx, seen)
+		confirmed, err := r.Tracker.Confirm(ctx, seen.served(seen.record.ResourceVersion)...)
 		if err != nil {
 			return d, nil, err
 		}
 		if !confirmed {
 			seen.acknowledged, seen.uses = false, nil
-			return d, hashErr, plan()
+			err := plan()
+			d.unconfirmed = true
+			return d, hashErr, err
 		}
 	}
 	return d, hashErr, nil
-}
-
-// confirm reports whether every live token server serves the client's record, according to the API server.
-func (r *Reconciler) confirm(_ context.Context, seen *observed) (bool, error) {
-	return r.Tracker.State(acknowledgement.Client, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}, seen.record.ResourceVersion) == acknowledgement.Acknowledged, nil
 }
 
 // measure counts a rotation that has completed or failed.
@@ -146,11 +143,18 @@ func firstStatusDelay(c *v1alpha1.ApiClient, done applied, now time.Time) time.D
 // again. The time is random, because the clients of a namespace wait for the same place.
 const hashDelay = time.Second / 2
 
+// confirmDelay is the time after which an irreversible step is tried again that a token server holds up
+// that is starting.
+const confirmDelay = time.Second
+
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
 // there is none.
 func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
 	if d.hash {
 		return wait.Jitter(hashDelay, 1)
+	}
+	if d.unconfirmed {
+		return confirmDelay
 	}
 	switch d.accepted.Reason {
 	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -31,17 +30,8 @@ func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []
 			seen.subjects = map[subject]*corev1.Secret{}
 		}
 		seen.subjects[key] = secret
-		seen.subjectVersion = later(seen.subjectVersion, secret.ResourceVersion)
 	}
 	return nil
-}
-
-// later returns the later of two resource versions. An empty one is the earliest.
-func later(a, b string) string {
-	if b == "" || a != "" && heartbeat.Reached(a, b) {
-		return a
-	}
-	return b
 }
 
 // giveUpSubjects deletes the records of subjects that the client does not keep according to the API

@@ -214,13 +214,3 @@ func TestSubjectKeys(t *testing.T) {
 		t.Errorf("index keys (-want +got):\n%s", diff)
 	}
 }
-
-func TestLater(t *testing.T) {
-	for _, test := range []struct{ a, b, want string }{
-		{"", "", ""}, {"5", "", "5"}, {"", "5", "5"}, {"9", "10", "10"}, {"10", "9", "10"}, {"7", "7", "7"},
-	} {
-		if got := later(test.a, test.b); got != test.want {
-			t.Errorf("later(%q, %q) = %q, want %q", test.a, test.b, got, test.want)
-		}
-	}
-}

@@ -53,6 +53,7 @@ type runningServer struct {
 	name    string
 	pending time.Time // zero if everything is reported
 	last    time.Time
+	cutOff  bool // whether it can't reach the API server; workloads can still use it
 }
 
 func (f *fleet) start(name string) {
@@ -89,6 +90,9 @@ func (f *fleet) report(s *runningServer, change func(*usage.Report)) {
 }
 
 func (f *fleet) publish(s *runningServer) {
+	if s.cutOff {
+		return
+	}
 	if !s.pending.IsZero() {
 		f.report(s, func(r *usage.Report) { r.Add(f.client.UID, secret("old"), s.pending) })
 		s.pending = time.Time{}
@@ -98,11 +102,16 @@ func (f *fleet) publish(s *runningServer) {
 
 // beat writes the server's Lease.
 func (f *fleet) beat(s *runningServer) {
+	if s.cutOff {
+		return
+	}
 	name := heartbeat.LeaseName(s.name)
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(f.now), Labels: map[string]string{heartbeat.Label: heartbeat.LabelValue},
-			Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.UsageAnnotation: f.now.Format(time.RFC3339)},
+			Annotations: map[string]string{
+				heartbeat.LoadedAnnotation: "1", heartbeat.UsageAnnotation: f.now.Format(time.RFC3339), heartbeat.ResolutionAnnotation: resolution.String(),
+			},
 		},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(s.name), RenewTime: new(metav1.NewMicroTime(f.now))},
 	}
@@ -116,7 +125,7 @@ func (f *fleet) beat(s *runningServer) {
 }
 
 func (f *fleet) stop(s *runningServer, clean bool) {
-	if clean {
+	if clean && !s.cutOff {
 		f.publish(s)
 		delete(f.leases, heartbeat.LeaseName(s.name))
 	}
@@ -142,6 +151,9 @@ func (f *fleet) advance(d time.Duration) {
 	}
 	f.now = until
 	for _, s := range f.servers {
+		if s.cutOff {
+			continue
+		}
 		f.renewed[heartbeat.LeaseName(s.name)] = f.now
 		f.leases[heartbeat.LeaseName(s.name)].Spec.RenewTime = new(metav1.NewMicroTime(f.now))
 	}
@@ -199,12 +211,17 @@ func (f *fleet) reconcile() {
 	f.client = written
 }
 
-// collect deletes the Leases of servers that were killed.
+// collect deletes the Leases of servers that were killed. Those of servers that are cut off are only
+// marked, because their Pods exist.
 func (f *fleet) collect() {
 	for _, object := range f.seen {
 		lease, ok := object.(*coordinationv1.Lease)
 		current := f.leases[object.GetName()]
 		if !ok || current == nil || f.now.Sub(f.renewed[lease.Name]) <= staleLease {
+			continue
+		}
+		if slices.ContainsFunc(f.servers, func(s *runningServer) bool { return heartbeat.LeaseName(s.name) == lease.Name }) {
+			current.Annotations[heartbeat.DeadAnnotation] = heartbeat.DeadMark(current)
 			continue
 		}
 		if err := f.store.Lose(context.Background(), f.api, f.now); err != nil {
@@ -241,7 +258,7 @@ func (f *fleet) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 func (f *fleet) happen() {
 	events := []string{"time", "day", "start", "leases", "reports", "status", "reconcile", "flush", "collect", "restart"}
 	if len(f.servers) > 0 {
-		events = append(events, "use", "publish", "publish", "beat", "kill", "kill and restart", "stop")
+		events = append(events, "use", "publish", "publish", "beat", "kill", "kill and restart", "stop", "cut off", "connect")
 	}
 	var s *runningServer
 	event := rapid.SampledFrom(events).Draw(f.t, "event")
@@ -289,6 +306,11 @@ func (f *fleet) happenTo(s *runningServer, event string) {
 		f.start(s.name)
 	case "stop":
 		f.stop(s, true)
+	case "cut off":
+		s.cutOff = true
+	case "connect":
+		s.cutOff = false
+		f.publish(s)
 	}
 }
 
@@ -303,8 +325,8 @@ func (f *fleet) isUnused() bool {
 	return err == nil && ok && until.Sub(since) >= quietTime
 }
 
-// A credential in regular use never looks unused, even if the operator and token servers are killed
-// and caches lag.
+// A credential in regular use never looks unused, even if the operator and token servers are killed,
+// token servers are cut off, and caches lag.
 func TestUsedCredentialNeverLooksUnused(t *testing.T) {
 	const rounds = 20 // a round is fast, and some bugs only show up in rare sequences of events
 	for range rounds {

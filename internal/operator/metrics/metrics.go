@@ -37,7 +37,7 @@ const (
 	Record CollectedKind = "record"
 	// CredentialsSecret is an obsolete credentials Secret.
 	CredentialsSecret CollectedKind = "consumer_secret"
-	// Lease is the stale heartbeat Lease of a token server.
+	// Lease is the heartbeat Lease of a dead token server.
 	Lease CollectedKind = "lease"
 )
 
@@ -69,7 +69,7 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 		}, []string{"realm", "encryption", "kms_key_id"}),
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_swept_total",
-			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and stale heartbeat Leases.",
+			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and heartbeat Leases of dead token servers.",
 		}, []string{"kind"}),
 	}
 	m.rejectedReports = newRejectedReports(registerer)

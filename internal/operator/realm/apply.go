@@ -31,6 +31,6 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		// Return the state that the decision is based on. A state change triggers a new reconcile.
 		return &seen.state, false, nil
 	}
-	current := r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+	current := r.Tracker.State(acknowledgement.Realm, req, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
 	return &current, true, nil
 }

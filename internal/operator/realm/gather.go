@@ -68,7 +68,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
 	if secret != nil {
-		seen.state = r.Tracker.State(acknowledgement.Realm, req, secret.ResourceVersion)
+		seen.state = r.Tracker.State(acknowledgement.Realm, req, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
 		seen.undecrypted = r.Tracker.Undecrypted(req.Name)
 	}
 	return seen, nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -162,8 +163,11 @@ func (l *live) apply(ctx context.Context, verb string, desired runtime.ApplyConf
 	if err != nil {
 		return err
 	}
-	if secret, ok := desired.(*corev1ac.SecretApplyConfiguration); ok {
-		secret.WithResourceVersion(applied.GetResourceVersion())
+	switch desired := desired.(type) {
+	case *corev1ac.SecretApplyConfiguration:
+		desired.WithResourceVersion(applied.GetResourceVersion())
+	case *coordinationv1ac.LeaseApplyConfiguration:
+		desired.WithResourceVersion(applied.GetResourceVersion())
 	}
 	return nil
 }

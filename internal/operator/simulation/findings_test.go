@@ -1,16 +1,9 @@
 package simulation
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
-
-// known are the findings of docs that the product still has, with the invariant that they violate. A finding
-// that is fixed is removed here, and its search must then find nothing.
-var known = map[string]string{
-	"F12": "S9", "F13": "S9", "F14": "S3",
-}
 
 // Each finding has a search with just the choices that it needs, so that it is fast, and from then on shows
 // that the finding doesn't return.
@@ -57,16 +50,8 @@ func TestFindings(t *testing.T) {
 			s := &search{start: c.start(t), scope: c.scope, depth: c.depth}
 			found := s.find(t)
 			t.Logf("%d runs", s.runs)
-			invariant, expected := known[name]
-			switch {
-			case found == nil && expected:
-				t.Errorf("nothing found; if it is fixed, remove %s from known", name)
-			case found != nil && !expected:
-				t.Errorf("%v", found)
-			case found != nil && !strings.HasPrefix(found.err.Error(), invariant):
-				t.Errorf("found another violation than of %s: %v", invariant, found)
-			case found != nil:
-				t.Logf("known: %v", found)
+			if found != nil {
+				t.Error(found)
 			}
 		})
 	}

@@ -362,7 +362,7 @@ func (h *history) checkAcknowledgements(w *world) {
 			continue
 		}
 		for _, object := range records {
-			if object.GetLabels()[v1alpha1.RecordLabel] != string(record.KindClient) || !o.acknowledged(object.GetResourceVersion()) {
+			if object.GetLabels()[v1alpha1.RecordLabel] != string(record.KindClient) || !o.acknowledged(object.GetName(), object.GetResourceVersion()) {
 				continue
 			}
 			for _, s := range w.live() {

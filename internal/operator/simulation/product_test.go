@@ -89,11 +89,12 @@ func (i item) String() string { return string(i.kind) + " " + i.name.Name }
 func newOperator(p *process) *operator {
 	a := p.world.api
 	o := &operator{
-		process: p, cache: newInformers(a), records: newInformers(a), tracker: acknowledgement.NewTracker(),
+		process: p, cache: newInformers(a), records: newInformers(a),
 		controllers: map[acknowledgement.Kind]reconcile.Reconciler{}, due: map[item]time.Time{}, running: map[item]bool{},
 	}
 	ctx, now := p.ctx, time.Now
 	reader := &live{api: a, from: p}
+	o.tracker = acknowledgement.NewTracker(reader, recordsNamespace, now)
 	c := cachedClient{live: reader, cache: o.cache}
 	mgr := fakeManager{operator: o, client: c, reader: reader}
 	registry := prometheus.NewRegistry()
@@ -103,7 +104,7 @@ func newOperator(p *process) *operator {
 	config := instance()
 	uses := lastuse.New(recordsNamespace, time.Hour, now, func(metrics.RejectionReason) {})
 	lost := func(context.Context, client.Client, time.Time) error { return nil } // uses are not modeled
-	must(o.tracker.Watch(ctx, mgr, recordsNamespace, now, lost, func() {}))
+	must(o.tracker.Watch(ctx, mgr, "system", lost, func() {}))
 	events := notice.NewRecorder(&k8sevents.FakeRecorder{})
 	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
 		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: issuerkeys.New(config, m, now, func() float64 { return 0 }),
@@ -137,7 +138,8 @@ func (o *operator) start() {
 	generated, err := labels.Parse(v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretGenerated)
 	must(err)
 	managed := labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
-	heartbeats := labels.SelectorFromSet(labels.Set{heartbeat.Label: heartbeat.LabelValue})
+	heartbeats, err := labels.Parse(heartbeat.Label)
+	must(err)
 	core := corev1.SchemeGroupVersion
 	o.cache.watch(o.process, "Namespaces", core.WithKind("Namespace"), memoryapi.Selection{})
 	o.cache.watch(o.process, "Realms", v1alpha1.GroupVersion.WithKind("Realm"), memoryapi.Selection{})
@@ -239,11 +241,11 @@ func (o *operator) reconcile(i item) {
 	}()
 }
 
-// acknowledged reports whether the operator considers a version of the records as acknowledged.
-func (o *operator) acknowledged(version string) bool {
+// acknowledged reports whether the operator considers a version of a record as acknowledged.
+func (o *operator) acknowledged(name, version string) bool {
 	probe := reconcile.Request{NamespacedName: types.NamespacedName{Name: "invariant"}}
 	defer o.tracker.Forget(acknowledgement.Client, probe)
-	return o.tracker.State(acknowledgement.Client, probe, version) == acknowledgement.Acknowledged
+	return o.tracker.State(acknowledgement.Client, probe, acknowledgement.Record{Name: name, Version: version}) == acknowledgement.Acknowledged
 }
 
 // memory returns what the operator remembers outside of its caches.

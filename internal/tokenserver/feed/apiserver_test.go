@@ -49,6 +49,8 @@ type apiServer struct {
 	watch   *watch.RaceFreeFakeWatcher // the open watch
 	lists   int
 	beats   []beat
+	// previous is the Lease that a previous process left, if any.
+	previous *coordinationv1.Lease
 }
 
 // beat is a request that writes the heartbeat.
@@ -56,8 +58,10 @@ type beat struct {
 	at       time.Time
 	version  string
 	requests []heartbeat.Refresh
-	// undecrypted are the realms whose next key isn't decrypted.
-	undecrypted []string
+	// undecrypted are the realms whose next key isn't decrypted, and unreadable the unreadable records.
+	undecrypted, unreadable []string
+	// lists is the number of lists before this request.
+	lists int
 	// usageUntil is zero if the heartbeat has none.
 	usageUntil time.Time
 }
@@ -65,10 +69,18 @@ type beat struct {
 // start runs a feed until stop is called or the test ends.
 func start(t *testing.T, api *apiServer, snapshotDir string) (f *feed.Feed, stop func()) {
 	t.Helper()
-	f = feed.New(feed.Options{
-		Client: api.client(), Namespace: "records", Server: "a", Registry: registry.New(), SnapshotDir: snapshotDir,
-		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
+	return startWith(t, api, feed.Options{SnapshotDir: snapshotDir})
+}
+
+// startWith is start with options.
+func startWith(t *testing.T, api *apiServer, o feed.Options) (f *feed.Feed, stop func()) {
+	t.Helper()
+	o.Client, o.Namespace, o.Server, o.Now = api.client(), "records", "a", time.Now
+	o.Logger, o.Metrics = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+	if o.Registry == nil {
+		o.Registry = registry.New()
+	}
+	f = feed.New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
@@ -84,6 +96,11 @@ func start(t *testing.T, api *apiServer, snapshotDir string) (f *feed.Feed, stop
 
 func (a *apiServer) client() *fake.Clientset {
 	client := fake.NewClientset()
+	if a.previous != nil {
+		if err := client.Tracker().Add(a.previous); err != nil {
+			panic(err)
+		}
+	}
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -113,7 +130,8 @@ func (a *apiServer) client() *fake.Clientset {
 			return true, nil, err
 		}
 		a.beats = append(a.beats, beat{
-			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), undecrypted: parsed.Undecrypted, usageUntil: parsed.UsageUntil,
+			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), undecrypted: parsed.Undecrypted, unreadable: parsed.Unreadable,
+			usageUntil: parsed.UsageUntil, lists: a.lists,
 		})
 		return true, lease, a.writes
 	})

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,7 +31,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// Options configures a Feed. All fields except SnapshotDir, Usage, and Keys are required.
+// Options configures a Feed. All fields except SnapshotDir, Usage, MaxStaleness, and Keys are required.
 type Options struct {
 	Client    kubernetes.Interface
 	Namespace string // the records namespace
@@ -40,6 +42,8 @@ type Options struct {
 	SnapshotDir string
 	// Usage reports the last use of credentials. If nil, it is not reported.
 	Usage *usereport.Recorder
+	// MaxStaleness is the staleness of the records beyond which the server is not ready. If 0, it always is.
+	MaxStaleness time.Duration
 	// Keys decrypts sealed signing keys. If nil, realms with a sealed key issue no tokens.
 	Keys    *keyencryption.Encrypter
 	Logger  *slog.Logger
@@ -72,7 +76,7 @@ func New(o Options) *Feed {
 		failed: make(chan struct{}, 1), unreadable: map[string]bool{}, requests: &keyRequests{at: map[issuer]time.Time{}},
 	}
 	f.keys = newKeyring(o, f.progress.notify)
-	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests, f.keys)
+	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests, f.keys, f.unreadableRecords)
 	f.openSnapshot()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
@@ -113,6 +117,9 @@ func (f *Feed) Run(ctx context.Context) {
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1alpha1.RecordLabel }
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if err := f.join(ctx); err != nil {
+				return nil, err
+			}
 			selector(&o)
 			list, err := records.List(ctx, o)
 			f.recordFailure(err)
@@ -148,6 +155,9 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 		return nil, apierrors.NewResourceExpired("contact with the API server was lost")
 	}
 	if lists {
+		if err := f.join(ctx); err != nil {
+			return nil, err
+		}
 		f.saved.Begin()
 	}
 	ctx = f.contact.watchContext(ctx, lists)
@@ -161,6 +171,16 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 	}
 	context.AfterFunc(ctx, events.Stop)
 	return events, nil
+}
+
+// join makes the operator count this server before the server lists the records for the first time.
+func (f *Feed) join(ctx context.Context) error {
+	err := f.heartbeat.join(ctx)
+	if err != nil {
+		f.Logger.Warn("Failed to write heartbeat Lease before listing the records, will retry", "error", err)
+	}
+	f.recordFailure(err)
+	return err
 }
 
 // recordFailure notifies restore if err is not nil.
@@ -192,7 +212,6 @@ func (f *Feed) Update(obj any) error {
 		return err
 	}
 	converted, err := prepare(secret)
-	f.mark(secret.Name, err)
 	if err == nil {
 		f.set(converted)
 		f.saved.Write(secret)
@@ -200,6 +219,7 @@ func (f *Feed) Update(obj any) error {
 			f.saved.Compact()
 		}
 	}
+	f.mark(secret.Name, err) // after the registry has changed, because the heartbeat reports it
 	f.reach(secret.ResourceVersion)
 	return nil
 }
@@ -298,10 +318,15 @@ func (f *Feed) unchanged(secret *corev1.Secret) any {
 }
 
 // Replace replaces all records with a list at the given resource version. The list contains the
-// results of Transformer, or the records themselves if the API server can't stream a list.
+// results of Transformer, or the records themselves if the API server can't stream a list. If the first
+// list took too long, it is discarded, and the reflector lists again.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
+	if f.heartbeat.joinedTooLate() {
+		f.progress.reach(version, f.Now())
+		return errTooLate
+	}
 	var now prepared
 	for i, obj := range list {
 		secret, ok := obj.(*corev1.Secret)
@@ -358,7 +383,17 @@ func (f *Feed) markLocked(name string, err error) {
 	f.Logger.Error("Skipped unreadable record, serving its last known good version", "record", name, "error", err)
 }
 
-var errNotASecret = errors.New("not a Secret")
+// unreadableRecords returns the names of the unreadable records.
+func (f *Feed) unreadableRecords() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.unreadable))
+}
+
+var (
+	errNotASecret = errors.New("not a Secret")
+	errTooLate    = errors.New("loading the records took too long, listing them again")
+)
 
 func asSecret(obj any) (*corev1.Secret, error) {
 	secret, ok := obj.(*corev1.Secret)

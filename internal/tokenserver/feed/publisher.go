@@ -3,7 +3,9 @@ package feed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,12 @@ const (
 	fieldOwner = "realmkeeper-token-server"
 	// writeTimeout limits each write, so that a hanging write doesn't block the next one.
 	writeTimeout = 5 * time.Second
+	// maxLoad is how long the first load may take. After heartbeat.MaxJoin, the operator no longer waits
+	// for this server; the difference allows for clocks that differ.
+	maxLoad = heartbeat.MaxJoin - 2*time.Minute
+	// maxRenewal is the staleness beyond which the server doesn't renew its Lease if Options don't limit
+	// the staleness.
+	maxRenewal = 5 * time.Minute
 )
 
 // backoff returns the delays after failed writes. They grow from MinInterval to at most MaxInterval
@@ -36,10 +44,22 @@ type publisher struct {
 	contact     *contact
 	requests    *keyRequests
 	keys        *keyring
+	unreadable  func() []string
 	lastContact prometheus.Gauge
+
+	mu sync.Mutex // held during a write of the Lease
+	// joined is when join began to write the Lease. It is zero if the Lease must be written before the
+	// records can be listed.
+	joined time.Time
+	// previous is the report in the Lease that a previous process left; empty if there was none, and nil
+	// until that is known. The Lease contains it until the records are loaded.
+	previous *heartbeat.Heartbeat
+	// uncounted means that the previous process left a Lease without a version, for which the operator may
+	// not wait any more.
+	uncounted bool
 }
 
-func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring) *publisher {
+func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring, unreadable func() []string) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
@@ -48,15 +68,14 @@ func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, contact: c, requests: r, keys: k, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, contact: c, requests: r, keys: k, unreadable: unreadable, lastContact: lastContact}
 }
 
 // run writes the heartbeat after each change of the version, each new request for keys, and each
 // realm whose keys have been decrypted, at most every MinInterval and at least every MaxInterval. After
 // a failure, it waits for the delays of backoff instead, or until the watch delivers something. It
-// starts after the first load. When ctx is done, it removes the Lease.
+// starts after join. When ctx is done, it removes the Lease.
 func (p *publisher) run(ctx context.Context) {
-	p.continueUsage(ctx)
 	next, delays := heartbeat.MaxInterval, backoff()
 	for {
 		select {
@@ -67,14 +86,15 @@ func (p *publisher) run(ctx context.Context) {
 			delays = backoff()
 		case <-time.After(next):
 		}
-		version := p.progress.reached()
-		if version == "" {
-			continue
-		}
-		if p.write(ctx, version) {
-			next, delays = heartbeat.MaxInterval, backoff()
-		} else {
+		written, err := p.renew(ctx)
+		switch {
+		case err != nil:
+			p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
 			next = delays.Step()
+		case !written:
+			continue
+		default:
+			next, delays = heartbeat.MaxInterval, backoff()
 		}
 		select {
 		case <-ctx.Done():
@@ -83,14 +103,83 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// write reports whether it has written the heartbeat.
-func (p *publisher) write(ctx context.Context, version string) bool {
+// renew writes the heartbeat, unless the server has not joined yet, or its records are so stale that no
+// other process should wait for it.
+func (p *publisher) renew(ctx context.Context) (written bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.joined.IsZero() {
+		return false, nil
+	}
+	if stale, limit := p.unrenewed(); stale > limit {
+		p.Logger.Warn("Stale records, not renewing heartbeat Lease", "staleness", stale.Round(time.Second).String(), "limit", limit.String())
+		return false, nil
+	}
+	return true, p.write(ctx)
+}
+
+// unrenewed returns how stale the records are, and the staleness beyond which the Lease is not renewed. A
+// server without records is as stale as it is slow.
+func (p *publisher) unrenewed() (stale, limit time.Duration) {
+	switch now := p.Now(); {
+	case !p.Registry.Loaded():
+		return now.Sub(p.joined), heartbeat.MaxJoin
+	case p.MaxStaleness > 0:
+		return p.contact.staleness(now), p.MaxStaleness
+	default:
+		return p.contact.staleness(now), maxRenewal
+	}
+}
+
+// join writes the Lease before the server lists the records for the first time. The operator therefore
+// knows each server that may have listed an older version of a record than the one it writes. If a
+// previous process has left a Lease, it keeps its version: the operator counts on what that process
+// served. join does nothing once the Lease is written.
+func (p *publisher) join(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.joined.IsZero() {
+		return nil
+	}
+	if p.previous == nil {
+		if err := p.readPrevious(ctx); err != nil {
+			return err
+		}
+	}
+	before := p.Now()
+	if err := p.write(ctx); err != nil {
+		return err
+	}
+	p.joined = before
+	return nil
+}
+
+// joinedTooLate reports whether the operator may have stopped waiting before the first load was complete.
+// The records that were loaded may then be older than what the operator assumes. The server must join
+// again with their version and list again before it serves them.
+func (p *publisher) joinedTooLate() bool {
+	if p.progress.reached() != "" {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.joined.IsZero() || !p.uncounted && p.Now().Sub(p.joined) <= maxLoad {
+		return false
+	}
+	p.joined = time.Time{}
+	return true
+}
+
+// write writes the heartbeat.
+func (p *publisher) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	now := p.Now()
-	beat := heartbeat.Heartbeat{
-		Server: p.Server, Version: version, Renewed: now, Refresh: p.requests.current(now),
-		Undecrypted: p.keys.undecrypted(), // of at least the records up to version
+	now, version := p.Now(), p.progress.reached()
+	beat := heartbeat.Heartbeat{Server: p.Server, Renewed: now, Refresh: p.requests.current(now)}
+	if version == "" {
+		beat.Version, beat.Undecrypted, beat.Unreadable = p.previous.Version, p.previous.Undecrypted, p.previous.Unreadable
+	} else {
+		beat.Version, beat.Undecrypted, beat.Unreadable = version, p.keys.undecrypted(), p.unreadable() // of at least the records up to version
 	}
 	if p.Usage != nil {
 		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution
@@ -101,12 +190,11 @@ func (p *publisher) write(ctx context.Context, version string) bool {
 		p.contact.answer(now)
 	}
 	if err != nil {
-		p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
-		return false
+		return fmt.Errorf("writing Lease %s: %w", heartbeat.LeaseName(p.Server), err)
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
 	p.progress.report(version, now)
-	return true
+	return nil
 }
 
 // answered reports whether the API server is reachable and works. A rejected request, such as one
@@ -120,8 +208,8 @@ func answered(err error) bool {
 }
 
 // remove reports the remaining uses of credentials and then deletes the Lease. If the report fails,
-// remove keeps the Lease. The operator deletes the Lease once it is stale, and records that uses
-// may be missing.
+// remove keeps the Lease. The operator deletes the Lease once the Pod is gone, and records that
+// uses may be missing.
 func (p *publisher) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -133,25 +221,37 @@ func (p *publisher) remove(ctx context.Context) {
 	}
 	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
 	if err != nil {
-		p.Logger.Warn("Failed to delete heartbeat Lease; the operator will delete it once it is stale", "error", err)
+		p.Logger.Warn("Failed to delete heartbeat Lease; the operator will delete it once the Pod is gone", "error", err)
 	}
 }
 
-// continueUsage checks how the previous process with this name ended. If its Lease still exists, it was
-// killed and may not have reported all uses of credentials, and a report must say so before the first
+// readPrevious reads the Lease that a previous process with this name left. If there is one, that process
+// was killed and may not have reported all uses of credentials, and a report must say so before the first
 // heartbeat. If that report fails, the heartbeats contain no usage time until a report succeeds.
-func (p *publisher) continueUsage(ctx context.Context) {
-	if p.Usage == nil {
-		return
-	}
+func (p *publisher) readPrevious(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	_, err := p.Client.CoordinationV1().Leases(p.Namespace).Get(ctx, heartbeat.LeaseName(p.Server), metav1.GetOptions{})
+	lease, err := p.Client.CoordinationV1().Leases(p.Namespace).Get(ctx, heartbeat.LeaseName(p.Server), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		p.Usage.Continue()
-		return
+		p.previous = &heartbeat.Heartbeat{}
+		if p.Usage != nil {
+			p.Usage.Continue()
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading Lease %s: %w", heartbeat.LeaseName(p.Server), err)
+	}
+	previous, err := heartbeat.Parse(lease)
+	if err != nil {
+		p.Logger.Warn("Ignored the heartbeat of the previous process", "error", err)
+	}
+	p.previous, p.uncounted = &previous, previous.Version == ""
+	if p.Usage == nil {
+		return nil
 	}
 	if err := p.Usage.Report(ctx); err != nil {
 		p.Logger.Warn("Failed to report that uses of credentials may be missing, will retry", "error", err)
 	}
+	return nil
 }

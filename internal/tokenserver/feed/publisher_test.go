@@ -6,8 +6,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // While the API server is available, a heartbeat reports each change at once, and at most two are
@@ -37,7 +45,8 @@ func TestHeartbeatFollowsChange(t *testing.T) {
 	})
 }
 
-// While the API server is unavailable, the delays between attempts grow to at most 10 s.
+// While the API server is unavailable, the delays between attempts grow to at most 10 s, until the records
+// are too stale.
 func TestFailedHeartbeatsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &apiServer{}
@@ -47,8 +56,8 @@ func TestFailedHeartbeatsBackOff(t *testing.T) {
 		api.cut()
 		time.Sleep(10 * time.Minute)
 		beats := api.beatsSince(cut)
-		if len(beats) < 60 || len(beats) > 80 {
-			t.Errorf("%d attempts in 10 minutes", len(beats))
+		if len(beats) < 30 || len(beats) > 40 || len(api.beatsSince(cut.Add(5*time.Minute))) > 0 {
+			t.Errorf("%d attempts in 10 minutes, want 30 to 40 in the first 5", len(beats))
 		}
 		distinct := map[time.Duration]bool{}
 		for i, b := range beats[1:] {
@@ -60,6 +69,174 @@ func TestFailedHeartbeatsBackOff(t *testing.T) {
 		}
 		if len(distinct) < 10 {
 			t.Errorf("the delays are not random: %v", distinct)
+		}
+	})
+}
+
+// A server whose records are too stale doesn't renew its Lease, even if the API server answers, until the
+// watch delivers again.
+func TestStaleServerDoesNotRenew(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", nil)
+	for limit, last := range map[time.Duration]time.Duration{0: 5 * time.Minute, 2 * time.Minute: 2 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			api := &apiServer{}
+			startWith(t, api, feed.Options{MaxStaleness: limit})
+			time.Sleep(10*time.Minute + time.Second)
+			current := time.Now().Add(-time.Second) // the last bookmark
+			api.set(func(a *apiServer) { a.reads = forbidden; a.watch.Stop() })
+			time.Sleep(20 * time.Minute)
+			if n := len(api.beatsSince(current.Add(last - heartbeat.MaxInterval))); n == 0 {
+				t.Errorf("no heartbeats with a staleness of nearly %s", last)
+			}
+			if beats := api.beatsSince(current.Add(last + 1)); len(beats) > 0 {
+				t.Errorf("%d heartbeats with a staleness of more than %s", len(beats), last)
+			}
+			api.set(func(a *apiServer) { a.reads = nil })
+			back := time.Now()
+			time.Sleep(5 * time.Second) // the reflector retries after at most 4.5 s
+			synctest.Wait()
+			if len(api.beatsSince(back)) == 0 {
+				t.Error("no heartbeat after the list")
+			}
+		})
+	}
+}
+
+// The operator knows of a server before the server lists the records.
+func TestLeasePrecedesFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{writes: errDown}
+		start(t, api, "")
+		time.Sleep(time.Minute)
+		if api.listed() > 0 {
+			t.Error("the server lists the records without a Lease")
+		}
+		back := time.Now()
+		api.set(func(a *apiServer) { a.writes = nil })
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		beats := api.beatsSince(back)
+		if len(beats) != 2 || beats[0].version != "" || beats[0].lists != 0 || beats[1].version != "1" {
+			t.Errorf("heartbeats %+v, want one without a version before the list, and one with its version", beats)
+		}
+	})
+}
+
+// Until a restarted server has loaded the records, its Lease keeps what the previous process reported,
+// whether or not the server serves the saved records.
+func TestLeaseKeepsPreviousReport(t *testing.T) {
+	for name, saved := range map[string]bool{"no saved records": false, "saved records": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := ""
+				if saved {
+					dir = t.TempDir()
+					_, stop := start(t, &apiServer{}, dir)
+					stop()
+				}
+				api := &apiServer{reads: errDown, version: 200, previous: &coordinationv1.Lease{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a"), Annotations: map[string]string{
+						heartbeat.LoadedAnnotation: "100", heartbeat.UndecryptedAnnotation: "acme", heartbeat.UnreadableAnnotation: "broken",
+					}},
+					Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: new(metav1.NowMicro())},
+				}}
+				reg := registry.New()
+				startWith(t, api, feed.Options{SnapshotDir: dir, Registry: reg})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if reg.Loaded() != saved {
+					t.Errorf("loaded: %t", reg.Loaded())
+				}
+				beats := api.beatsSince(time.Time{})
+				for _, b := range beats {
+					if b.version != "100" || !slices.Equal(b.undecrypted, []string{"acme"}) || !slices.Equal(b.unreadable, []string{"broken"}) {
+						t.Errorf("heartbeat %+v before the list", b)
+					}
+				}
+				if len(beats) < 5 {
+					t.Errorf("%d heartbeats in a minute", len(beats))
+				}
+				api.set(func(a *apiServer) { a.reads = nil })
+				time.Sleep(time.Minute)
+				beats = api.beatsSince(time.Time{})
+				if last := beats[len(beats)-1]; last.version == "100" || last.undecrypted != nil || last.unreadable != nil {
+					t.Errorf("heartbeat %+v after the list", last)
+				}
+			})
+		})
+	}
+}
+
+// A server that was slow to load serves only records of a list that began after its Lease contained a
+// version, because the operator may no longer have waited for it.
+func TestSlowServerListsAgain(t *testing.T) {
+	left := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a")},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: new(metav1.NowMicro())},
+	}
+	tests := map[string]struct {
+		previous *coordinationv1.Lease
+		after    time.Duration
+		want     int
+	}{
+		"fast": {nil, time.Minute, 1},
+		"slow": {nil, heartbeat.MaxJoin - time.Minute, 2},
+		"the previous process did not load the records": {left, time.Minute, 2},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api, reg := &apiServer{reads: errDown, previous: tc.previous}, registry.New()
+				startWith(t, api, feed.Options{Registry: reg})
+				time.Sleep(tc.after)
+				before := 0
+				api.set(func(a *apiServer) { a.reads, before = nil, a.lists })
+				for !reg.Loaded() {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if lists := api.listed() - before; lists != tc.want {
+					t.Errorf("%d lists, want %d", lists, tc.want)
+				}
+				joined := slices.ContainsFunc(api.beatsSince(time.Time{}), func(b beat) bool { return b.version != "" && b.lists == before+1 })
+				if tc.want == 2 && !joined {
+					t.Errorf("no heartbeat with a version between the lists: %+v", api.beatsSince(time.Time{}))
+				}
+			})
+		})
+	}
+}
+
+// The heartbeat that reports the version of an unreadable record also reports that it is unreadable.
+func TestHeartbeatReportsUnreadableRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{}
+		start(t, api, "")
+		time.Sleep(5 * time.Second)
+		readable := clientRecord(t, "billing", "", "a")
+		damaged := readable.DeepCopy()
+		damaged.Data = nil
+		for _, step := range []struct {
+			name   string
+			record *corev1.Secret
+			want   []string
+		}{
+			{"readable", readable, nil},
+			{"unreadable", damaged, []string{readable.Name}},
+			{"readable again", readable, nil},
+		} {
+			time.Sleep(time.Minute)
+			version := api.deliver(step.record.DeepCopy())
+			time.Sleep(heartbeat.MaxInterval)
+			synctest.Wait()
+			beats := slices.DeleteFunc(api.beatsSince(time.Time{}), func(b beat) bool { return b.version != version })
+			if len(beats) == 0 {
+				t.Errorf("%s: no heartbeat with version %s", step.name, version)
+			}
+			for _, b := range beats {
+				if !slices.Equal(b.unreadable, step.want) {
+					t.Errorf("%s: got %v, want %v", step.name, b.unreadable, step.want)
+				}
+			}
 		}
 	})
 }

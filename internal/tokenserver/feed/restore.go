@@ -61,7 +61,6 @@ func (f *Feed) restore(ctx context.Context) {
 	}
 	f.replace(&p, func(string) bool { return false })
 	f.contact.restore(previous.Current)
-	f.progress.reach(previous.Version, f.Now())
 	f.previous = snapshot.State{}
 	f.Logger.Warn("API server unavailable, serving last known good records",
 		"realms", len(p.realms), "clients", len(p.clients), "subjects", len(p.subjects), "resourceVersion", previous.Version, "current", previous.Current)

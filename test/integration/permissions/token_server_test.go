@@ -155,6 +155,10 @@ func TestTokenServerWritesOnlyItsLease(t *testing.T) {
 		"create a Lease for another server":  {create(lease(inst.RecordsNamespace, "token-server-server-2")), want("create", "token-server-server-2")},
 		"change the Lease of another server": {patch(lease(inst.RecordsNamespace, otherLease), renew), want("update", otherLease)},
 		"delete the Lease of another server": {remove(lease(inst.RecordsNamespace, otherLease)), want("delete", otherLease)},
+		"mark another server as dead": {
+			patch(lease(inst.RecordsNamespace, otherLease), `{"metadata": {"annotations": {"`+heartbeat.DeadAnnotation+`": "2026-03-01T12:00:00.000000Z"}}}`), want("update", otherLease),
+		},
+		"create the Lease of the operator": {create(lease(inst.RecordsNamespace, "operator")), want("create", "operator")},
 	})
 	unbound := as(t, inst, config.TokenServiceName, "")
 	deny(t, unbound, map[string]attempt{
