@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -84,6 +85,27 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	return nil
 }
 
+// holdSubjects writes the records of the client's subjects. The API server creates only one record for a
+// subject, so another client that was faster keeps it.
+func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []record.Subject) error {
+	for _, body := range wanted {
+		desired, err := record.ForSubject(r.Records.Namespace(), body)
+		if err != nil {
+			return err
+		}
+		key := subject{body.Issuer, body.Subject}
+		secret, err := r.Records.Put(ctx, seen.subjects[key], desired)
+		if err != nil {
+			return err
+		}
+		if seen.subjects == nil {
+			seen.subjects = map[subject]*corev1.Secret{}
+		}
+		seen.subjects[key] = secret
+	}
+	return nil
+}
+
 // putCredentials writes the credentials Secret, if its write hasn't failed in this reconcile. It returns
 // only the error of a stale read.
 func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decision) error {
@@ -126,6 +148,32 @@ func (r *Reconciler) release(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	return r.Records.Delete(ctx, seen.record)
+}
+
+// giveUpSubjects deletes the records of subjects that the client does not keep according to the API
+// server, either. With the cache alone, it could lose a subject that it lists again.
+func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, obsolete []corev1.Secret) error {
+	if len(obsolete) == 0 {
+		return nil
+	}
+	c, realm := &v1alpha1.ApiClient{}, &v1alpha1.Realm{}
+	uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
+	if err != nil || uid == "" {
+		return err // The records of deleted objects are orphans.
+	}
+	realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm)
+	if err != nil || realmUID == "" {
+		return err
+	}
+	for i := range obsolete {
+		if keepsSubject(realm, c, &obsolete[i]) {
+			continue
+		}
+		if err := r.Records.Delete(ctx, &obsolete[i]); err != nil {
+			return fmt.Errorf("giving up a subject of ApiClient %s: %w", req, err)
+		}
+	}
+	return nil
 }
 
 // deleteObsolete deletes credentials Secrets, unless they have changed since they were read.

@@ -7,12 +7,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
 // claimsInRealm accepts only claims that the Realm lets clients set. The API server ensures that
 // these differ from the Realm's own claims in more than case.
-func claimsInRealm(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) claimsInRealm() *condition.Result {
 	var fixed, unknown []string
 	for _, claim := range seen.client.Spec.Claims {
 		switch {
@@ -36,7 +35,7 @@ func claimsInRealm(seen observed, _ *config.Instance) *condition.Result {
 }
 
 // claimsWithinSize accepts only claims that fit into a token together with those of the Realm.
-func claimsWithinSize(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) claimsWithinSize() *condition.Result {
 	excess := claims.Excess(claims.Merge(seen.realm.Spec.Claims, seen.client.Spec.Claims))
 	if excess == "" {
 		return nil

@@ -42,7 +42,7 @@ func TestClaimPolicies(t *testing.T) {
 		"too large together":       {append(textClaim("a", long), textClaim("b", long)...), textClaim("plan", strings.Repeat("a", 64)), v1alpha1.ReasonClaimsTooLarge, "2088 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(claiming(test.realm, test.client), instance())
+			got := accepted(new(claiming(test.realm, test.client)))
 			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
 				t.Errorf("got %s %q, want %s with %q", got.Reason, got.Message, test.wantReason, test.wantWord)
 			}
@@ -51,7 +51,7 @@ func TestClaimPolicies(t *testing.T) {
 }
 
 func TestDecideRecordsClaims(t *testing.T) {
-	d, err := decide(claiming(textClaim("tier", "gold"), textClaim("tenant", "acme")), instance(), now, rand.Reader)
+	d, err := decide(new(claiming(textClaim("tier", "gold"), textClaim("tenant", "acme"))), now, rand.Reader)
 	if err != nil || d.record == nil {
 		t.Fatalf("decision %+v, error %v", d, err)
 	}
@@ -64,7 +64,7 @@ func TestDecideRecordsClaims(t *testing.T) {
 func TestDecideDisablesClientWithRemovedClaim(t *testing.T) {
 	seen := reconciled(t, claiming(nil, textClaim("tenant", "acme")))
 	seen.realm.Spec.AllowedClaims = nil
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil || d.record == nil || !d.record.Disabled {
 		t.Errorf("decision %+v, error %v; want a disabled record", d, err)
 	}

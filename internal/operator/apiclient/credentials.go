@@ -12,21 +12,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
-
-const kind = "ApiClient"
 
 // newCredentials returns the credentials Secret, which contains everything that workloads need to
 // get a token.
-func newCredentials(seen *observed, current, next secrets.Value, instance *config.Instance) *corev1ac.SecretApplyConfiguration {
+func newCredentials(seen *observed, current, next secrets.Value) *corev1ac.SecretApplyConfiguration {
 	c, generated := seen.client, seen.client.GeneratedSecret()
-	issuer := instance.Issuer(seen.realm.Name)
+	issuer := seen.instance.Issuer(seen.realm.Name)
 	values := map[string]string{
 		v1alpha1.SecretKeyClientID:        c.EffectiveClientID(),
 		v1alpha1.SecretKeyClientSecret:    current.Plaintext,
 		v1alpha1.SecretKeyTokenURL:        issuer + oauth.TokenPath,
-		v1alpha1.SecretKeyClusterTokenURL: instance.ClusterURL() + "/" + seen.realm.Name + oauth.TokenPath,
+		v1alpha1.SecretKeyClusterTokenURL: seen.instance.ClusterURL() + "/" + seen.realm.Name + oauth.TokenPath,
 		v1alpha1.SecretKeyIssuer:          issuer,
 		v1alpha1.SecretKeyJWKSURL:         issuer + oauth.JWKSPath,
 		v1alpha1.SecretKeyScope:           strings.Join(slices.Sorted(slices.Values(c.Spec.Scopes)), " "),

@@ -9,14 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -56,38 +53,38 @@ type decision struct {
 
 // decide returns the desired state for the observed state. It is a pure function and fails only if
 // the random source does.
-func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
-	d := decision{accepted: accepted(seen, instance), obsoleteSubjects: obsoleteSubjects(&seen)}
+func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
+	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
 	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
 		return d, nil
 	}
 	if d.blocked = seen.unreadable; d.blocked != nil {
 		return d, nil
 	}
-	d.hash = mustHash(&seen, d.accepted)
+	d.hash = mustHash(seen, d.accepted)
 	if d.accepted.Status != metav1.ConditionTrue {
-		d.reject(&seen, now)
+		d.reject(seen, now)
 		return d, nil
 	}
-	plan, err := secrets.Make(secretFacts(&seen), wantedSecret(&seen, instance), now, random)
+	plan, err := secrets.Make(secretFacts(seen), wantedSecret(seen), now, random)
 	if err != nil {
 		return decision{}, err
 	}
 	if d.inconclusive = plan.Inconclusive; d.inconclusive {
 		return d, nil
 	}
-	if d.incomplete = waiting(&seen, d.hash, plan); d.incomplete != nil && seen.record == nil {
+	if d.incomplete = waiting(seen, d.hash, plan); d.incomplete != nil && seen.record == nil {
 		d.blocked = d.incomplete
 		return d, nil
 	}
-	d.plan, d.check = plan, nextCheck(plan, instance, now)
-	d.record = newRecord(&seen, covered(&seen, instance), plan)
-	d.subjects = wantedSubjects(&seen)
+	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
+	d.record = newRecord(seen, covered(&seen.request), plan)
+	d.subjects = wantedSubjects(seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
-	setBasis(&seen, d.record, plan.Continuous)
-	d.obsolete = obsolete(&seen, plan)
+	setBasis(seen, d.record, plan.Continuous)
+	d.obsolete = obsolete(seen, plan)
 	if !seen.authorityMissing && plan.Current.Plaintext != "" {
-		d.credentials = newCredentials(&seen, plan.Current, plan.Next, instance)
+		d.credentials = newCredentials(seen, plan.Current, plan.Next)
 	}
 	return d, nil
 }
@@ -136,52 +133,4 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 		}
 		return !p.Obsolete(generatedValues(&s))
 	})
-}
-
-func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Client {
-	c := seen.client
-	body := &record.Client{
-		UID:       c.UID,
-		Namespace: c.Namespace,
-		Name:      c.Name,
-		RealmUID:  seen.realm.UID,
-		RealmName: seen.realm.Name,
-		ClientID:  c.EffectiveClientID(),
-		Identity:  identity(seen),
-		Disabled:  c.Spec.Suspend,
-		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
-		Audiences: granted.audiences,
-		Secrets:   plan.Secrets,
-		Restored:  seen.restoredWith(plan.Restored),
-
-		SecretSerial: plan.Serial,
-
-		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
-		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
-		PublicKeys:             publicKeys(c),
-		ServiceAccounts:        serviceAccounts(seen),
-		Identities:             identities(seen),
-		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
-		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1alpha1.SenderConstraintDPoP,
-	}
-	if c.Spec.ExpiresAt != nil {
-		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
-	}
-	if c.Spec.TokensValidAfter != nil {
-		body.TokensValidAfter = c.Spec.TokensValidAfter.UTC()
-	}
-	if body.Restored != nil {
-		body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
-	}
-	if c.Spec.TokenLifetime != nil {
-		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)
-	}
-	return body
-}
-
-// isOwned reports whether a Secret is a credentials Secret of this ApiClient: it has the label, and
-// its controller has the same UID. A Secret of a deleted ApiClient with the same name is not owned,
-// and causes a conflict until the garbage collector deletes it.
-func isOwned(secret client.Object, c *v1alpha1.ApiClient) bool {
-	return secret.GetLabels()[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
 }

@@ -41,9 +41,9 @@ func observe(change ...func(*observed)) observed {
 			Secret:   &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
 		},
 	}
-	seen := observed{
-		live:   true,
-		client: &c,
+	seen := observed{live: true, delivery: delivery{authority: []byte("PEM")}, request: request{
+		instance: instance(),
+		client:   &c,
 		realm: &v1alpha1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
 			Spec: v1alpha1.RealmSpec{
@@ -51,8 +51,7 @@ func observe(change ...func(*observed)) observed {
 				Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}}},
 			},
 		},
-		authority: []byte("PEM"),
-	}
+	}}
 	for _, f := range change {
 		f(&seen)
 	}
@@ -71,7 +70,7 @@ func reconciled(t *testing.T, seen observed) observed {
 func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 	t.Helper()
 	for range maxSteps {
-		d, err := decide(seen, instance(), at, rand.Reader)
+		d, err := decide(&seen, at, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +170,7 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen.client.Spec.Scopes = []string{"write"}
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +179,7 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 		t.Errorf("record (-want +got):\n%s\ncredentials Secret: %v, want none", diff, d.credentials)
 	}
 
-	d, err = decide(observe(func(s *observed) { s.realm = nil }), instance(), now, rand.Reader)
+	d, err = decide(new(observe(func(s *observed) { s.realm = nil })), now, rand.Reader)
 	if err != nil || d.record != nil || d.credentials != nil {
 		t.Errorf("client that was never Accepted: record %v, credentials Secret %v, error %v", d.record, d.credentials, err)
 	}
@@ -203,14 +202,14 @@ func TestSecretOfDeletedClientConflicts(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.client.UID = "c2"
 	seen.read(nil)
-	if got := accepted(seen, instance()); got.Reason != v1alpha1.ReasonSecretConflict {
+	if got := accepted(&seen); got.Reason != v1alpha1.ReasonSecretConflict {
 		t.Errorf("reason %s, want SecretConflict", got.Reason)
 	}
 }
 
 // No secret is delivered before the certificate authority that clients must trust exists.
 func TestDecideWaitsForCertificateAuthority(t *testing.T) {
-	d, err := decide(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+	d, err := decide(new(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
 	if err != nil || d.record != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
@@ -219,7 +218,7 @@ func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.authority, seen.authorityMissing = nil, true
 	seen.client.Spec.Suspend = true
-	d, err = decide(seen, instance(), now, rand.Reader)
+	d, err = decide(&seen, now, rand.Reader)
 	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.credentials != nil {
 		t.Errorf("suspension without the CA: %+v, error %v", d, err)
 	}
@@ -275,7 +274,7 @@ func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
 		"second grant covers the one": {[]func(*observed){grant("orders"), anotherGrant("stock"), func(s *observed) { s.client.Spec.Audiences = []string{"stock"} }}, []string{"stock"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(observe(test.change...), instance(), now, rand.Reader)
+			d, err := decide(new(observe(test.change...)), now, rand.Reader)
 			if err != nil || d.record == nil {
 				t.Fatalf("decision %+v, error %v", d, err)
 			}
@@ -302,12 +301,12 @@ func anotherGrant(audiences ...string) func(*observed) {
 func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil || d.release || d.record == nil || d.record.Disabled {
 		t.Errorf("other clients released: %+v, error %v", d, err)
 	}
 	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-	d, err = decide(seen, instance(), now, rand.Reader)
+	d, err = decide(&seen, now, rand.Reader)
 	if err != nil || !d.release || d.record != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
 		t.Errorf("released: %+v, error %v", d, err)
 	}
@@ -315,11 +314,11 @@ func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	damaged.record = seen.record.DeepCopy()
 	damaged.record.Data = nil
 	damaged.read(damaged.record)
-	if d, err = decide(damaged, instance(), now, rand.Reader); err != nil || !d.release {
+	if d, err = decide(&damaged, now, rand.Reader); err != nil || !d.release {
 		t.Errorf("released with an unreadable record: %+v, error %v", d, err)
 	}
 	seen.realm.Spec.ReleasedClients, seen.realm.Spec.Grants = nil, nil
-	d, err = decide(seen, instance(), now, rand.Reader)
+	d, err = decide(&seen, now, rand.Reader)
 	if err != nil || d.release || d.record == nil || !d.record.Disabled {
 		t.Errorf("grant lost: %+v, error %v; want a disabled record", d, err)
 	}

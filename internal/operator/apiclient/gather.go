@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,113 +15,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
-	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// observed is the state that the controller read for an ApiClient. Objects that do not exist are
-// nil.
-type observed struct {
-	// live reports whether the objects were read from the API server and not from caches, except for
-	// service accounts, provided Secrets, and subjects.
-	live bool
-
-	client *v1alpha1.ApiClient
-	realm  *v1alpha1.Realm
-	// namespace is the client's namespace; nil if it is unknown.
-	namespace *corev1.Namespace
-	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
-	// resembles; empty if there is none.
-	otherNamespace string
-	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
-	holder types.NamespacedName
-	// record is the Secret with the record, and current is its content. unreadable is the reason
-	// why it cannot be read, if any.
-	record     *corev1.Secret
-	current    record.Client
-	unreadable *condition.Result
-	// acknowledged reports whether every live token server serves the record.
-	acknowledged bool
-	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
-	// client's secret is not generated, credentials is one of owned.
-	credentials *corev1.Secret
-	// owned are the credentials Secrets that this client owns.
-	owned []corev1.Secret
-	// provided is the Secret that the spec refers to, without its values. value is the result of
-	// hashing its value. hashing reports that it is not hashed yet.
-	provided *corev1.Secret
-	value    provided.Result
-	hashing  bool
-	// accounts maps the names of service accounts that the spec lists and that exist to their UIDs.
-	accounts map[string]types.UID
-	// subjects are the records of the listed subjects that this client holds. subjectHolders are the
-	// ApiClients that hold other listed subjects. ownSubjects are the records of all subjects that
-	// this client holds, including those that the spec no longer lists.
-	subjects       map[subject]*corev1.Secret
-	subjectHolders map[subject]types.NamespacedName
-	ownSubjects    []corev1.Secret
-	// writeErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
-	writeErr error
-	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
-	// uses that the next status adds to those in the previous status.
-	uses     map[string]secrets.Use
-	reported lastuse.Uses
-	// authority contains the certificates that clients must trust in PEM; empty if certificates are
-	// not managed by the operator.
-	authority []byte
-	// authorityMissing reports whether the managed CA does not exist yet.
-	authorityMissing bool
-}
-
-// read decodes the record with the client's ID. The Secret may be nil. If the record belongs to
-// another ApiClient, read only records which one.
-func (o *observed) read(secret *corev1.Secret) {
-	o.record, o.current, o.unreadable, o.holder = nil, record.Client{}, nil, types.NamespacedName{}
-	if secret == nil {
-		return
-	}
-	current, err := record.ReadClient(secret)
-	owner := types.NamespacedName{Namespace: current.Namespace, Name: current.Name}
-	if err != nil {
-		owner = record.OwnerName(secret)
-	}
-	if owner != client.ObjectKeyFromObject(o.client) || err == nil && current.UID != o.client.UID {
-		o.holder = owner
-		return
-	}
-	o.record, o.current = secret, current
-	if err != nil {
-		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
-			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
-	}
-}
-
-// namespaceLabels returns the labels of the client's namespace; nil if they are unknown.
-func (o *observed) namespaceLabels() map[string]string {
-	if o.namespace == nil {
-		return nil
-	}
-	if o.namespace.Labels == nil {
-		return map[string]string{}
-	}
-	return o.namespace.Labels
-}
-
-// served returns the records that token servers must serve: the client's, from the given resource version
-// on, and those of the subjects that it holds.
-func (o *observed) served(version string) []acknowledgement.Record {
-	records := []acknowledgement.Record{{Name: o.record.Name, Version: version}}
-	for _, secret := range o.subjects {
-		records = append(records, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
-	}
-	return records
-}
-
-// gather reads the ApiClient and the objects it depends on, and deletes the records of deleted
-// ApiClients with the same name. The client is nil if it does not exist or is being deleted.
-func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+// gatherRequest reads the ApiClient, its Realm, and its namespace. The client is nil if it does not exist or
+// is being deleted.
+func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
 	c, from := &v1alpha1.ApiClient{}, client.Reader(r.Client)
 	if live {
 		from = r.Live
@@ -128,32 +31,115 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
 		return observed{}, fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	seen, uid := observed{live: live}, types.UID("")
-	if c.UID != "" && c.DeletionTimestamp.IsZero() {
-		seen.client, uid = c, c.UID
-		if err := r.gatherRealm(ctx, &seen); err != nil {
-			return observed{}, err
-		}
-	} else {
-		r.forget(req)
+	seen := observed{live: live, request: request{instance: r.Instance}}
+	if c.UID == "" || !c.DeletionTimestamp.IsZero() {
+		return seen, nil
 	}
-	if err := r.deleteOrphans(ctx, req, uid, seen.realm); err != nil || seen.client == nil {
-		return observed{}, err
-	}
-	for _, read := range []func(context.Context, *observed) error{
-		r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts, r.gatherSubjects,
-	} {
-		if err := read(ctx, &seen); err != nil {
-			return observed{}, err
-		}
-	}
-	return seen, nil
+	seen.client = c
+	return seen, r.gatherRealm(ctx, &seen)
 }
 
-// forget drops what the process knows about an ApiClient that was deleted or is not served.
-func (r *Reconciler) forget(req ctrl.Request) {
-	r.Tracker.Forget(acknowledgement.Client, req)
-	r.Events.Forget(req.NamespacedName)
+// gather reads what else the decision depends on, except for subjects.
+func (r *Reconciler) gather(ctx context.Context, seen *observed) error {
+	for _, read := range []func(context.Context, *observed) error{r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts} {
+		if err := read(ctx, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gatherRealm reads the Realm and the namespaces that its grants depend on. The caches of ApiClients and
+// namespaces are filled separately, so gatherRealm reads a namespace that the cache lacks from the API
+// server.
+func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
+	if seen.live {
+		return readRealm(ctx, r.Live, r.Namespaces.Live, seen)
+	}
+	if err := readRealm(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
+		return err
+	}
+	var err error
+	seen.namespace, err = r.Namespaces.Live(ctx, seen.client.Namespace)
+	return err
+}
+
+// gatherRecord reads the record with the client's ID. If the client would acquire an ID that it
+// chose itself, gatherRecord reads the Realm and the namespaces again from the API server: with a
+// grant that only the cache still contains, the client could take an ID and keep it.
+func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
+	if seen.realm == nil {
+		return nil
+	}
+	get := r.Records.Get
+	switch {
+	case seen.live:
+		get = r.Records.Live
+	case seen.client.Status.ObservedGeneration <= 0:
+		// A new client has no record yet, which saves a request. If it has one, the creation fails, and
+		// the API server is asked.
+		get = r.Records.Cached
+	}
+	secret, err := get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
+	if err != nil {
+		return err
+	}
+	seen.read(secret)
+	switch {
+	case seen.record != nil:
+		seen.otherNamespace = "" // See readLiveRealm.
+		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
+		seen.acknowledged = r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...) == acknowledgement.Acknowledged
+	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
+		return r.readLiveRealm(ctx, seen)
+	}
+	return nil
+}
+
+// readLiveRealm reads the Realm and the namespaces again, from the API server.
+func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
+	cached := seen.realm
+	if err := readRealm(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
+		return err
+	}
+	if seen.realm != nil && seen.realm.UID != cached.UID {
+		seen.realm = nil // The cache is about to deliver the recreated Realm, which has other records.
+	}
+	if seen.record != nil {
+		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
+		seen.otherNamespace = ""
+	}
+	return nil
+}
+
+// namespaceReader reads a namespace; nil if it doesn't exist.
+type namespaceReader func(ctx context.Context, name string) (*corev1.Namespace, error)
+
+func readRealm(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
+	c := seen.client
+	seen.realm, seen.namespace, seen.otherNamespace = nil, nil, ""
+	realm := &v1alpha1.Realm{}
+	err := from.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading Realm %q: %w", c.Spec.RealmRef.Name, err)
+	case realm.DeletionTimestamp.IsZero():
+		seen.realm = realm
+	}
+	if seen.namespace, err = namespace(ctx, c.Namespace); err != nil {
+		return err
+	}
+	other := resembledNamespace(c)
+	if other == "" {
+		return nil
+	}
+	found, err := namespace(ctx, other)
+	if found != nil {
+		seen.otherNamespace = other
+	}
+	return err
 }
 
 func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
@@ -269,4 +255,143 @@ func get(ctx context.Context, from client.Reader, key client.ObjectKey, into cli
 		return false, fmt.Errorf("reading Secret %s: %w", key, err)
 	}
 	return true, nil
+}
+
+// gatherProvided reads the metadata of the Secret that the spec refers to. The cache contains only
+// labeled Secrets and may be stale, so a missing one is looked for in the API server.
+func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
+	if secretSource(seen.client).Provided == nil {
+		return nil
+	}
+	key := providedName(seen.client)
+	secret := &corev1.Secret{}
+	found, err := get(ctx, r.Client, key, secret)
+	if err != nil {
+		return err
+	}
+	if !found || !provided.Readable(secret) {
+		metadata := secretMetadata()
+		if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
+			return err
+		}
+		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
+	}
+	seen.provided = secret
+	seen.hashing = provided.Readable(secret) && !seen.providedUnchanged()
+	return nil
+}
+
+// gatherAccounts reads the UIDs of the service accounts that the spec lists.
+func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
+	seen.accounts = map[string]types.UID{}
+	for _, name := range listedAccounts(seen.client) {
+		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: name}
+		account := accountMetadata()
+		if err := r.Accounts.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading ServiceAccount %s: %w", key, err)
+		}
+		if exists(account) {
+			seen.accounts[name] = account.UID
+		}
+	}
+	return nil
+}
+
+// exists reports whether a service account was found and is not being deleted. The API server
+// doesn't issue tokens for an account that is being deleted.
+func exists(account client.Object) bool {
+	return account.GetUID() != "" && account.GetDeletionTimestamp().IsZero()
+}
+
+// accountMetadata returns an object for reading only the metadata of a service account.
+func accountMetadata() *metav1.PartialObjectMetadata {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	return metadata
+}
+
+// useReader is the part of lastuse.Store that gatherUses needs.
+type useReader interface {
+	Quiet(c types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool)
+	Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
+}
+
+// gatherUses looks up the uses of a retiring secret that may end because it is unused.
+func (r *Reconciler) gatherUses(ctx context.Context, seen *observed) error {
+	return gatherUses(ctx, r.Usage, r.Live, seen, r.Now())
+}
+
+// gatherUses confirms with the API server that a secret is unused before it ends, because caches can lag.
+func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *observed, now time.Time) error {
+	if !seen.client.GeneratesSecret() {
+		return nil
+	}
+	after := unusedFor(&seen.request)
+	if after == 0 {
+		return nil
+	}
+	seen.uses = map[string]secrets.Use{}
+	for _, s := range secrets.Valid(seen.current.Secrets, now) {
+		if s.Role != record.RoleRetiring {
+			continue
+		}
+		credential := usage.Credential{Type: usage.Secret, ID: s.ID}
+		recorded, listed := lastuse.LastUsed(seen.client, credential)
+		since, until, known := from.Quiet(seen.client.UID, credential, recorded)
+		if known && (secrets.Use{Last: since, Until: until}).Unused(s) >= after {
+			var err error
+			since, until, known, err = from.Confirm(ctx, live, seen.client, credential)
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("confirming that secret %s of ApiClient %s is unused: %w", s.ID, client.ObjectKeyFromObject(seen.client), err)
+			}
+		}
+		if listed && known {
+			seen.uses[s.ID] = secrets.Use{Last: since, Until: until}
+		}
+	}
+	return nil
+}
+
+// gatherSubjects reads the records of the subjects that the client holds and, if it is accepted, who holds
+// those that it lists. A client that is not Accepted acquires nothing, so it costs no reads of missing
+// records, which the API server would serve. If the client would acquire a subject, gatherSubjects reads
+// the Realm again from the API server: with a grant that only the cache still contains, the client could
+// take a subject and keep it.
+func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepted bool) error {
+	var err error
+	if seen.ownSubjects, err = r.Records.OfOwner(ctx, record.KindSubject, client.ObjectKeyFromObject(seen.client)); err != nil || !accepted {
+		return err
+	}
+	free, err := r.lookUpSubjects(ctx, seen)
+	if err != nil || !free {
+		return err
+	}
+	if err := r.readLiveRealm(ctx, seen); err != nil || seen.realm == nil {
+		return err
+	}
+	_, err = r.lookUpSubjects(ctx, seen)
+	return err
+}
+
+// lookUpSubjects reads who holds the client's subjects, and reports whether any of them is free.
+func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) (free bool, err error) {
+	seen.subjects, seen.subjectHolders = nil, nil
+	for _, s := range listedSubjects(seen) {
+		secret, err := r.Records.Get(ctx, record.SubjectSecretName(seen.realm.UID, s.issuer, s.subject))
+		if err != nil {
+			return false, err
+		}
+		free = seen.readSubject(s, secret) || free
+	}
+	return free, nil
+}
+
+// hash hashes the value of the provided Secret, unless other clients of the namespace or too many
+// other namespaces do so. It updates the Secret in seen to the version that was hashed.
+func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
+	secret, value, err := r.Hasher.Hash(ctx, providedName(seen.client), providedKey(seen.client), seen.knownHash())
+	if err == nil && secret != nil {
+		seen.provided, seen.value, seen.hashing = secret, value, false
+	}
+	return err
 }

@@ -75,7 +75,7 @@ func TestNamespaceMissingInCache(t *testing.T) {
 			if err := r.gatherRealm(t.Context(), &seen); err != nil {
 				t.Fatal(err)
 			}
-			if got := accepted(seen, instance()); got.Reason != test.want {
+			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s; want %s", got.Reason, got.Message, test.want)
 			}
 		})

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
 // coverage is what the best grant of a Realm gives an ApiClient.
@@ -24,14 +24,14 @@ type coverage struct {
 
 // covered returns the coverage of the client. A single grant must cover everything that the client
 // requests; grants are never combined, because their combination could allow more than any of them.
-func covered(seen *observed, instance *config.Instance) coverage {
+func covered(seen *request) coverage {
 	best, dpop := coverage{}, false
 	for i := range seen.realm.Spec.Grants {
 		grant := &seen.realm.Spec.Grants[i]
 		if !grant.Namespaces.Includes(seen.client.Namespace, seen.namespaceLabels()) {
 			continue
 		}
-		c := coverageOf(seen, grant, instance)
+		c := coverageOf(seen, grant)
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
@@ -48,9 +48,9 @@ func constrains(grant *v1alpha1.Grant, scopes v1alpha1.Scopes) bool {
 	return len(scopes) == 0 || slices.ContainsFunc(scopes, grant.AllowsScope)
 }
 
-func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance) coverage {
+func coverageOf(seen *request, grant *v1alpha1.Grant) coverage {
 	spec := &seen.client.Spec
-	granted := realmAudiences(seen.realm, instance)
+	granted := realmAudiences(seen.realm, seen.instance)
 	if len(grant.Audiences) > 0 {
 		granted = slices.DeleteFunc(granted, func(a string) bool { return !slices.Contains(grant.Audiences, a) })
 	}
@@ -82,14 +82,6 @@ func coverageOf(seen *observed, grant *v1alpha1.Grant, instance *config.Instance
 	return c
 }
 
-// realmAudiences returns the Realm's audiences, sorted. There is at least one.
-func realmAudiences(realm *v1alpha1.Realm, instance *config.Instance) []string {
-	if len(realm.Spec.Audiences) == 0 {
-		return []string{instance.Issuer(realm.Name)}
-	}
-	return slices.Sorted(slices.Values(realm.Spec.Audiences))
-}
-
 // coversClientID reports whether an entry in the client IDs of a grant covers a client ID. A prefix
 // does not cover the default client IDs of another namespace, because a client that is created
 // there later would find its ID taken.
@@ -108,4 +100,22 @@ func lackingClientID(clientID, otherNamespace string) string {
 		return fmt.Sprintf("client ID %q", clientID)
 	}
 	return fmt.Sprintf("client ID %q (it looks like a default client ID of namespace %q, which no prefix covers)", clientID, otherNamespace)
+}
+
+// includesNamespace accepts only clients in a namespace that a grant includes.
+func (c *coverage) includesNamespace(seen *request) *condition.Result {
+	if c.grant != nil {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "No grant of Realm %q includes namespace %q. Add a grant for the namespace to spec.grants of the Realm, or create the client in a namespace that has one.",
+		seen.realm.Name, seen.client.Namespace)
+}
+
+// covers accepts only clients that a single grant covers.
+func (c *coverage) covers(seen *request) *condition.Result {
+	if len(c.lacks) == 0 {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
+		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
 }

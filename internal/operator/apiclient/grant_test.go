@@ -41,10 +41,10 @@ func TestGrantCoversClient(t *testing.T) {
 		"grant that lacks the least is nearest": {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {}), read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observe(func(s *observed) {
+			got := accepted(new(observe(func(s *observed) {
 				s.realm.Spec.Scopes, s.realm.Spec.Audiences, s.realm.Spec.Grants = v1alpha1.Scopes{"admin", "read"}, v1alpha1.Audiences{"prod", "test"}, test.grants
 				s.client.Spec.Scopes, s.client.Spec.Audiences, s.client.Spec.Introspection.Audiences = test.scopes, test.audiences, test.introspection
-			}), instance())
+			})))
 			want := v1alpha1.ReasonAccepted
 			if test.wantNotLike != "" {
 				want = v1alpha1.ReasonNotGranted
@@ -82,10 +82,10 @@ func TestGrantCoversClientID(t *testing.T) {
 		"pattern of the regular expression syntax": {[]string{"[a-z]"}, "a", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observe(func(s *observed) {
+			got := accepted(new(observe(func(s *observed) {
 				s.realm.Spec.Grants[0].ClientIDs = test.clientIDs
 				s.client.Spec.ClientID, s.otherNamespace = test.clientID, test.other
-			}), instance())
+			})))
 			if covered := got.Reason == v1alpha1.ReasonAccepted; covered != test.want {
 				t.Errorf("%s: %s; want covered: %t", got.Reason, got.Message, test.want)
 			}

@@ -18,9 +18,9 @@ import (
 func rotating(t *testing.T) observed {
 	t.Helper()
 	seen := observe(withProvided(0))
-	seen.provided = providedSecret(1, password)
+	seen.provided = providedVersionOf(1, password)
 	step(t, &seen, now)
-	seen.provided, seen.value, seen.hashing = providedSecret(2, newPassword), provided.Result{}, true
+	seen.provided, seen.value, seen.hashing = providedVersionOf(2, newPassword), provided.Result{}, true
 	return seen
 }
 
@@ -49,7 +49,7 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
 				t.Errorf("secrets (-before +after):\n%s", diff)
 			}
-			want := newRecord(&seen, covered(&seen, instance()), secrets.Plan{Secrets: before.Secrets})
+			want := newRecord(&seen, covered(&seen.request), secrets.Plan{Secrets: before.Secrets})
 			want.Basis = d.record.Basis
 			if diff := cmp.Diff(want, d.record); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
@@ -62,7 +62,7 @@ func TestStatusWhileHashing(t *testing.T) {
 	reasons := func(seen observed, d decision) []string {
 		state := acknowledgement.Acknowledged
 		var reasons []string
-		for _, c := range status(seen, d, applied{recorded: d.record != nil, state: &state}, instance(), now).Conditions {
+		for _, c := range status(&seen, d, applied{recorded: d.record != nil, state: &state}, now).Conditions {
 			if c.Type == string(v1alpha1.ConditionReady) || c.Type == string(v1alpha1.ConditionProgrammed) {
 				reasons = append(reasons, c.Reason)
 			}
@@ -76,7 +76,7 @@ func TestStatusWhileHashing(t *testing.T) {
 	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Suspended")
 
 	first := observe(withProvided(0))
-	first.provided, first.hashing = providedSecret(1, password), true
+	first.provided, first.hashing = providedVersionOf(1, password), true
 	d := mustDecide(t, first)
 	if d.record != nil || !d.hash {
 		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.record)

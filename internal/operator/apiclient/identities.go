@@ -6,60 +6,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
-
-// accountPrefix starts the subject of a service account's token.
-const accountPrefix = "system:serviceaccount:"
-
-// accountNamed returns the name of the service account with a subject. It is empty if the subject is
-// not an account that a client in the namespace can list.
-func accountNamed(namespace, subject string) string {
-	name, ok := strings.CutPrefix(subject, accountPrefix+namespace+":")
-	if !ok || name == "default" || strings.Contains(name, ":") {
-		return ""
-	}
-	return name
-}
-
-// listedAccounts returns the names of the service accounts in the spec, sorted. A federated identity
-// of the issuer "kubernetes" is another way to list one.
-func listedAccounts(c *v1alpha1.ApiClient) []string {
-	var names []string
-	for _, reference := range c.Spec.ServiceAccounts {
-		names = append(names, reference.Name)
-	}
-	for _, identity := range c.Spec.FederatedIdentities {
-		if name := accountNamed(c.Namespace, identity.Subject); identity.Issuer == v1alpha1.IssuerKubernetes && name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// listedIssuers returns the names of the issuers whose tokens authenticate the client, sorted.
-func listedIssuers(c *v1alpha1.ApiClient) []string {
-	var names []string
-	if len(c.Spec.ServiceAccounts) > 0 {
-		names = append(names, v1alpha1.IssuerKubernetes)
-	}
-	for _, identity := range c.Spec.FederatedIdentities {
-		names = append(names, identity.Issuer)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// trustedIssuer returns the issuer of the Realm with the given name, or nil.
-func trustedIssuer(realm *v1alpha1.Realm, name string) *v1alpha1.TrustedIssuer {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1alpha1.TrustedIssuer) bool { return t.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &realm.Spec.TrustedIssuers[i]
-}
 
 // identities returns the federated identities for the record. It omits identities of the cluster,
 // which are service accounts, and identities of unknown issuers.
@@ -83,7 +31,7 @@ func identities(seen *observed) []record.Identity {
 }
 
 // issuersInRealm accepts only federated identities of issuers that the Realm trusts.
-func issuersInRealm(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) issuersInRealm() *condition.Result {
 	missing := slices.DeleteFunc(listedIssuers(seen.client), func(name string) bool {
 		return name == v1alpha1.IssuerKubernetes || trustedIssuer(seen.realm, name) != nil
 	})
@@ -97,7 +45,7 @@ func issuersInRealm(seen observed, _ *config.Instance) *condition.Result {
 // identitiesSupported accepts only service accounts of the client's namespace as identities of the
 // issuer "kubernetes", as spec.serviceAccounts does. Otherwise, a tenant could use the Pods of
 // another tenant.
-func identitiesSupported(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) identitiesSupported() *condition.Result {
 	for _, identity := range seen.client.Spec.FederatedIdentities {
 		if identity.Issuer == v1alpha1.IssuerKubernetes && accountNamed(seen.client.Namespace, identity.Subject) == "" {
 			return notReady(v1alpha1.ReasonFederatedIdentityNotSupported, "Subject %q in spec.federatedIdentities is not supported for issuer %q. It must be \"%s%s:\" and the name of a service account in this namespace other than \"default\".",
@@ -105,4 +53,34 @@ func identitiesSupported(seen observed, _ *config.Instance) *condition.Result {
 		}
 	}
 	return nil
+}
+
+// serviceAccounts returns the existing accounts for the record, sorted by name.
+func serviceAccounts(seen *observed) []record.ServiceAccount {
+	var accounts []record.ServiceAccount
+	for name, uid := range seen.accounts {
+		accounts = append(accounts, record.ServiceAccount{Namespace: seen.client.Namespace, Name: name, UID: uid})
+	}
+	slices.SortFunc(accounts, func(a, b record.ServiceAccount) int { return strings.Compare(a.Name, b.Name) })
+	return accounts
+}
+
+// missingAccounts returns the names of listed accounts that do not exist, sorted.
+func missingAccounts(seen *observed) []string {
+	return slices.DeleteFunc(listedAccounts(seen.client), func(name string) bool {
+		_, ok := seen.accounts[name]
+		return ok
+	})
+}
+
+// serviceAccountExists requires at least one of the listed accounts to exist if the client has no
+// other way to authenticate.
+func (seen *observed) serviceAccountExists() *condition.Result {
+	spec := &seen.client.Spec
+	missing := missingAccounts(seen)
+	if len(missing) == 0 || len(missing) < len(listedAccounts(seen.client)) ||
+		len(spec.PublicKeys) > 0 || spec.Secret != nil || len(identities(seen)) > 0 {
+		return nil
+	}
+	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
 }

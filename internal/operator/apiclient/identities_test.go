@@ -46,7 +46,7 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 		exact("github", shop), matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}),
 		exact("kubernetes", "system:serviceaccount:team:robot"),
 	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1"} })
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +66,11 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 
 	acknowledged := acknowledgement.Acknowledged
 	seen = observeFederated([]v1alpha1.FederatedIdentity{exact("github", shop)})
-	if d, err = decide(seen, instance(), now, rand.Reader); err != nil {
+	if d, err = decide(&seen, now, rand.Reader); err != nil {
 		t.Fatal(err)
 	}
 	seen.realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue}}
-	got := status(seen, d, applied{recorded: true, state: &acknowledged}, instance(), now)
+	got := status(&seen, d, applied{recorded: true, state: &acknowledged}, now)
 	if i := slices.IndexFunc(got.Conditions, func(c metav1.Condition) bool { return c.Type == string(v1alpha1.ConditionReady) }); got.Conditions[i].Status != metav1.ConditionTrue {
 		t.Errorf("a client with federated identities only is not Ready: %s", got.Conditions[i].Message)
 	}
@@ -117,7 +117,7 @@ func TestAcceptedIdentities(t *testing.T) {
 		"cluster by claims":                  {[]v1alpha1.FederatedIdentity{matching("kubernetes", v1alpha1.ClaimMatch{"a": "b"})}, nil, v1alpha1.ReasonFederatedIdentityNotSupported, "kubernetes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observeFederated(test.identities, test.change...), instance())
+			got := accepted(new(observeFederated(test.identities, test.change...)))
 			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
 				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, test.wantReason, test.wantWord)
 			}
@@ -160,7 +160,7 @@ func TestDecideSenderConstraint(t *testing.T) {
 		"a later grant without the namespace": {[]func(*observed){scoped, later("read", "other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(observe(test.change...), instance(), now, rand.Reader)
+			d, err := decide(new(observe(test.change...)), now, rand.Reader)
 			if err != nil || d.record.DPoP != test.want {
 				t.Errorf("DPoP required: %t, want %t; error %v", d.record.DPoP, test.want, err)
 			}

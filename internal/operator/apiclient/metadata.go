@@ -7,7 +7,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
 // recommendedPrefix is the prefix of the labels that Kubernetes recommends for applications.
@@ -20,7 +19,7 @@ var plainLabels = []string{"app", "component", "env", "environment", "project", 
 // act on those with a prefix, and the operator, which writes the Secret, may have permissions that
 // the owner of the ApiClient lacks. Some programs select Secrets by a label without a prefix: Helm
 // finds its releases by "owner", and sidecars of Grafana load "grafana_datasource".
-func metadataAllowed(seen observed, instance *config.Instance) *condition.Result {
+func (seen *request) metadataAllowed() *condition.Result {
 	if !seen.client.GeneratesSecret() {
 		return nil
 	}
@@ -35,7 +34,7 @@ func metadataAllowed(seen observed, instance *config.Instance) *condition.Result
 				return notReady(v1alpha1.ReasonMetadataNotAllowed, "The key %q in spec.secret.generated.template.labels is not allowed, because other programs may select Secrets by a label without a prefix, as Helm does. Use %s, or a key with a prefix, such as app.kubernetes.io/name.",
 					key, strings.Join(plainLabels, ", "))
 			}
-			if prefixed && prefix != recommendedPrefix && !slices.Contains(instance.CredentialsSecrets.AllowedMetadataPrefixes, prefix) {
+			if prefixed && prefix != recommendedPrefix && !slices.Contains(seen.instance.CredentialsSecrets.AllowedMetadataPrefixes, prefix) {
 				return notReady(v1alpha1.ReasonMetadataNotAllowed, "This instance does not allow the prefix of the key %q in spec.secret.generated.template.%s. Remove the key, or ask the administrator to add %q to credentialsSecrets.allowedMetadataPrefixes of the instance configuration.",
 					key, of.field, prefix)
 			}

@@ -30,7 +30,8 @@ func TestMetadataIsRestricted(t *testing.T) {
 			seen := observe(func(o *observed) {
 				o.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: template}}
 			})
-			got := accepted(seen, instance)
+			seen.instance = instance
+			got := accepted(&seen)
 			if (got.Status == metav1.ConditionTrue) != want {
 				t.Errorf("%s %q: %s: %s", field, key, got.Reason, got.Message)
 			}
@@ -44,7 +45,9 @@ func TestMetadataIsRestricted(t *testing.T) {
 		template := v1alpha1.SecretTemplate{
 			Labels: map[string]v1alpha1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1alpha1.AnnotationValue{key: "a"},
 		}
-		got := accepted(observe(func(o *observed) { o.client.Spec.Secret.Generated.Template = template }), instance)
+		got := accepted(new(observe(func(o *observed) {
+			o.instance, o.client.Spec.Secret.Generated.Template = instance, template
+		})))
 		switch {
 		case (got.Status == metav1.ConditionTrue) != want:
 			t.Errorf("label %q: %s: %s", key, got.Reason, got.Message)
@@ -57,7 +60,8 @@ func TestMetadataIsRestricted(t *testing.T) {
 			Annotations: map[string]v1alpha1.AnnotationValue{"Reloader.Stakater.com/match": "a"},
 		}}}
 	})
-	if got := accepted(seen, instance); got.Status != metav1.ConditionTrue {
+	seen.instance = instance
+	if got := accepted(&seen); got.Status != metav1.ConditionTrue {
 		t.Errorf("an allowed prefix in uppercase: %s", got.Message)
 	}
 }

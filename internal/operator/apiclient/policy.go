@@ -1,91 +1,22 @@
 package apiclient
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
-// policy is a rule that the schema cannot check, usually because it depends on another object. It
-// returns nil if the ApiClient complies, and otherwise the result for the Accepted condition.
-type policy func(seen observed, instance *config.Instance) *condition.Result
-
-// policies are listed in the order in which users must fix violations, because only the first
-// violation is reported.
-var policies = []policy{
-	realmExists,
-	clientIDNotReleased, // before the grants, so that a client without a grant can be released
-	namespaceAllowed,
-	scopesInRealm,
-	audiencesInRealm,
-	issuersInRealm,
-	claimsInRealm,
-	claimsWithinSize,
-	granted,
-	lifetimeWithinRealm,
-	clientIDFree,
-	secretsManaged,
-	secretOutsideInstallation,
-	secretNameFree,
-	metadataAllowed,
-	secretProvided,
-	hashesSupported,
-	publicKeysSupported,
-	identitiesSupported,
-	serviceAccountExists,
-}
-
-// accepted returns the result for the Accepted condition. It is the result of the first failing
-// policy, if any.
-func accepted(seen observed, instance *config.Instance) condition.Result {
-	for _, check := range policies {
-		if result := check(seen, instance); result != nil {
-			return *result
-		}
-	}
-	message := fmt.Sprintf("The spec is valid, and grant %q of Realm %q allows the client.", covered(&seen, instance).grant.Name, seen.realm.Name)
-	if missing := missingAccounts(seen); len(missing) > 0 {
-		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
-	}
-	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + subjectNote(&seen)
-	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
-}
-
-func realmExists(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) realmExists() *condition.Result {
 	if seen.realm != nil {
 		return nil
 	}
 	return notReady(v1alpha1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
 }
 
-func namespaceAllowed(seen observed, instance *config.Instance) *condition.Result {
-	if covered(&seen, instance).grant != nil {
-		return nil
-	}
-	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "No grant of Realm %q includes namespace %q. Add a grant for the namespace to spec.grants of the Realm, or create the client in a namespace that has one.",
-		seen.realm.Name, seen.client.Namespace)
-}
-
-// granted accepts only clients that a single grant covers.
-func granted(seen observed, instance *config.Instance) *condition.Result {
-	c := covered(&seen, instance)
-	if len(c.lacks) == 0 {
-		return nil
-	}
-	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
-		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
-}
-
-func clientIDNotReleased(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) clientIDNotReleased() *condition.Result {
 	if !released(seen.realm, seen.client) {
 		return nil
 	}
@@ -93,13 +24,8 @@ func clientIDNotReleased(seen observed, _ *config.Instance) *condition.Result {
 		seen.realm.Name, seen.client.EffectiveClientID())
 }
 
-// released reports whether the Realm makes the client give up its client ID.
-func released(realm *v1alpha1.Realm, c *v1alpha1.ApiClient) bool {
-	return slices.Contains(realm.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
-}
-
 // clientIDFree accepts only the ApiClient that holds the client ID.
-func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
+func (seen *observed) clientIDFree() *condition.Result {
 	if seen.holder.Name == "" {
 		return nil
 	}
@@ -107,7 +33,7 @@ func clientIDFree(seen observed, _ *config.Instance) *condition.Result {
 		seen.holder, seen.client.EffectiveClientID(), seen.realm.Name)
 }
 
-func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) scopesInRealm() *condition.Result {
 	missing := difference(seen.client.Spec.Scopes, seen.realm.Spec.Scopes)
 	if len(missing) == 0 {
 		return nil
@@ -116,8 +42,8 @@ func scopesInRealm(seen observed, _ *config.Instance) *condition.Result {
 		seen.realm.Name, enumerate(missing))
 }
 
-func audiencesInRealm(seen observed, instance *config.Instance) *condition.Result {
-	spec, defined := &seen.client.Spec, realmAudiences(seen.realm, instance)
+func (seen *request) audiencesInRealm() *condition.Result {
+	spec, defined := &seen.client.Spec, realmAudiences(seen.realm, seen.instance)
 	for _, of := range []struct {
 		field     string
 		audiences []string
@@ -130,8 +56,8 @@ func audiencesInRealm(seen observed, instance *config.Instance) *condition.Resul
 	return nil
 }
 
-func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Result {
-	lifetime, maximum := seen.client.Spec.TokenLifetime, instance.TokenLifetime((*metav1.Duration)(seen.realm.Spec.TokenLifetime))
+func (seen *request) lifetimeWithinRealm() *condition.Result {
+	lifetime, maximum := seen.client.Spec.TokenLifetime, seen.instance.TokenLifetime((*metav1.Duration)(seen.realm.Spec.TokenLifetime))
 	if lifetime == nil || lifetime.Duration <= maximum {
 		return nil
 	}
@@ -141,9 +67,9 @@ func lifetimeWithinRealm(seen observed, instance *config.Instance) *condition.Re
 
 // secretsManaged rejects clients whose secret is in a Secret if the operator has no permissions for
 // Secrets.
-func secretsManaged(seen observed, instance *config.Instance) *condition.Result {
+func (seen *request) secretsManaged() *condition.Result {
 	source := secretSource(seen.client)
-	if instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
+	if seen.instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
 		return nil
 	}
 	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.")
@@ -155,19 +81,19 @@ const helmTestSecret = "realmkeeper-helm-test"
 // secretOutsideInstallation rejects clients whose credentials Secret would be among the Secrets of
 // Realmkeeper itself. In their namespaces, users who can only manage ApiClients could otherwise choose
 // the names and contents of Secrets that have a meaning there.
-func secretOutsideInstallation(seen observed, instance *config.Instance) *condition.Result {
+func (seen *request) secretOutsideInstallation() *condition.Result {
 	c := seen.client
-	if !c.GeneratesSecret() || c.Namespace != instance.SystemNamespace && c.Namespace != instance.RecordsNamespace {
+	if !c.GeneratesSecret() || c.Namespace != seen.instance.SystemNamespace && c.Namespace != seen.instance.RecordsNamespace {
 		return nil
 	}
-	if c.Namespace == instance.SystemNamespace && c.EffectiveSecretName() == helmTestSecret {
+	if c.Namespace == seen.instance.SystemNamespace && c.EffectiveSecretName() == helmTestSecret {
 		return nil
 	}
 	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "Namespace %q contains the Secrets of Realmkeeper itself, so the operator creates no credentials Secrets in it. Create the client in another namespace, or replace spec.secret.generated with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
 		c.Namespace)
 }
 
-func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
+func (seen *observed) secretNameFree() *condition.Result {
 	if seen.credentials == nil || !seen.client.GeneratesSecret() ||
 		isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
@@ -176,35 +102,11 @@ func secretNameFree(seen observed, _ *config.Instance) *condition.Result {
 		seen.credentials.Name)
 }
 
-func hashesSupported(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) hashesSupported() *condition.Result {
 	for _, h := range secretSource(seen.client).Hashed {
 		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
 			return notReady(v1alpha1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", h.ID, err)
 		}
 	}
 	return nil
-}
-
-// difference returns the strings in a that are not in b, sorted.
-func difference(a, b []string) []string {
-	missing := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
-	slices.Sort(missing)
-	return missing
-}
-
-// maxListed is the maximum number of names in a message. The API server limits the length of
-// messages.
-const maxListed = 5
-
-// enumerate joins up to maxListed names and appends the number of names that it omits.
-func enumerate(names []string) string {
-	if len(names) <= maxListed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
-}
-
-func notReady(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Result {
-	result := condition.NotReady(reason, fmt.Sprintf(format, args...))
-	return &result
 }

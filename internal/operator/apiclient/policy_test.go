@@ -15,11 +15,11 @@ import (
 
 // The API server rejects a status with a message of more than 32,768 characters.
 func TestMessagesAreShort(t *testing.T) {
-	got := accepted(observe(func(s *observed) {
+	got := accepted(new(observe(func(s *observed) {
 		for i := range 256 {
 			s.client.Spec.Scopes = append(s.client.Spec.Scopes, fmt.Sprintf("%0128d", i))
 		}
-	}), instance())
+	})))
 	if len(got.Message) > 2048 || !strings.Contains(got.Message, "and 251 more") {
 		t.Errorf("message with %d bytes: %.200s", len(got.Message), got.Message)
 	}
@@ -94,7 +94,7 @@ func TestAccepted(t *testing.T) {
 		}}, v1alpha1.ReasonSecretConflict, `"billing"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observe(test.change...), instance())
+			got := accepted(new(observe(test.change...)))
 			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
 				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, test.wantReason, test.wantWord)
 			}

@@ -1,59 +1,21 @@
 package apiclient
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
-
-// gatherProvided reads the metadata of the Secret that the spec refers to. The cache contains only
-// labeled Secrets and may be stale, so a missing one is looked for in the API server.
-func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
-	if secretSource(seen.client).Provided == nil {
-		return nil
-	}
-	key := providedName(seen.client)
-	secret := &corev1.Secret{}
-	found, err := get(ctx, r.Client, key, secret)
-	if err != nil {
-		return err
-	}
-	if !found || !provided.Readable(secret) {
-		metadata := secretMetadata()
-		if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
-			return err
-		}
-		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
-	}
-	seen.provided = secret
-	seen.hashing = provided.Readable(secret) && !seen.providedUnchanged()
-	return nil
-}
-
-// hash hashes the value of the provided Secret, unless other clients of the namespace or too many
-// other namespaces do so. It updates the Secret in seen to the version that was hashed.
-func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
-	secret, value, err := r.Hasher.Hash(ctx, providedName(seen.client), providedKey(seen.client), seen.knownHash())
-	if err == nil && secret != nil {
-		seen.provided, seen.value, seen.hashing = secret, value, false
-	}
-	return err
-}
 
 // providedUnchanged reports whether the record contains this version of the provided secret or,
 // because the cache is stale, a newer one.
@@ -95,14 +57,6 @@ func (o *observed) knownHash() string {
 	return ""
 }
 
-func providedName(c *v1alpha1.ApiClient) types.NamespacedName {
-	return types.NamespacedName{Namespace: c.Namespace, Name: secretSource(c).Provided.SecretRef.Name}
-}
-
-func providedKey(c *v1alpha1.ApiClient) string {
-	return secretSource(c).Provided.SecretRef.EffectiveKey()
-}
-
 // providedVersion returns the string that identifies the version of the provided secret.
 func providedVersion(seen *observed) string {
 	return provided.Version(seen.provided, providedKey(seen.client))
@@ -117,7 +71,7 @@ func mustHash(seen *observed, accepted condition.Result) bool {
 	return seen.hashing && (accepted.Status == metav1.ConditionTrue || stillRejected(seen) != nil && accepted == *stillRejected(seen))
 }
 
-func secretProvided(seen observed, _ *config.Instance) *condition.Result {
+func (seen *observed) secretProvided() *condition.Result {
 	reference := secretSource(seen.client).Provided
 	if reference == nil {
 		return nil
@@ -132,7 +86,7 @@ func secretProvided(seen observed, _ *config.Instance) *condition.Result {
 	}
 	switch err := seen.value.Err; {
 	case seen.hashing:
-		return stillRejected(&seen)
+		return stillRejected(seen)
 	case errors.Is(err, provided.ErrNoKey):
 		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):

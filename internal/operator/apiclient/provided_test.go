@@ -40,7 +40,7 @@ func withHashes(hashes ...v1alpha1.HashedSecret) func(*observed) {
 func withGenerated(seen *observed) { withRotation(seen) }
 
 // providedSecret returns the Secret "billing-password" with the given resource version and value.
-func providedSecret(version int, value string) *corev1.Secret {
+func providedVersionOf(version int, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "billing-password", UID: "v1", ResourceVersion: strconv.Itoa(version),
@@ -89,7 +89,7 @@ func wantAccepted(t *testing.T, seen *observed, at time.Time, want map[string]bo
 
 func TestProvidedSecret(t *testing.T) {
 	seen := observe(withProvided(0))
-	seen.provided = providedSecret(1, password)
+	seen.provided = providedVersionOf(1, password)
 	d := step(t, &seen, now)
 	wantAccepted(t, &seen, now, map[string]bool{password: true, newPassword: false})
 	if d.credentials != nil || !strings.HasPrefix(d.record.Secrets[0].Hash, "$argon2id$") {
@@ -104,12 +104,12 @@ func TestProvidedSecret(t *testing.T) {
 	if diff := cmp.Diff(first, seen.current.Secrets); diff != "" {
 		t.Errorf("same version (-before +after):\n%s", diff)
 	}
-	seen.provided = providedSecret(2, password)
+	seen.provided = providedVersionOf(2, password)
 	d = step(t, &seen, now.Add(time.Hour))
 	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.plan.Continuous {
 		t.Errorf("new version with the same value: %+v, before: %+v", got, first)
 	}
-	seen.provided = providedSecret(3, newPassword)
+	seen.provided = providedVersionOf(3, newPassword)
 	step(t, &seen, now.Add(time.Hour))
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{password: false, newPassword: true})
 
@@ -118,7 +118,7 @@ func TestProvidedSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen.provided = providedSecret(4, generated)
+	seen.provided = providedVersionOf(4, generated)
 	d = step(t, &seen, now.Add(time.Hour))
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{newPassword: false, generated: true})
 	if !strings.HasPrefix(d.record.Secrets[0].Hash, "$hmac-sha256$") {
@@ -130,9 +130,9 @@ func TestProvidedSecret(t *testing.T) {
 // the record. Otherwise, a client that moves away from a leaked secret would keep it.
 func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
 	seen := observe(withProvided(0))
-	seen.provided = providedSecret(9, password)
+	seen.provided = providedVersionOf(9, password)
 	step(t, &seen, now)
-	seen.provided = providedSecret(3, newPassword)
+	seen.provided = providedVersionOf(3, newPassword)
 	seen.provided.UID = "other"
 	step(t, &seen, now)
 	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true})
@@ -143,7 +143,7 @@ func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
 func TestProvidedSecretOverlaps(t *testing.T) {
 	seen := observe(withProvided(time.Hour))
 	for version, value := range []string{password, newPassword, "a third password"} {
-		seen.provided = providedSecret(version, value)
+		seen.provided = providedVersionOf(version, value)
 		step(t, &seen, now)
 	}
 	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true, "a third password": true})
@@ -154,7 +154,7 @@ func TestProvidedSecretOverlaps(t *testing.T) {
 	step(t, &seen, ends)
 	wantAccepted(t, &seen, ends, map[string]bool{newPassword: false, "a third password": true})
 
-	seen.provided = providedSecret(9, newPassword)
+	seen.provided = providedVersionOf(9, newPassword)
 	step(t, &seen, ends)
 	wantAccepted(t, &seen, ends, map[string]bool{newPassword: true, "a third password": true})
 }
@@ -185,7 +185,7 @@ func TestHashedSecrets(t *testing.T) {
 	d = step(t, &seen, now.Add(2*time.Hour))
 	wantAccepted(t, &seen, now.Add(2*time.Hour), map[string]bool{"secret-a": false, "secret-b": false})
 	state := acknowledgement.Acknowledged
-	if s := status(seen, d, applied{recorded: true, state: &state}, instance(), now); len(s.Secrets) != 0 || s.Conditions[len(s.Conditions)-1].Reason != string(v1alpha1.ReasonExpired) && !hasReason(s, v1alpha1.ReasonExpired) {
+	if s := status(&seen, d, applied{recorded: true, state: &state}, now); len(s.Secrets) != 0 || s.Conditions[len(s.Conditions)-1].Reason != string(v1alpha1.ReasonExpired) && !hasReason(s, v1alpha1.ReasonExpired) {
 		t.Errorf("without a valid hash: %+v", s)
 	}
 }
@@ -203,7 +203,7 @@ func hasReason(s v1alpha1.ApiClientStatus, reason v1alpha1.ConditionReason) bool
 // the message.
 func TestUnusableSecretsAreRejected(t *testing.T) {
 	with := func(value string) func(*observed) {
-		return func(s *observed) { withProvided(0)(s); s.provided = providedSecret(1, value) }
+		return func(s *observed) { withProvided(0)(s); s.provided = providedVersionOf(1, value) }
 	}
 	for name, test := range map[string]struct {
 		change func(*observed)
@@ -230,20 +230,20 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 		"a hash that is too weak":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=19455,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
 		"an imported hash":                  {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: bcryptHash}), v1alpha1.ReasonAccepted},
 		"an invalid hash":                   {withHashes(hashOf(t, "a", password), v1alpha1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1alpha1.ReasonHashNotSupported},
-		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedSecret(1, password) }, v1alpha1.ReasonAccepted},
-		"generated, provided Secret exists": {func(s *observed) { s.provided = providedSecret(1, "short") }, v1alpha1.ReasonAccepted},
+		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedVersionOf(1, password) }, v1alpha1.ReasonAccepted},
+		"generated, provided Secret exists": {func(s *observed) { s.provided = providedVersionOf(1, "short") }, v1alpha1.ReasonAccepted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(test.change)
 			hashProvided(t, &seen)
-			got := accepted(seen, instance())
+			got := accepted(&seen)
 			if got.Reason != test.want {
 				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)
 			}
 			if strings.Contains(got.Message, password) || strings.Contains(got.Message, "fifteen") {
 				t.Errorf("the message contains the secret: %s", got.Message)
 			}
-			d, err := decide(seen, instance(), now, rand.Reader)
+			d, err := decide(&seen, now, rand.Reader)
 			if err != nil || (d.record != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
 				t.Errorf("record %v, credentials Secret %v, error %v", d.record, d.credentials, err)
 			}
@@ -261,7 +261,7 @@ func TestChangeOfSecretKind(t *testing.T) {
 		secret  func(*observed) string
 	}{
 		"generated": {withGenerated, time.Hour, deliveredSecret},
-		"provided":  {func(s *observed) { withProvided(30 * time.Minute)(s); s.provided = providedSecret(1, password) }, 30 * time.Minute, func(*observed) string { return password }},
+		"provided":  {func(s *observed) { withProvided(30 * time.Minute)(s); s.provided = providedVersionOf(1, password) }, 30 * time.Minute, func(*observed) string { return password }},
 		"hashed":    {withHashes(byHash), 0, func(*observed) string { return "secret-a" }},
 	}
 	for from, before := range kinds {

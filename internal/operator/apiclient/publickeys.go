@@ -7,13 +7,12 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // publicKeysSupported decodes each public key, which the schema cannot do. The schema finds private
 // keys by their text, so this also finds those that are spelled in another way.
-func publicKeysSupported(seen observed, _ *config.Instance) *condition.Result {
+func (seen *request) publicKeysSupported() *condition.Result {
 	for _, key := range seen.client.Spec.PublicKeys {
 		switch _, err := parseKey(key); {
 		case errors.Is(err, signingkey.ErrPrivateKey):

@@ -30,7 +30,7 @@ func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
 
 // The record of a client with public keys contains them, sorted, and no secret.
 func TestDecideWithPublicKeys(t *testing.T) {
-	d, err := decide(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true }), instance(), now, rand.Reader)
+	d, err := decide(new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestDecideWithPublicKeys(t *testing.T) {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}
 	acknowledged := acknowledgement.Acknowledged
-	s := status(observe(withKeys(onP256)), d, applied{recorded: true, state: &acknowledged}, instance(), now)
+	s := status(new(observe(withKeys(onP256))), d, applied{recorded: true, state: &acknowledged}, now)
 	if s.SecretName != "" || len(s.Secrets) != 0 {
 		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets)
 	}
@@ -62,14 +62,14 @@ func TestDecideWithPublicKeysAndSecret(t *testing.T) {
 	}
 	seen.owned = append(seen.owned, *seen.credentials)
 	seen.client.Spec.Secret = nil
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(d.record.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
 		t.Errorf("record %+v, credentials Secret %v, obsolete %v", d.record, d.credentials, d.obsolete)
 	}
-	again, err := decide(afterWrite(t, seen, d), instance(), now, rand.Reader)
+	again, err := decide(new(afterWrite(t, seen, d)), now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestInvalidPublicKeysAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.key.KeyID = "c"
-			got := accepted(observe(withKeys(onEd25519, tc.key)), instance())
+			got := accepted(new(observe(withKeys(onEd25519, tc.key))))
 			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"c"`) || !strings.Contains(got.Message, tc.wantMessage) {
 				t.Errorf("%+v, want one with %q", got, tc.wantMessage)
 			}

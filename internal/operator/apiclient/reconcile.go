@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,12 +52,9 @@ const maxSteps = 4
 // reconcile reads, decides, and writes, until no step of the client's secret follows. It writes the
 // status even if another write fails.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
-	seen, err := r.gather(ctx, req, live)
+	seen, err := r.read(ctx, req, live)
 	if err != nil || seen.client == nil {
 		return ctrl.Result{}, err
-	}
-	if older := lagging(&seen); len(older) > 0 && !live {
-		return ctrl.Result{}, fmt.Errorf("%w: %v", errInconclusive, older)
 	}
 	now := r.Now()
 	var decided decision
@@ -82,14 +80,37 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	statusErr := r.writeStatus(ctx, seen, decided, done, now)
+	statusErr := r.writeStatus(ctx, &seen, decided, done, now)
 	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
+}
+
+// read reads what a decision depends on, and deletes the records of deleted objects with the same name. The
+// client is nil if it does not exist or is being deleted.
+func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	seen, err := r.gatherRequest(ctx, req, live)
+	if err != nil {
+		return seen, err
+	}
+	if err := r.deleteOrphans(ctx, req, &seen); err != nil {
+		return seen, err
+	}
+	if seen.client == nil {
+		r.forget(req)
+		return seen, nil
+	}
+	if err := r.gather(ctx, &seen); err != nil {
+		return seen, err
+	}
+	if older := lagging(&seen); len(older) > 0 && !live {
+		return seen, fmt.Errorf("%w: %v", errInconclusive, older)
+	}
+	return seen, r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
 }
 
 // decide hashes a provided secret and confirms an irreversible step before it decides on them.
 func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (d decision, hashErr, err error) {
 	plan := func() error {
-		if d, err = decide(*seen, r.Instance, now, r.Random); err != nil {
+		if d, err = decide(seen, now, r.Random); err != nil {
 			return fmt.Errorf("planning the secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
 		}
 		return nil

@@ -47,17 +47,6 @@ func identity(seen *observed) types.UID {
 	return seen.client.UID
 }
 
-// recordedRestore returns what the client's record says about its restore; nil if it was not restored.
-func recordedRestore(seen observed, d decision, done applied) *record.Restored {
-	switch {
-	case d.release:
-		return nil
-	case d.record != nil && done.recorded:
-		return d.record.Restored
-	}
-	return seen.current.Restored
-}
-
 // restored returns the Restored condition of a client whose record says the given about its restore; nil
 // if it accepts no secret of a backup in addition to its own.
 func restored(seen *observed, r *record.Restored) *condition.Result {

@@ -104,7 +104,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	step(t, &seen, now)
 	due := now.Add(10 * time.Hour)
 	d := step(t, &seen, due)
-	if got := status(seen, d, applied{recorded: true}, instance(), due).LastRotationTime; got != nil {
+	if got := status(&seen, d, applied{recorded: true}, due).LastRotationTime; got != nil {
 		t.Errorf("before the delivery the last rotation was at %s", got)
 	}
 	seen.acknowledged = true
@@ -112,7 +112,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	late := due.Add(5 * time.Hour)
 	for range 2 {
 		d = step(t, &seen, late)
-		if got := status(seen, d, applied{recorded: true}, instance(), late).LastRotationTime; got == nil || !got.Time.Equal(due) {
+		if got := status(&seen, d, applied{recorded: true}, late).LastRotationTime; got == nil || !got.Time.Equal(due) {
 			t.Errorf("last rotation at %v, want %s", got, due)
 		}
 	}
@@ -259,7 +259,7 @@ func TestStaleCredentialsAreInconclusive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := seen
 			test.cached(&seen)
-			d, err := decide(seen, instance(), now.Add(10*time.Hour), nil)
+			d, err := decide(&seen, now.Add(10*time.Hour), nil)
 			if err != nil || d.inconclusive != test.want || d.inconclusive && (d.record != nil || d.credentials != nil) {
 				t.Errorf("inconclusive %t, want %t; error %v", d.inconclusive, test.want, err)
 			}

@@ -26,7 +26,7 @@ func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 // The record contains the existing accounts with their UIDs, sorted by name, and no secret.
 func TestDecideWithServiceAccounts(t *testing.T) {
 	seen := observe(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "missing", "a"))
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestMissingServiceAccounts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := accepted(observe(tc.change...), instance())
+			got := accepted(new(observe(tc.change...)))
 			if got.Reason != tc.wantReason || got.Message != tc.wantMessage || (got.Status == metav1.ConditionTrue) != (tc.wantReason == v1alpha1.ReasonAccepted) {
 				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
 			}
@@ -84,7 +84,7 @@ func TestMissingServiceAccounts(t *testing.T) {
 
 	seen := reconciled(t, observe(withAccounts(map[string]types.UID{"a": "1"}, "a")))
 	seen.accounts = nil
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil || !d.record.Disabled {
 		t.Errorf("after the last account is deleted: record %+v, error %v", d.record, err)
 	}

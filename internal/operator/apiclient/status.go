@@ -14,10 +14,10 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -25,12 +25,12 @@ import (
 
 // status is a pure function that returns the status of the ApiClient. It reports only the parts of
 // the decision that were written.
-func status(seen observed, d decision, done applied, instance *config.Instance, now time.Time) v1alpha1.ApiClientStatus {
+func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.ApiClientStatus {
 	c := seen.client
 	s := v1alpha1.ApiClientStatus{
 		ObservedGeneration: c.Generation,
 		ClientID:           c.EffectiveClientID(),
-		TokenEndpoint:      instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
+		TokenEndpoint:      seen.instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
 		SecretName:         c.Status.SecretName,
 		Secrets:            c.Status.Secrets,
 		LastRotationTime:   c.Status.LastRotationTime,
@@ -59,10 +59,10 @@ func status(seen observed, d decision, done applied, instance *config.Instance, 
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
 		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
 	}
-	if result := restored(&seen, recordedRestore(seen, d, done)); result != nil {
+	if result := restored(seen, recordedRestore(seen, d, done)); result != nil {
 		conditions.Put(v1alpha1.ConditionRestored, *result)
 	}
-	if used := oldSecretInUse(&seen, recordedSecrets(seen, d, done), &s, instance, now); used != nil {
+	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, now); used != nil {
 		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
 	}
 	ready := summary(seen, d, done, programmed, now)
@@ -94,13 +94,6 @@ func lastRotation(secrets []record.ClientSecret) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-func timeOrNil(at time.Time) *metav1.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &metav1.Time{Time: at.Truncate(time.Second)}
 }
 
 // stuck lists the reasons that need user action. The others are intentional, or resolve when
@@ -143,7 +136,7 @@ func programmed(d decision, done applied) condition.Result {
 }
 
 // summary returns the result for the Ready condition: whether the client can get a token now.
-func summary(seen observed, d decision, done applied, programmed condition.Result, now time.Time) condition.Result {
+func summary(seen *observed, d decision, done applied, programmed condition.Result, now time.Time) condition.Result {
 	spec := &seen.client.Spec
 	switch {
 	case d.accepted.Status != metav1.ConditionTrue:
@@ -191,18 +184,104 @@ func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 	return condition.Ready("The client can get tokens.")
 }
 
+// recordedSecrets returns the secrets in the client's record, which may include some that the spec
+// no longer lists.
+func recordedSecrets(seen *observed, d decision, done applied) []record.ClientSecret {
+	switch {
+	case d.release:
+		return nil
+	case d.record != nil && done.recorded:
+		return d.record.Secrets
+	}
+	return seen.current.Secrets
+}
+
+// recordedRestore returns what the client's record says about its restore; nil if it was not restored.
+func recordedRestore(seen *observed, d decision, done applied) *record.Restored {
+	switch {
+	case d.release:
+		return nil
+	case d.record != nil && done.recorded:
+		return d.record.Restored
+	}
+	return seen.current.Restored
+}
+
+// weakHash returns the WeakHash condition of a client with the given secrets, or nil if all of their
+// hashes are strong.
+func weakHash(secrets []record.ClientSecret) *condition.Result {
+	var weak []string
+	for _, s := range secrets {
+		if verifier, err := clientsecret.ParseVerifier(s.Hash); err == nil && verifier.IsWeak() {
+			weak = append(weak, s.ID)
+		}
+	}
+	if len(weak) == 0 {
+		return nil
+	}
+	return &condition.Result{
+		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonImportedHash,
+		Message: fmt.Sprintf("These secrets are hashed with PBKDF2 or bcrypt, which are cheaper to guess than Argon2id: %s. Replace them with a generated secret, or replace their hashes with Argon2id hashes, such as the output of \"kubectl realmkeeper hash\".",
+			enumerate(weak)),
+	}
+}
+
+// oldSecretInUse returns the OldSecretInUse condition of a client with the given secrets, oldest
+// first, or nil if it has no old secret that ends when it is unused. s is the new status that will
+// contain the condition, with the last uses.
+func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.ApiClientStatus, now time.Time) *condition.Result {
+	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.EndWhenUnused == nil ||
+		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
+		return nil
+	}
+	old, used := recorded[0], time.Time{}
+	if s.Secrets[0].LastUsedTime != nil {
+		used = s.Secrets[0].LastUsedTime.Time
+	}
+	use, known := seen.uses[old.ID]
+	switch {
+	case !used.Before(old.ReplacedAt):
+		return &condition.Result{
+			Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonOldSecretUsed,
+			Message: fmt.Sprintf("Secret %s was replaced at %s, but a workload used it at or after %s. Make all workloads load the new secret from Secret %q. "+
+				"The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at %s.",
+				old.ID, timestamp(old.ReplacedAt), timestamp(used), seen.client.EffectiveSecretName(), timestamp(old.ExpiresAt)),
+		}
+	case !known:
+		// The operator has just started, or there is no token server, which Programmed reports.
+		return previousResult(seen.client, v1alpha1.ConditionOldSecretInUse)
+	case now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
+		return &condition.Result{
+			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonUsageIncomplete,
+			Message: fmt.Sprintf("Secret %s was replaced at %s. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed. "+
+				"It therefore expires later than it would otherwise, at the latest at %s.",
+				old.ID, timestamp(old.ReplacedAt), timestamp(old.ExpiresAt)),
+		}
+	}
+	return nil
+}
+
+// previousResult returns the current condition of the given type, or nil if there is none.
+func previousResult(c *v1alpha1.ApiClient, kind v1alpha1.ConditionType) *condition.Result {
+	before := meta.FindStatusCondition(c.Status.Conditions, string(kind))
+	if before == nil {
+		return nil
+	}
+	return &condition.Result{Status: before.Status, Reason: v1alpha1.ConditionReason(before.Reason), Message: before.Message}
+}
+
 // writeStatus applies the status if it has changed, and records Events for the change. It fails if
 // the ApiClient is stale; otherwise the same Events would be recorded twice.
 //
 // New uses are written together with other changes. Without other changes, they are written only if
 // the usage store grants it, because busy clients would otherwise cost too many writes.
-func (r *Reconciler) writeStatus(ctx context.Context, seen observed, d decision, done applied, now time.Time) error {
+func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision, done applied, now time.Time) error {
 	c := seen.client
-	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done, r.Instance, now)) && !r.Usage.Granted(c.UID) {
+	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done, now)) && !r.Usage.Granted(c.UID) {
 		return nil
 	}
 	seen.reported = r.Usage.Uses(c.UID)
-	s := status(seen, d, done, r.Instance, now)
+	s := status(seen, d, done, now)
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
 	}

@@ -44,11 +44,11 @@ func TestReadyFollowsRealm(t *testing.T) {
 					test.change(s)
 				}
 			})
-			d, err := decide(seen, instance(), now, rand.Reader)
+			d, err := decide(&seen, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
-			conditions := status(seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, instance(), now).Conditions
+			conditions := status(&seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
 			ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {
 				t.Errorf("Ready is %s: %s: %s; want %s: %s", ready.Status, ready.Reason, ready.Message, test.want, test.wantReason)

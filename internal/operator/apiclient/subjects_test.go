@@ -78,7 +78,7 @@ func TestDecideSubjects(t *testing.T) {
 					free++
 				}
 			}
-			d, err := decide(seen, instance(), now, rand.Reader)
+			d, err := decide(&seen, now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 		"record unreadable": func(s *observed) { s.unreadable = notReady(v1alpha1.ReasonRecordUnreadable, "damaged") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(observeFederated([]v1alpha1.FederatedIdentity{exact("github", shop)}, disturb), instance(), now, rand.Reader)
+			d, err := decide(new(observeFederated([]v1alpha1.FederatedIdentity{exact("github", shop)}, disturb)), now, rand.Reader)
 			if err != nil || len(d.subjects) > 0 {
 				t.Errorf("the client acquires %v, error %v", names(d.subjects), err)
 			}
@@ -159,7 +159,7 @@ func TestObsoleteSubjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, test.own }, test.change)
-			d, err := decide(seen, instance(), now, rand.Reader)
+			d, err := decide(&seen, now, rand.Reader)
 			if err != nil || len(d.obsoleteSubjects) != test.want {
 				t.Errorf("%d subjects are given up, want %d; error %v", len(d.obsoleteSubjects), test.want, err)
 			}

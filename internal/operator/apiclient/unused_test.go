@@ -115,7 +115,7 @@ func TestCachesAloneDoNotEndASecret(t *testing.T) {
 			if !test.unlisted {
 				seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID}}
 			}
-			err := gatherUses(t.Context(), &test.stub, nil, &seen, instance(), delivered.Add(24*time.Hour))
+			err := gatherUses(t.Context(), &test.stub, nil, &seen, delivered.Add(24*time.Hour))
 			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
 				t.Errorf("error %v, confirmed %t; want %v, %t", err, test.stub.confirmed, test.wantErr, test.wantConfirmed)
 			}
@@ -140,7 +140,7 @@ func TestUnusedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(endingWhenUnused, test.change)
-			if got := unusedFor(&seen, instance()); got != test.want {
+			if got := unusedFor(&seen.request); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
@@ -210,7 +210,7 @@ func TestOldSecretInUse(t *testing.T) {
 				seen.reported = lastuse.Uses{{Type: usage.Secret, ID: old.ID}: test.reported}
 			}
 			d := step(t, &seen, at)
-			s := status(seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, instance(), at)
+			s := status(&seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, at)
 			got := meta.FindStatusCondition(s.Conditions, "OldSecretInUse")
 			if got != nil {
 				got.Message = strings.ReplaceAll(got.Message, old.ID, "OLD")

@@ -2,80 +2,59 @@ package apiclient
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// Cache indexes for ApiClients.
-const (
-	byRealm    = "realm"    // name of the Realm
-	byClientID = "clientID" // name of the Realm and client ID, if it is not the default
-	byProvided = "provided" // name of the provided Secret
-	byAccount  = "account"  // names of the service accounts
-	bySubject  = "subject"  // name of the Realm and exact subjects
-)
-
-// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them, except those with
-// the name of the ApiClient. An index with one entry for each client would need as much memory as
-// the Secrets.
-const byOwner = "owner"
-
-func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
-		byRealm: func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
-		byClientID: func(c *v1alpha1.ApiClient) string {
-			if c.Spec.ClientID == "" {
-				return ""
-			}
-			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
-		},
-		byProvided: func(c *v1alpha1.ApiClient) string {
-			if provided := secretSource(c).Provided; provided != nil {
-				return provided.SecretRef.Name
-			}
-			return ""
-		},
-	} {
-		err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, field, func(obj client.Object) []string {
-			if c, ok := obj.(*v1alpha1.ApiClient); ok && key(c) != "" {
-				return []string{key(c)}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+// SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,
+// its record, or an object that it refers to changes, and when token servers acknowledge its
+// record.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("indexing ApiClients: %w", err)
 	}
-	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, bySubject, subjectKeys); err != nil {
-		return err
-	}
-	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames)
-}
-
-// indexSecrets makes the manager cache Secrets.
-func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
-		owner := metav1.GetControllerOf(obj)
-		if owner == nil || owner.Kind != kind || owner.Name == obj.GetName() || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
-			return nil
+	watches := ctrl.NewControllerManagedBy(mgr).
+		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
+		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
+		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
+		WatchesRawSource(r.accountSource()).
+		WatchesRawSource(r.Records.Source(record.KindClient)).
+		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
+		WatchesRawSource(r.Records.Source(record.KindSubject)).
+		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
+		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
+		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
+		WatchesRawSource(r.Usage.Source())
+	if r.Instance.ManagesCredentialsSecrets() {
+		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
+			return fmt.Errorf("indexing Secrets: %w", err)
 		}
-		return []string{string(owner.UID)}
-	})
+		watches.Owns(&corev1.Secret{}).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret))
+	}
+	return watches.WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: r.newQueue}).Complete(apply.RetryConflicts(r))
 }
-
-func clientIDKey(realm, clientID string) string { return realm + "/" + clientID }
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
@@ -111,6 +90,16 @@ func (r *Reconciler) clientsWaitingForID(ctx context.Context, secret *corev1.Sec
 	return requests
 }
 
+// clientsWaitingForSubject returns the ApiClients that list the subject of a deleted record. One of
+// them can acquire it.
+func (r *Reconciler) clientsWaitingForSubject(ctx context.Context, secret *corev1.Secret) []reconcile.Request {
+	body, err := record.ReadSubject(secret)
+	if err != nil {
+		return r.requests(ctx) // Its subject is unknown, and such records are rarely deleted.
+	}
+	return r.requests(ctx, client.MatchingFields{bySubject: subjectKey(body.RealmName, body.Subject)})
+}
+
 func (r *Reconciler) clientsOfRealm(ctx context.Context, realm client.Object) []reconcile.Request {
 	return r.requests(ctx, client.MatchingFields{byRealm: realm.GetName()})
 }
@@ -124,6 +113,19 @@ func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Ob
 // clientsOfProvidedSecret returns the ApiClients that refer to a provided Secret.
 func (r *Reconciler) clientsOfProvidedSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
+}
+
+// accountSource enqueues the ApiClients that list a service account when it is created, deleted, or
+// recreated with the same name.
+func (r *Reconciler) accountSource() source.Source {
+	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount),
+		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || exists(e.ObjectOld) != exists(e.ObjectNew)
+		}})
+}
+
+func (r *Reconciler) clientsOfAccount(ctx context.Context, account client.Object) []reconcile.Request {
+	return r.requests(ctx, client.InNamespace(account.GetNamespace()), client.MatchingFields{byAccount: account.GetName()})
 }
 
 func (r *Reconciler) allClients(ctx context.Context) []reconcile.Request {
@@ -154,4 +156,22 @@ func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOptio
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
 	}
 	return requests
+}
+
+// limits keep a quarter of the workers for urgent requests, and a quarter for the others. A
+// namespace gets half of what remains.
+var limits = turns.Limits{Lane: concurrency * 3 / 4, Namespace: concurrency * 3 / 8}
+
+func (r *Reconciler) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return turns.New(name, limiter, limits, r.urgent)
+}
+
+// urgent reports whether a client must not get tokens: it is suspended, expired, being deleted, or
+// doesn't exist.
+func (r *Reconciler) urgent(request reconcile.Request) bool {
+	c := &v1alpha1.ApiClient{}
+	if err := r.Client.Get(context.Background(), request.NamespacedName, c); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return c.Spec.Suspend || !c.DeletionTimestamp.IsZero() || c.Spec.ExpiresAt != nil && !r.Now().Before(c.Spec.ExpiresAt.Time)
 }

@@ -23,7 +23,7 @@ const (
 // the write failed.
 func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []metav1.Condition {
 	t.Helper()
-	d, err := decide(seen, instance(), now, rand.Reader)
+	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []me
 	if state := acknowledgement.Acknowledged; done.recorded {
 		done.state = &state
 	}
-	return status(seen, d, done, instance(), now).Conditions
+	return status(&seen, d, done, now).Conditions
 }
 
 func argon2id(t *testing.T, id string) v1alpha1.HashedSecret {
@@ -62,7 +62,7 @@ func TestWeakHash(t *testing.T) {
 		"Argon2id and bcrypt": {withHashes(strong, bcrypt), "from-authelia"},
 		"expired":             {withHashes(strong, expired), ""},
 		"suspended":           {func(s *observed) { withHashes(pbkdf2)(s); s.client.Spec.Suspend = true }, "from-hydra"},
-		"provided":            {func(s *observed) { withProvided(0)(s); s.provided = providedSecret(1, password) }, ""},
+		"provided":            {func(s *observed) { withProvided(0)(s); s.provided = providedVersionOf(1, password) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(test.change)
@@ -117,7 +117,7 @@ func TestWeakHashFollowsRecord(t *testing.T) {
 	}
 	seen.client.Spec.Secret.Generated = nil
 	withProvided(0)(&seen)
-	seen.provided = providedSecret(1, password)
+	seen.provided = providedVersionOf(1, password)
 	step(t, &seen, now)
 	if isWeak(seen, true, now) {
 		t.Error("weak although the hash was replaced immediately")

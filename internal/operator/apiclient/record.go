@@ -2,10 +2,55 @@ package apiclient
 
 import (
 	"cmp"
+	"slices"
+	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
+
+func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Client {
+	c := seen.client
+	body := &record.Client{
+		UID:       c.UID,
+		Namespace: c.Namespace,
+		Name:      c.Name,
+		RealmUID:  seen.realm.UID,
+		RealmName: seen.realm.Name,
+		ClientID:  c.EffectiveClientID(),
+		Identity:  identity(seen),
+		Disabled:  c.Spec.Suspend,
+		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
+		Audiences: granted.audiences,
+		Secrets:   plan.Secrets,
+		Restored:  seen.restoredWith(plan.Restored),
+
+		SecretSerial: plan.Serial,
+
+		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
+		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
+		PublicKeys:             publicKeys(c),
+		ServiceAccounts:        serviceAccounts(seen),
+		Identities:             identities(seen),
+		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
+		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1alpha1.SenderConstraintDPoP,
+	}
+	if c.Spec.ExpiresAt != nil {
+		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
+	}
+	if c.Spec.TokensValidAfter != nil {
+		body.TokensValidAfter = c.Spec.TokensValidAfter.UTC()
+	}
+	if body.Restored != nil {
+		body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
+	}
+	if c.Spec.TokenLifetime != nil {
+		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)
+	}
+	return body
+}
 
 // basis returns the versions of the objects that a decision is based on. The Realm must exist.
 func basis(seen *observed) record.Basis {

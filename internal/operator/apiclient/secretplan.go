@@ -3,14 +3,16 @@ package apiclient
 import (
 	"maps"
 	"slices"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // secretFacts returns the observed facts about the client's secrets.
@@ -53,26 +55,15 @@ func secretOwner(seen *observed) secrets.Owner {
 	return secrets.Owner{Realm: seen.realm.UID, Client: seen.client.UID}
 }
 
-// generatedValues returns the values of a Secret that have the form of a generated secret.
-func generatedValues(secret *corev1.Secret) []string {
-	var values []string
-	for _, value := range secret.Data {
-		if clientsecret.WellFormed(string(value)) {
-			values = append(values, string(value))
-		}
-	}
-	return values
-}
-
 // wantedSecret returns the kind of secret that an accepted spec requests.
-func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
+func wantedSecret(seen *observed) secrets.Want {
 	source := secretSource(seen.client)
 	switch {
 	case source.Provided != nil:
 		return secrets.Want{Provided: &secrets.Provided{
 			Source:  providedVersion(seen),
 			Hash:    seen.value.Hash,
-			Overlap: instance.Scaled(source.Provided.EffectiveOverlap()),
+			Overlap: seen.instance.Scaled(source.Provided.EffectiveOverlap()),
 		}}
 	case len(source.Hashed) > 0:
 		var w secrets.Want
@@ -88,9 +79,9 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 		return secrets.Want{}
 	}
 	rotation := seen.client.GeneratedSecret().Rotation
-	schedule := &secrets.Schedule{Overlap: instance.Scaled(rotation.EffectiveOverlap()), UnusedFor: unusedFor(seen, instance)}
+	schedule := &secrets.Schedule{Overlap: seen.instance.Scaled(rotation.EffectiveOverlap()), UnusedFor: unusedFor(&seen.request)}
 	if rotation.Interval != nil {
-		schedule.Interval = instance.Scaled(rotation.Interval.Duration)
+		schedule.Interval = seen.instance.Scaled(rotation.Interval.Duration)
 	}
 	if rotation.RotateAfter != nil {
 		schedule.RotateAfter = rotation.RotateAfter.Time
@@ -98,10 +89,32 @@ func wantedSecret(seen *observed, instance *config.Instance) secrets.Want {
 	return secrets.Want{Generated: schedule}
 }
 
-// secretSource returns spec.secret. It returns an empty value if spec.secret is unset.
-func secretSource(c *v1alpha1.ApiClient) v1alpha1.ClientSecretSource {
-	if c.Spec.Secret == nil {
-		return v1alpha1.ClientSecretSource{}
+// reportDelay is the age up to which the token servers' reports count as complete.
+const reportDelay = 5 * time.Minute
+
+// unusedFor returns how long a replaced secret must be unused before it ends; zero if it ends after
+// the overlap. It is never shorter than the token lifetime plus twice the resolution, because a
+// workload needs a new token only once per token lifetime, and times of use have the precision of
+// the resolution.
+func unusedFor(seen *request) time.Duration {
+	end := seen.client.GeneratedSecret().Rotation.EndWhenUnused
+	if end == nil || end.After == nil || seen.realm == nil {
+		return 0
 	}
-	return *c.Spec.Secret
+	lifetime := seen.instance.TokenLifetime((*metav1.Duration)(seen.realm.Spec.TokenLifetime))
+	if seen.client.Spec.TokenLifetime != nil {
+		lifetime = seen.client.Spec.TokenLifetime.Duration
+	}
+	return max(seen.instance.Scaled(end.After.Duration), lifetime+2*seen.instance.Scaled(seen.instance.Usage.Resolution.Duration))
+}
+
+// nextCheck returns the time at which to plan again, because an old secret may then have been
+// unused for long enough. It is at least one report interval away, because an earlier check would
+// find nothing new.
+func nextCheck(p secrets.Plan, instance *config.Instance, now time.Time) time.Time {
+	if p.Check.IsZero() {
+		return time.Time{}
+	}
+	interval := usage.Interval(instance.Scaled(instance.Usage.Resolution.Duration))
+	return latest(p.Check, now.Add(max(interval, time.Second)))
 }

@@ -1,0 +1,102 @@
+package apiclient
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// Cache indexes for ApiClients.
+const (
+	byRealm    = "realm"    // name of the Realm
+	byClientID = "clientID" // name of the Realm and client ID, if it is not the default
+	byProvided = "provided" // name of the provided Secret
+	byAccount  = "account"  // names of the service accounts
+	bySubject  = "subject"  // name of the Realm and exact subjects
+)
+
+// byOwner indexes credentials Secrets by the UID of the ApiClient that owns them, except those with
+// the name of the ApiClient. An index with one entry for each client would need as much memory as
+// the Secrets.
+const byOwner = "owner"
+
+func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
+	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
+		byRealm: func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
+		byClientID: func(c *v1alpha1.ApiClient) string {
+			if c.Spec.ClientID == "" {
+				return ""
+			}
+			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
+		},
+		byProvided: func(c *v1alpha1.ApiClient) string {
+			if provided := secretSource(c).Provided; provided != nil {
+				return provided.SecretRef.Name
+			}
+			return ""
+		},
+	} {
+		err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, field, func(obj client.Object) []string {
+			if c, ok := obj.(*v1alpha1.ApiClient); ok && key(c) != "" {
+				return []string{key(c)}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, bySubject, subjectKeys); err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames)
+}
+
+// indexSecrets makes the manager cache Secrets.
+func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
+		owner := metav1.GetControllerOf(obj)
+		if owner == nil || owner.Kind != kind || owner.Name == obj.GetName() || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
+			return nil
+		}
+		return []string{string(owner.UID)}
+	})
+}
+
+func clientIDKey(realm, clientID string) string { return realm + "/" + clientID }
+
+// subjectKeys returns the index keys of bySubject. They contain no issuer, because its name means
+// something only in the Realm.
+func subjectKeys(obj client.Object) []string {
+	c, ok := obj.(*v1alpha1.ApiClient)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for _, identity := range c.Spec.FederatedIdentities {
+		if identity.Subject != "" {
+			keys = append(keys, subjectKey(c.Spec.RealmRef.Name, identity.Subject))
+		}
+	}
+	for _, name := range listedAccounts(c) {
+		keys = append(keys, subjectKey(c.Spec.RealmRef.Name, accountPrefix+c.Namespace+":"+name))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func subjectKey(realm, subject string) string { return realm + "/" + subject }
+
+// accountNames returns the index keys of byAccount.
+func accountNames(obj client.Object) []string {
+	c, ok := obj.(*v1alpha1.ApiClient)
+	if !ok {
+		return nil
+	}
+	return listedAccounts(c)
+}

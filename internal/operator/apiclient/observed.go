@@ -1,0 +1,180 @@
+package apiclient
+
+import (
+	"cmp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
+	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// observed is the state that the controller read for an ApiClient. Each rule gets the part that it needs.
+type observed struct {
+	// live reports whether the objects were read from the API server and not from caches, except for
+	// service accounts, provided Secrets, and subjects.
+	live bool
+
+	request
+	holding
+	delivery
+	providedSecret
+	identitySet
+	useReports
+}
+
+// request is what a client requests, and the objects that decide whether it is granted. Objects that do
+// not exist are nil.
+type request struct {
+	instance *config.Instance
+	client   *v1alpha1.ApiClient
+	realm    *v1alpha1.Realm
+	// namespace is the client's namespace; nil if it is unknown.
+	namespace *corev1.Namespace
+	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
+	// resembles; empty if there is none.
+	otherNamespace string
+}
+
+// holding is who holds the client ID, and the record of the holder.
+type holding struct {
+	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
+	holder types.NamespacedName
+	// record is the Secret with the record, or nil, and current is its content. unreadable is the reason
+	// why it cannot be read, if any.
+	record     *corev1.Secret
+	current    record.Client
+	unreadable *condition.Result
+	// acknowledged reports whether every live token server serves the record.
+	acknowledged bool
+}
+
+// delivery is what workloads have, and what the credentials Secret must contain.
+type delivery struct {
+	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
+	// client's secret is not generated, credentials is one of owned.
+	credentials *corev1.Secret
+	// owned are the credentials Secrets that this client owns.
+	owned []corev1.Secret
+	// writeErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
+	writeErr error
+	// authority contains the certificates that clients must trust in PEM; empty if certificates are
+	// not managed by the operator.
+	authority []byte
+	// authorityMissing reports whether the managed CA does not exist yet.
+	authorityMissing bool
+}
+
+// providedSecret is the Secret that the spec refers to.
+type providedSecret struct {
+	// provided is the Secret without its values, or nil. value is the result of hashing its value. hashing
+	// reports that it is not hashed yet.
+	provided *corev1.Secret
+	value    provided.Result
+	hashing  bool
+}
+
+// identitySet is what tokens of others authenticate the client.
+type identitySet struct {
+	// accounts maps the names of service accounts that the spec lists and that exist to their UIDs.
+	accounts map[string]types.UID
+	// subjects are the records of the listed subjects that this client holds. subjectHolders are the
+	// ApiClients that hold other listed subjects. ownSubjects are the records of all subjects that
+	// this client holds, including those that the spec no longer lists.
+	subjects       map[subject]*corev1.Secret
+	subjectHolders map[subject]types.NamespacedName
+	ownSubjects    []corev1.Secret
+}
+
+// useReports are the uses of the client's credentials.
+type useReports struct {
+	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
+	// uses that the next status adds to those in the previous status.
+	uses     map[string]secrets.Use
+	reported lastuse.Uses
+}
+
+// read decodes the record with the client's ID. The Secret may be nil. If the record belongs to
+// another ApiClient, read only records which one.
+func (o *observed) read(secret *corev1.Secret) {
+	o.record, o.current, o.unreadable, o.holder = nil, record.Client{}, nil, types.NamespacedName{}
+	if secret == nil {
+		return
+	}
+	current, err := record.ReadClient(secret)
+	owner := types.NamespacedName{Namespace: current.Namespace, Name: current.Name}
+	if err != nil {
+		owner = record.OwnerName(secret)
+	}
+	if owner != client.ObjectKeyFromObject(o.client) || err == nil && current.UID != o.client.UID {
+		o.holder = owner
+		return
+	}
+	o.record, o.current = secret, current
+	if err != nil {
+		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
+			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
+	}
+}
+
+// namespaceLabels returns the labels of the client's namespace; nil if they are unknown.
+func (o *request) namespaceLabels() map[string]string {
+	if o.namespace == nil {
+		return nil
+	}
+	if o.namespace.Labels == nil {
+		return map[string]string{}
+	}
+	return o.namespace.Labels
+}
+
+// served returns the records that token servers must serve: the client's, from the given resource version
+// on, and those of the subjects that it holds.
+func (o *observed) served(version string) []acknowledgement.Record {
+	records := []acknowledgement.Record{{Name: o.record.Name, Version: version}}
+	for _, secret := range o.subjects {
+		records = append(records, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
+	}
+	return records
+}
+
+// subject identifies the tokens that select a client without a client ID. The issuer is the "iss"
+// claim, or "kubernetes" for service accounts of the cluster.
+type subject struct{ issuer, subject string }
+
+func compareSubjects(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.issuer, b.issuer), cmp.Compare(a.subject, b.subject))
+}
+
+// readSubject stores who holds a subject, and reports whether it is free. The Secret is the subject's
+// record and may be nil.
+func (o *observed) readSubject(s subject, secret *corev1.Secret) (free bool) {
+	if secret == nil {
+		return true
+	}
+	body, err := record.ReadSubject(secret)
+	owner := types.NamespacedName{Namespace: body.Namespace, Name: body.Name}
+	if err != nil {
+		owner = record.OwnerName(secret)
+	}
+	if owner == client.ObjectKeyFromObject(o.client) && (err != nil || body.UID == o.client.UID) {
+		if o.subjects == nil {
+			o.subjects = map[subject]*corev1.Secret{}
+		}
+		o.subjects[s] = secret
+		return false
+	}
+	if o.subjectHolders == nil {
+		o.subjectHolders = map[subject]types.NamespacedName{}
+	}
+	o.subjectHolders[s] = owner
+	return false
+}

@@ -1,0 +1,125 @@
+package apiclient
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
+// Realms.
+func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *observed) error {
+	var uid, realmUID types.UID
+	if seen.client != nil {
+		uid = seen.client.UID
+	}
+	if seen.realm != nil {
+		realmUID = seen.realm.UID
+	}
+	current := func(ctx context.Context) (recordstore.Orphaned, error) {
+		c := &v1alpha1.ApiClient{}
+		uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
+		if apierrors.IsForbidden(err) {
+			if gone, goneErr := r.Namespaces.Gone(ctx, req.Namespace); gone && goneErr == nil {
+				uid, err = "", nil // The permissions were deleted with the namespace.
+			}
+		}
+		if err != nil || uid == "" {
+			return orphaned("", ""), err
+		}
+		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
+		return orphaned(uid, realmUID), err
+	}
+	// The record of the client comes first, because a subject must not be free as long as it is used.
+	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
+		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
+// UIDs. An unreadable record is orphaned only if the ApiClient or the Realm was deleted.
+func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
+	return func(secret *corev1.Secret) bool {
+		if uid == "" || realmUID == "" {
+			return true
+		}
+		if record.KindOf(secret) == record.KindSubject {
+			body, err := record.ReadSubject(secret)
+			return err == nil && (body.UID != uid || body.RealmUID != realmUID)
+		}
+		body, err := record.ReadClient(secret)
+		return err == nil && (body.UID != uid || body.RealmUID != realmUID)
+	}
+}
+
+// withdraw disables the records of an ApiClient in a namespace that the operator doesn't serve,
+// because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets and
+// subjects, in case the namespace is served again. If the namespace was deleted, so are the records.
+func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
+	r.forget(req)
+	records, err := r.Records.OfOwner(ctx, record.KindClient, req.NamespacedName)
+	if err != nil {
+		return err
+	}
+	subjects, err := r.Records.OfOwner(ctx, record.KindSubject, req.NamespacedName)
+	if err != nil || len(records)+len(subjects) == 0 {
+		return err
+	}
+	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if gone {
+			err = r.Records.Delete(ctx, &records[i])
+		} else {
+			err = r.disable(ctx, &records[i])
+		}
+		if err != nil {
+			return fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
+		}
+	}
+	if !gone {
+		return nil
+	}
+	for i := range subjects {
+		if err := r.Records.Delete(ctx, &subjects[i]); err != nil {
+			return fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
+		}
+	}
+	return nil
+}
+
+// disable makes token servers reject the client of a record. They report an unreadable record.
+func (r *Reconciler) disable(ctx context.Context, secret *corev1.Secret) error {
+	body, err := record.ReadClient(secret)
+	if err != nil || body.Disabled {
+		return nil //nolint:nilerr // see above
+	}
+	body.Disabled = true
+	desired, err := record.ForClient(r.Records.Namespace(), body)
+	if err != nil {
+		return err
+	}
+	_, err = r.Records.Put(ctx, secret, desired)
+	return err
+}
+
+// forget drops what the process knows about an ApiClient that was deleted or is not served.
+func (r *Reconciler) forget(req ctrl.Request) {
+	r.Tracker.Forget(acknowledgement.Client, req)
+	r.Events.Forget(req.NamespacedName)
+}
