@@ -1,12 +1,14 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,14 +116,16 @@ func (a *api) send(ctx context.Context, r *request) (any, error) {
 	}
 }
 
-// inFlight returns the requests in flight, ordered by sender. A read whose sender is gone has no effect,
+// inFlight returns the requests in flight, ordered by sender and object. A read whose sender is gone has no effect,
 // so it isn't one of them.
 func (a *api) inFlight() []*request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.requests = slices.DeleteFunc(a.requests, func(r *request) bool { return r.orphaned && r.reads() })
 	sorted := slices.Clone(a.requests)
-	slices.SortStableFunc(sorted, func(x, y *request) int { return x.from.order - y.from.order })
+	slices.SortStableFunc(sorted, func(x, y *request) int {
+		return cmp.Or(x.from.order-y.from.order, cmp.Compare(x.resource.Resource, y.resource.Resource), cmp.Compare(x.name.String(), y.name.String()))
+	})
 	return sorted
 }
 
@@ -158,7 +162,7 @@ type stream struct {
 	at        int64 // the revision up to which events were delivered
 	deliver   func(memoryapi.Event)
 	bookmark  func(revision int64) // may be nil
-	stopped   bool
+	stopped   atomic.Bool
 }
 
 func (s *stream) String() string { return s.owner.name + "'s watch of " + s.what }

@@ -77,6 +77,9 @@ type live struct {
 func (l *live) Scheme() *runtime.Scheme { return l.api.scheme }
 
 func (l *live) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if _, ok := into.(*corev1.Pod); ok {
+		return l.from.world.pod(key)
+	}
 	r := l.api.resourceFor(into)
 	o := (&client.GetOptions{}).ApplyOptions(options)
 	cached := o.Raw != nil && o.Raw.ResourceVersion == "0"
@@ -87,6 +90,16 @@ func (l *live) Get(ctx context.Context, key client.ObjectKey, into client.Object
 		return err
 	}
 	return decode(object, into)
+}
+
+// pod returns an error if there is no Pod with the name: its process has ended. Pods aren't in the store.
+func (w *world) pod(key client.ObjectKey) error {
+	for _, s := range w.servers {
+		if podName(s.name) == key.Name && !s.dead {
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(corev1.Resource("pods"), key.Name)
 }
 
 // object sends a request whose answer is an object.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -39,4 +40,25 @@ func TestModel(t *testing.T) {
 		w.rotateNow("billing")
 		expect("rotated", "Ready", true)
 	})
+}
+
+// A run depends only on its choices.
+func TestRunsAreRepeatable(t *testing.T) {
+	start := settled(t)
+	faults := scope{lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2"), actions: []action{outage, rotates("billing")}}
+	var first string
+	for range 3 {
+		run(t, start, faults, func(w *world) {
+			w.settle()
+			for choices := w.choices(); len(choices) > 0; choices = w.choices() {
+				w.take(choices[len(choices)-1].name)
+			}
+			if first == "" {
+				first = w.text()
+			}
+			if diff := cmp.Diff(first, w.text()); diff != "" {
+				t.Fatalf("the same choices lead to another run (-first +again):\n%s", diff)
+			}
+		})
+	}
 }

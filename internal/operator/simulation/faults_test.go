@@ -4,25 +4,45 @@ import (
 	"slices"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // The actions of searches. Each can be taken once, except for times.
 
+func exists(name string) func(*world) bool {
+	return func(w *world) bool {
+		_, err := w.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
+		return err == nil
+	}
+}
+
 func suspends(name string) action {
-	return action{name: "a user suspends " + name, times: 1, do: func(w *world) { w.edit(name, true, "spec", "suspend") }}
+	return action{name: "a user suspends " + name, times: 1, possible: exists(name), do: func(w *world) { w.edit(name, true, "spec", "suspend") }}
 }
 
 func resumes(name string) action {
-	return action{name: "a user resumes " + name, times: 1, do: func(w *world) { w.edit(name, nil, "spec", "suspend") }}
+	return action{name: "a user resumes " + name, times: 1, possible: exists(name), do: func(w *world) { w.edit(name, nil, "spec", "suspend") }}
 }
 
 func rotates(name string) action {
-	return action{name: "a user requests a new secret of " + name, times: 1, do: func(w *world) { w.rotateNow(name) }}
+	return action{name: "a user requests a new secret of " + name, times: 1, possible: exists(name), do: func(w *world) { w.rotateNow(name) }}
 }
 
 func creates(name string) action {
-	return action{name: "a user creates " + name, times: 1, do: func(w *world) { w.createClient(name) }}
+	missing := func(w *world) bool { return !exists(name)(w) }
+	return action{name: "a user creates " + name, times: 1, possible: missing, do: func(w *world) { w.createClient(name) }}
 }
+
+func revokes(name string) action {
+	return action{name: "a user deletes the Secret of " + name, times: 1, do: func(w *world) { w.deleteSecret(name) }}
+}
+
+func overwrites(name string) action {
+	return action{name: "a user overwrites the Secret of " + name, times: 1, do: func(w *world) { w.overwriteSecret(name) }}
+}
+
+var rotatesKey = action{name: "a user requests a new signing key", times: 1, do: func(w *world) { w.rotateKey() }}
 
 // passes lets a time pass.
 func passes(d time.Duration, times int) action {
@@ -37,6 +57,22 @@ var moves = action{
 	do: func(w *world) {
 		w.kill(w.operators[0].process)
 		w.operators[1].lead()
+	},
+}
+
+// leadsToo makes operator 2 lead while operator 1 hasn't noticed that its time is over.
+var leadsToo = action{
+	name: "operator 2 leads, too", times: 1,
+	possible: func(w *world) bool { return !w.operators[1].leads },
+	do:       func(w *world) { w.operators[1].lead() },
+}
+
+// restarts ends server 1 and starts it again. Without saved records, it needs the API server.
+var restarts = action{
+	name: "server 1 dies and starts again", times: 1,
+	do: func(w *world) {
+		w.kill(w.servers[0].process)
+		w.startServer(w.servers[0].name)
 	},
 }
 
@@ -56,6 +92,7 @@ var ages = action{name: "the operator writes records that server 2 cannot read",
 // leads when the API server is back.
 var outage = action{
 	name: "the API server is down for 310s, and operator 2 leads", times: 1,
+	possible: moves.possible,
 	do: func(w *world) {
 		w.api.down = true
 		w.kill(w.operators[0].process)

@@ -25,6 +25,11 @@ func TestFindings(t *testing.T) {
 			lags: watches("operator 1", "credentials"), held: writes("secrets", team, "operator 1"),
 			actions: []action{creates("billing"), stops},
 		}, 4},
+		// Two operators that lead at the same time replace each other's pending secret, without end.
+		"F3": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{leadsToo, rotates("billing")},
+		}, 2},
 		// A new leader whose cache of ApiClients lags undoes a suspension.
 		"F5": {settled, scope{
 			lags: watches("operator 2", "ApiClients"), held: noRequest,
@@ -35,6 +40,11 @@ func TestFindings(t *testing.T) {
 			lags: nothing, held: noRequest,
 			actions: []action{ages, rotates("billing")},
 		}, 2},
+		// The same with signing keys: the operator signs with a key that the server doesn't publish.
+		"F12 with keys": {realmOnly, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{ages, rotatesKey, passes(2*tokenLifetime, 1)},
+		}, 3},
 		// After an outage, the new leader forgets a server that hasn't renewed its Lease yet.
 		"F13": {settled, scope{
 			lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2"),
@@ -45,6 +55,11 @@ func TestFindings(t *testing.T) {
 			lags: watches("server 3", "records"), held: writes("leases", recordsNamespace, "server 3"),
 			actions: []action{joins, rotates("billing")},
 		}, 3},
+		// An operator computes the status from an old record, although it has written a newer one.
+		"F15": {settled, scope{
+			lags: watches("operator 1", "records"), held: noRequest,
+			actions: []action{suspends("billing"), resumes("billing")},
+		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &search{start: c.start(t), scope: c.scope, depth: c.depth}

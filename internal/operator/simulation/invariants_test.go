@@ -28,8 +28,10 @@ type history struct {
 	edits    bool // a user is writing
 	specs    map[types.UID][]spec
 	clients  map[types.NamespacedName]*clientHistory
-	realms   map[string]map[string]signingkey.State // by record and key ID
-	served   map[string]map[string]string           // by name of the server and record: the acknowledged version
+	realms   map[string]*realmHistory     // by record
+	holders  map[types.UID]types.UID      // of records, by the UID of the Secret
+	keys     map[string]*keyHistory       // by key ID
+	served   map[string]map[string]string // by name of the server and record: the acknowledged version
 }
 
 // spec is what a user has asked for.
@@ -50,6 +52,19 @@ type clientHistory struct {
 	lifted int64
 }
 
+// realmHistory is the history of a Realm's record.
+type realmHistory struct {
+	body   record.Realm
+	lifted int64 // as in clientHistory
+}
+
+// keyHistory is the history of a signing key.
+type keyHistory struct {
+	name      string    // short, and the same in each run
+	signed    time.Time // when a server could last sign with it
+	published map[*server]bool
+}
+
 // value is a client secret that was readable in a credentials Secret.
 type value struct {
 	text     string
@@ -66,7 +81,7 @@ const overlap = 2 * time.Minute
 func newHistory() *history {
 	return &history{
 		specs: map[types.UID][]spec{}, clients: map[types.NamespacedName]*clientHistory{},
-		realms: map[string]map[string]signingkey.State{}, served: map[string]map[string]string{},
+		realms: map[string]*realmHistory{}, holders: map[types.UID]types.UID{}, keys: map[string]*keyHistory{}, served: map[string]map[string]string{},
 	}
 }
 
@@ -115,6 +130,8 @@ func (h *history) event(w *world, e memoryapi.Event) {
 		delete(h.clients, name)
 	case e.Object.GetKind() == "ApiClient":
 		h.clientEvent(w, e.Object)
+	case e.Object.GetKind() == "Realm" && !deleted:
+		h.realmSpec(e.Object)
 	case e.Object.GetKind() != "Secret":
 	case name.Namespace == recordsNamespace:
 		h.recordEvent(w, asSecret(e.Object), deleted)
@@ -187,6 +204,10 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, deleted bool) {
 		}
 		c, err := record.ReadClient(secret)
 		must(err)
+		if holder, known := h.holders[secret.UID]; known && holder != c.UID {
+			w.violate(fmt.Errorf("S1: the record of client ID %s changes its holder from %s to %s", c.ClientID, holder, c.UID))
+		}
+		h.holders[secret.UID] = c.UID
 		if before := of.record; before != nil && before.UID == c.UID {
 			h.checkEnds(w, of, before, &c)
 			h.checkRestrictions(w, of, before, &c)
@@ -220,19 +241,23 @@ func recorded(c *record.Client, text string) bool {
 }
 
 // restrictions are what a spec can take from a client: whether the spec does, and whether a record has.
-var restrictions = map[string]struct {
+var restrictions = []struct {
+	name  string
 	asked func(s, earlier spec) bool
 	lifts func(before, after *record.Client) bool
 }{
-	"suspension": {
+	{
+		name:  "suspension",
 		asked: func(s, _ spec) bool { return s.suspended },
 		lifts: func(before, after *record.Client) bool { return before.Disabled && !after.Disabled },
 	},
-	"removal of a scope": {
+	{
+		name:  "removal of a scope",
 		asked: func(s, earlier spec) bool { return len(s.scopes) < len(earlier.scopes) },
 		lifts: func(before, after *record.Client) bool { return len(before.Scopes) < len(after.Scopes) },
 	},
-	"tokensValidAfter": {
+	{
+		name:  "tokensValidAfter",
 		asked: func(s, earlier spec) bool { return s.valid.After(earlier.valid) },
 		lifts: func(before, after *record.Client) bool { return after.TokensValidAfter.Before(before.TokensValidAfter) },
 	},
@@ -242,24 +267,33 @@ var restrictions = map[string]struct {
 // for it and doesn't ask for it. The model doesn't know which generation a record implements, so it takes
 // the first one that asked for the restriction since it was last lifted.
 func (h *history) checkRestrictions(w *world, of *clientHistory, before, after *record.Client) {
-	for name, r := range restrictions {
+	for _, r := range restrictions {
 		if !r.lifts(before, after) {
 			continue
 		}
 		specs := h.specs[of.uid]
-		asked := slices.IndexFunc(specs, func(s spec) bool {
-			return s.generation > of.lifted && r.asked(s, specs[0])
-		})
-		if asked < 0 {
-			continue
-		}
-		later := slices.IndexFunc(specs[asked:], func(s spec) bool { return !r.asked(s, specs[0]) })
-		if later < 0 {
-			w.violate(fmt.Errorf("S5: the record of %s undoes a %s that generation %d asks for, and no later generation lifts it", after.Name, name, specs[asked].generation))
+		generation, lifted := lift(specs, of.lifted, func(s spec) bool { return r.asked(s, specs[0]) })
+		if generation > 0 && lifted == 0 {
+			w.violate(fmt.Errorf("S5: the record of %s undoes a %s that generation %d asks for, and no later generation lifts it", after.Name, r.name, generation))
 			return
 		}
-		of.lifted = specs[asked+later].generation
+		of.lifted = max(of.lifted, lifted)
 	}
+}
+
+// lift returns the first generation after another one that asks for a restriction, and the next one that
+// doesn't; 0 if there is none.
+func lift(specs []spec, after int64, asks func(spec) bool) (asked, lifted int64) {
+	for _, s := range specs {
+		switch {
+		case s.generation <= after:
+		case asked == 0 && asks(s):
+			asked = s.generation
+		case asked > 0 && !asks(s):
+			return asked, s.generation
+		}
+	}
+	return asked, 0
 }
 
 // S3 and S4 at a server: it accepts the value in the Secret, and those for which the overlap isn't over. A
@@ -289,11 +323,24 @@ func (h *history) checkSecrets(w *world, s *server, name types.NamespacedName) {
 	}
 }
 
-// excused reports whether a server was cut off for so long that the operator may ignore it.
-func (w *world) excused(s *server) bool { return time.Since(s.renewed) > heartbeat.Duration }
+// excused reports whether a server was cut off for so long that the operator may ignore it. It counts again when
+// it has caught up and says so in its Lease.
+func (w *world) excused(s *server) bool {
+	s.lost = s.lost || time.Since(s.renewed) > heartbeat.Duration
+	return s.lost
+}
 
-// S6 and S8: a record has at most one Active key, which every server publishes, and no key returns to an
-// earlier state.
+// realmSpec records what a user has asked for in a Realm.
+func (h *history) realmSpec(object *unstructured.Unstructured) {
+	suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
+	specs := h.specs[object.GetUID()]
+	if len(specs) == 0 || specs[len(specs)-1].generation != object.GetGeneration() {
+		h.specs[object.GetUID()] = append(specs, spec{generation: object.GetGeneration(), suspended: suspended, generates: true})
+	}
+}
+
+// realmEvent checks what the record of a Realm may change. S8: it has at most one Active key, and no key
+// returns to an earlier state. S5: see checkRestrictions.
 func (h *history) realmEvent(w *world, secret *corev1.Secret, deleted bool) {
 	before := h.realms[secret.Name]
 	delete(h.realms, secret.Name)
@@ -302,21 +349,42 @@ func (h *history) realmEvent(w *world, secret *corev1.Secret, deleted bool) {
 	}
 	r, err := record.ReadRealm(secret)
 	must(err)
-	now, active := map[string]signingkey.State{}, 0
+	now := &realmHistory{body: r}
+	h.realms[secret.Name] = now
+	active := 0
 	for i := range r.Keys {
 		key := &r.Keys[i]
-		now[key.ID] = key.State
 		if key.State == signingkey.Active {
 			active++
 		}
-		if earlier(key.State, before[key.ID]) {
-			w.violate(fmt.Errorf("S8: signing key %s of Realm %s returns from %s to %s", key.ID, r.Name, before[key.ID], key.State))
+		if before != nil && earlier(key.State, stateOf(before.body, key.ID)) {
+			w.violate(fmt.Errorf("S8: signing %s of Realm %s returns from %s to %s", h.key(key.ID).name, r.Name, stateOf(before.body, key.ID), key.State))
 		}
 	}
 	if active > 1 {
 		w.violate(fmt.Errorf("S8: Realm %s has %d Active keys", r.Name, active))
 	}
-	h.realms[secret.Name] = now
+	if before == nil {
+		return
+	}
+	now.lifted = before.lifted
+	if !before.body.Disabled || r.Disabled {
+		return
+	}
+	generation, lifted := lift(h.specs[record.RealmUID(secret)], before.lifted, func(s spec) bool { return s.suspended })
+	if generation > 0 && lifted == 0 {
+		w.violate(fmt.Errorf("S5: the record of Realm %s undoes a suspension that generation %d asks for, and no later generation lifts it", r.Name, generation))
+	}
+	now.lifted = max(now.lifted, lifted)
+}
+
+func stateOf(r record.Realm, key string) signingkey.State {
+	for i := range r.Keys {
+		if r.Keys[i].ID == key {
+			return r.Keys[i].State
+		}
+	}
+	return ""
 }
 
 // earlier reports whether a key can't reach a state from another one.
@@ -325,7 +393,16 @@ func earlier(state, before signingkey.State) bool {
 	return slices.Index(order, state) < slices.Index(order, before)
 }
 
-// S6: every live server publishes the key that a live server signs with.
+// key returns the history of a signing key.
+func (h *history) key(id string) *keyHistory {
+	if h.keys[id] == nil {
+		h.keys[id] = &keyHistory{name: fmt.Sprintf("key %d", len(h.keys)+1), published: map[*server]bool{}}
+	}
+	return h.keys[id]
+}
+
+// S6: every live server publishes the key that a live server signs with. S7: a server ceases to publish a
+// key only after the last token that was signed with it has expired.
 func (h *history) checkKeys(w *world) {
 	for _, signs := range w.live() {
 		realm := signs.registry.Realm(realmName)
@@ -336,11 +413,23 @@ func (h *history) checkKeys(w *world) {
 			if realm.Keys[i].State != signingkey.Active {
 				continue
 			}
+			key := h.key(realm.Keys[i].ID)
+			key.signed = time.Now()
 			for _, s := range w.live() {
 				if other := s.registry.Realm(realmName); other != nil && !bytes.Contains(other.JWKS, []byte(realm.Keys[i].ID)) {
-					w.violate(fmt.Errorf("S6: %s signs with key %s, which %s does not publish", signs.name, realm.Keys[i].ID, s.name))
+					w.violate(fmt.Errorf("S6: %s signs with %s, which %s does not publish", signs.name, key.name, s.name))
 				}
 			}
+		}
+	}
+	for id, key := range h.keys {
+		for _, s := range w.live() {
+			realm := s.registry.Realm(realmName)
+			published := realm != nil && bytes.Contains(realm.JWKS, []byte(id))
+			if key.published[s] && !published && time.Since(key.signed) < tokenLifetime {
+				w.violate(fmt.Errorf("S7: %s no longer publishes %s, although tokens that were signed with it are valid", s.name, key.name))
+			}
+			key.published[s] = published
 		}
 	}
 }
@@ -375,34 +464,25 @@ func (h *history) checkAcknowledgements(w *world) {
 	}
 }
 
-// S10: a client is reported as Ready only if every live server gives it tokens for the value in its Secret.
-// That holds for what the operator has seen, so the check waits until nothing relevant is newer.
+// S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
+// in its Secret. What a user has taken from the Secret since the decision is excepted.
 func (h *history) checkReady(w *world, c *v1alpha1.ApiClient) {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
-	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation || !w.current() {
+	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
 	for _, v := range of.values {
 		for _, s := range w.live() {
+			realm := s.registry.Realm(realmName)
+			if realm != nil && realm.Disabled {
+				continue // The decision can have been based on an earlier generation of the Realm.
+			}
 			if v.current && !v.revoked && s.reported > 0 && !s.accepts(realmName, c.EffectiveClientID(), v.text) {
 				w.violate(fmt.Errorf("S10: ApiClient %s becomes Ready, but %s gives it no token", c.Name, s.name))
 			}
 		}
 	}
-}
-
-// current reports whether the caches of all leading operators are.
-func (w *world) current() bool {
-	for _, s := range w.openStreams() {
-		if s.owner.server != nil || s.what == "ApiClients" {
-			continue
-		}
-		if _, behind := w.api.next(s); behind {
-			return false
-		}
-	}
-	return true
 }
 
 // S14: a restarted server doesn't serve less than it has acknowledged.

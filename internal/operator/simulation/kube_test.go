@@ -3,9 +3,11 @@ package simulation
 import (
 	"context"
 	"strconv"
+	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -68,7 +70,10 @@ func (s secretClient) List(ctx context.Context, o metav1.ListOptions) (*corev1.S
 	}
 	a, list := s.live.api, &corev1.SecretList{}
 	_, err = a.send(ctx, &request{from: s.live.from, verb: "LIST", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
-		objects, revision := a.list(secretResource, memoryapi.Selection{Namespace: s.namespace, Labels: selector}, o.ResourceVersion != "")
+		objects, revision, err := a.listFrom(o.ResourceVersion, memoryapi.Selection{Namespace: s.namespace, Labels: selector})
+		if err != nil {
+			return nil, err
+		}
 		list.ResourceVersion = strconv.FormatInt(revision, 10)
 		for _, object := range objects {
 			list.Items = append(list.Items, *s.live.from.readable(asSecret(object)))
@@ -91,7 +96,10 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }}
 	_, err = a.send(ctx, &request{from: server, verb: "WATCH", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
 		if o.SendInitialEvents != nil && *o.SendInitialEvents {
-			objects, revision := a.list(secretResource, w.stream.selection, o.ResourceVersion != "")
+			objects, revision, err := a.listFrom(o.ResourceVersion, w.stream.selection)
+			if err != nil {
+				return nil, err
+			}
 			for _, object := range objects {
 				w.send(watch.Added, server.readable(asSecret(object)))
 			}
@@ -102,6 +110,9 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 		} else if w.stream.at, err = strconv.ParseInt(o.ResourceVersion, 10, 64); err != nil {
 			return nil, err
 		}
+		if server.server != nil {
+			server.server.delivered = max(server.server.delivered, w.stream.at)
+		}
 		a.open(w.stream)
 		return nil, nil
 	}})
@@ -109,6 +120,18 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	return w, nil
+}
+
+// listFrom lists Secrets at a resource version or a later one. Without one, the list is consistent. The
+// other lists come from the watch cache, if it has reached the version.
+func (a *api) listFrom(version string, selection memoryapi.Selection) ([]*unstructured.Unstructured, int64, error) {
+	if wanted, err := strconv.ParseInt(version, 10, 64); err == nil && len(a.stalled) > 0 && wanted > a.stalled[secretResource].revision {
+		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
+		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		return nil, 0, tooLarge
+	}
+	objects, revision := a.list(secretResource, selection, version != "")
+	return objects, revision, nil
 }
 
 func asSecret(object *unstructured.Unstructured) *corev1.Secret {
@@ -125,25 +148,25 @@ func bookmark(revision int64) *corev1.Secret {
 
 // watcher is an open watch of a token server.
 type watcher struct {
-	stream  *stream
-	events  chan watch.Event
-	stopped bool
+	stream *stream
+	events chan watch.Event
+	once   sync.Once
 }
 
 func (w *watcher) send(kind watch.EventType, object runtime.Object) {
-	if !w.stopped {
+	if !w.stream.stopped.Load() {
 		w.events <- watch.Event{Type: kind, Object: object}
 	}
 }
 
 func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 
-// Stop is called by a goroutine of the server while the scheduler waits for it.
+// Stop is called by goroutines of the server, which the scheduler waits for.
 func (w *watcher) Stop() {
-	if !w.stopped {
-		w.stopped, w.stream.stopped = true, true
+	w.once.Do(func() {
+		w.stream.stopped.Store(true)
 		close(w.events)
-	}
+	})
 }
 
 type leaseClient struct {

@@ -69,7 +69,7 @@ type operator struct {
 	cache, records *informers
 	tracker        *acknowledgement.Tracker
 	controllers    map[acknowledgement.Kind]reconcile.Reconciler
-	runnables      []manager.Runnable // that only the leader runs
+	runnables      []manager.Runnable
 
 	leads bool
 	// due contains the objects to reconcile, with the time; running those that are being reconciled.
@@ -117,7 +117,23 @@ func newOperator(p *process) *operator {
 		Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
 	}
 	o.start()
+	o.run(func(r manager.Runnable) bool { return !onlyLeader(r) })
 	return o
+}
+
+// run starts the selected runnables.
+func (o *operator) run(selected func(manager.Runnable) bool) {
+	for _, r := range o.runnables {
+		if selected(r) {
+			go func() { _ = r.Start(o.ctx) }()
+		}
+	}
+}
+
+// onlyLeader reports whether only the leader runs a runnable.
+func onlyLeader(r manager.Runnable) bool {
+	elected, ok := r.(manager.LeaderElectionRunnable)
+	return !ok || elected.NeedLeaderElection()
 }
 
 // ownerOf is the index of package apiclient.
@@ -152,9 +168,7 @@ func (o *operator) start() {
 // lead makes the operator the leader. It reconciles everything, as its controllers do when they start.
 func (o *operator) lead() {
 	o.leads = true
-	for _, r := range o.runnables {
-		go func() { _ = r.Start(o.ctx) }()
-	}
+	o.run(onlyLeader)
 }
 
 // enqueue requests what a changed object requires, as the watches of the controllers do.
@@ -287,8 +301,9 @@ type server struct {
 	old bool
 	// delivered is the latest revision that its watch has delivered, and reported that in its Lease.
 	delivered, reported int64
-	// renewed is when its Lease was last written, or could have been.
+	// renewed is when its Lease was last written, or could have been. lost means that this was too long ago.
 	renewed time.Time
+	lost    bool
 }
 
 // newServer returns a running token server. Its container keeps the saved records between restarts.
@@ -296,7 +311,7 @@ func newServer(p *process, savedRecords string) *server {
 	s := &server{process: p, registry: registry.New(), stopped: make(chan struct{}), renewed: time.Now()}
 	p.server = s
 	f := feed.New(feed.Options{
-		Client: kube{live: &live{api: p.world.api, from: p}}, Namespace: recordsNamespace, Server: strings.ReplaceAll(p.name, " ", "-"), Registry: s.registry,
+		Client: kube{live: &live{api: p.world.api, from: p}}, Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,
 		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	go func() {
@@ -305,6 +320,9 @@ func newServer(p *process, savedRecords string) *server {
 	}()
 	return s
 }
+
+// podName returns the name of the Pod of a process.
+func podName(process string) string { return strings.ReplaceAll(process, " ", "-") }
 
 // answers reports whether the server answers the requests of clients.
 func (s *server) answers() bool { return !s.dead && !s.leaving && s.registry.Loaded() }

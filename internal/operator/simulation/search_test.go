@@ -24,11 +24,12 @@ func exploreDefault() time.Duration {
 // of its choices again from the start state, because running processes can't be copied.
 type search struct {
 	start state
+	// first are choices that each run takes first.
+	first []string
 	scope scope
 	depth int
-	// budget is the number of runs after which the search gives up; 0: none. stop reports whether it must end.
-	budget int
-	stop   func() bool
+	// stop reports whether the search must end early; nil: never.
+	stop func() bool
 
 	seen map[uint64]int // the number of choices that were left when a state was reached
 	path []frame
@@ -52,7 +53,8 @@ func (c *counterexample) String() string {
 	return fmt.Sprintf("%v\nchoices: %s\n%s", c.err, strings.Join(c.choices, " | "), c.trace)
 }
 
-// find returns the shortest counterexample, or nil if there is none within the depth and the budget.
+// find returns the shortest counterexample, or nil if there is none within the depth, or none before the
+// search must end.
 func (s *search) find(t *testing.T) *counterexample {
 	t.Helper()
 	limit := s.depth
@@ -62,7 +64,7 @@ func (s *search) find(t *testing.T) *counterexample {
 			if found := s.run(t); found != nil {
 				return found
 			}
-			if s.budget > 0 && s.runs >= s.budget || s.stop != nil && s.stop() {
+			if s.stop != nil && s.stop() {
 				return nil
 			}
 		}
@@ -76,6 +78,9 @@ func (s *search) run(t *testing.T) (found *counterexample) {
 	s.runs++
 	run(t, s.start, s.scope, func(w *world) {
 		w.settle()
+		for _, choice := range s.first {
+			w.take(choice)
+		}
 		for _, f := range s.path {
 			if w.violation == nil && !w.take(f.choices[f.next]) {
 				t.Fatalf("the run isn't repeatable: there is no choice %q after\n%s", f.choices[f.next], w.text())
@@ -83,11 +88,11 @@ func (s *search) run(t *testing.T) (found *counterexample) {
 		}
 		for w.violation == nil && len(s.path) < s.depth {
 			left := s.depth - len(s.path)
-			if hash := w.hash(); s.seen[hash] >= left {
+			hash := w.hash()
+			if s.seen[hash] >= left {
 				return
-			} else {
-				s.seen[hash] = left
 			}
+			s.seen[hash] = left
 			f := frame{}
 			for _, c := range w.choices() {
 				f.choices = append(f.choices, c.name)

@@ -2,20 +2,28 @@ package simulation
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 const (
 	realmName = "acme"
 	team      = "team" // the namespace of all ApiClients
+
+	// tokenLifetime is short, so that runs in which keys are rotated and expire are, too.
+	tokenLifetime = time.Minute
 )
 
 // state is a state of the API from which a search starts.
@@ -34,7 +42,7 @@ func realmOnly(t *testing.T) state {
 	return reach(t, state{}, func(w *world) {
 		w.create(object("v1", "Namespace", "", team, nil))
 		w.create(object("auth.realmkeeper.dev/v1alpha1", "Realm", "", realmName, map[string]any{
-			"scopes": []any{"read", "write"},
+			"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
 			"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
 		}))
 	})
@@ -43,6 +51,43 @@ func realmOnly(t *testing.T) state {
 // settled is the state in which a client has a secret that all servers accept.
 func settled(t *testing.T) state {
 	return reach(t, realmOnly(t), func(w *world) { w.createClient("billing") })
+}
+
+// overlapping is the state in which a client has a new secret, and the old one is still accepted.
+func overlapping(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) { w.rotateNow("billing") })
+}
+
+// suspended is the state in which a client is suspended.
+func suspended(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) { w.edit("billing", true, "spec", "suspend") })
+}
+
+// restoredState is the state after a restore from a backup: the record also accepts a secret of the backup.
+func restoredState(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) {
+		records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+		for _, object := range records {
+			secret := asSecret(object)
+			if record.KindOf(secret) != record.KindClient {
+				continue
+			}
+			body, err := record.ReadClient(secret)
+			must(err)
+			verifier, err := clientsecret.Hash("a secret of the backup", w.random)
+			must(err)
+			body.Restored = &record.Restored{
+				BackupTime: time.Now().UTC(), At: time.Now().UTC(),
+				Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: time.Now().UTC(), Hash: verifier.String(), ExpiresAt: time.Now().UTC().Add(24 * time.Hour)}},
+			}
+			applied, err := record.ForClient(recordsNamespace, body)
+			must(err)
+			changed := object.DeepCopy()
+			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
+			_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1alpha1.FieldOwner})
+			must(err)
+		}
+	})
 }
 
 // reach returns the state that follows from a change if nothing fails.
@@ -64,18 +109,22 @@ func reach(t *testing.T, start state, change func(*world)) (after state) {
 // run runs two operators, of which the first leads, and two token servers.
 func run(t *testing.T, start state, s scope, do func(*world)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		seedJitter()
-		w := newWorld(scheme(), start, scope{lags: everythingHappens.lags, held: everythingHappens.held})
-		defer w.close()
-		w.startServer("server 1")
-		w.startServer("server 2")
-		w.startOperator("operator 1").lead()
-		w.startOperator("operator 2")
-		w.settle()
-		w.trace, w.scope = nil, s
-		do(w)
-	})
+	synctest.Test(t, func(*testing.T) { inWorld(start, s, "", do) })
+}
+
+// inWorld is run in a bubble that exists.
+func inWorld(start state, s scope, saved string, do func(*world)) {
+	seedJitter()
+	w := newWorld(scheme(), start, everythingHappens)
+	w.saved = saved
+	defer w.close()
+	w.startServer("server 1")
+	w.startServer("server 2")
+	w.startOperator("operator 1").lead()
+	w.startOperator("operator 2")
+	w.settle()
+	w.trace, w.scope = nil, s
+	do(w)
 }
 
 func object(version, kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
@@ -106,7 +155,12 @@ func (w *world) createClient(name string) {
 
 // edit changes the spec of an ApiClient for a user.
 func (w *world) edit(name string, value any, path ...string) {
-	live, err := w.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
+	w.change(clientResource, types.NamespacedName{Namespace: team, Name: name}, value, path...)
+}
+
+// change changes a field of an object for a user.
+func (w *world) change(gvr schema.GroupVersionResource, key types.NamespacedName, value any, path ...string) {
+	live, err := w.api.store.Get(gvr, key)
 	must(err)
 	changed := live.DeepCopy()
 	if value == nil {
@@ -116,13 +170,48 @@ func (w *world) edit(name string, value any, path ...string) {
 	}
 	after, err := w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: "user"})
 	must(err)
-	w.note("  a user sets %s of %s to %v: generation %d", path[len(path)-1], name, value, after.GetGeneration())
+	w.note("  a user sets %s of %s to %v: generation %d", path[len(path)-1], key.Name, value, after.GetGeneration())
 }
 
 // rotateNow requests a new client secret.
 func (w *world) rotateNow(name string) {
 	w.sleep(time.Second) // the secret must be older, and times have a precision of a second
 	w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "secret", "generated", "rotation", "rotateAfter")
+}
+
+// rotateKey requests a new signing key.
+func (w *world) rotateKey() {
+	w.sleep(time.Second)
+	w.change(realmResource, types.NamespacedName{Name: realmName}, time.Now().UTC().Format(time.RFC3339), "spec", "signing", "rotateAfter")
+}
+
+// byUser makes a change of a Secret as a user, which revokes what the Secret contains.
+func (w *world) byUser(change func() error) {
+	w.history.observe(w)
+	w.history.edits = true
+	err := change()
+	w.history.observe(w)
+	w.history.edits = false
+	if err != nil {
+		w.note("  it fails: %v", err)
+	}
+}
+
+// deleteSecret deletes the credentials Secret for a user.
+func (w *world) deleteSecret(name string) {
+	w.byUser(func() error {
+		_, err := w.api.store.Delete(secretResource, types.NamespacedName{Namespace: team, Name: name}, nil)
+		return err
+	})
+}
+
+// overwriteSecret writes another value to the credentials Secret for a user.
+func (w *world) overwriteSecret(name string) {
+	w.byUser(func() error {
+		patch := []byte(`{"stringData":{"client_secret":"chosen by a user"}}`)
+		_, err := w.api.store.Patch(context.Background(), secretResource, types.NamespacedName{Namespace: team, Name: name}, types.MergePatchType, patch, memoryapi.WriteOptions{Manager: "user"})
+		return err
+	})
 }
 
 // text returns the trace.

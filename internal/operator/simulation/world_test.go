@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -132,7 +133,9 @@ func (w *world) kill(p *process) {
 	p.cancel()
 	synctest.Wait()
 	for _, s := range w.api.streams {
-		s.stopped = s.stopped || s.owner == p
+		if s.owner == p {
+			s.stopped.Store(true)
+		}
 	}
 }
 
@@ -238,7 +241,7 @@ func (o *operator) dueOf(kind acknowledgement.Kind) map[types.NamespacedName]tim
 
 // reports reports whether a token server is about to write its Lease, because it has loaded a change.
 func (w *world) reports(s *server) bool {
-	if s.dead || w.api.down || !s.registry.Loaded() {
+	if !s.answers() || w.api.down {
 		return false
 	}
 	for _, r := range w.api.inFlight() {
@@ -253,7 +256,7 @@ func (w *world) reports(s *server) bool {
 func (w *world) openStreams() []*stream {
 	var open []*stream
 	for _, s := range w.api.streams {
-		if !s.stopped {
+		if !s.stopped.Load() {
 			open = append(open, s)
 		}
 	}
@@ -274,7 +277,9 @@ func (w *world) deliver(s *stream) bool {
 	if server := s.owner.server; server != nil {
 		server.delivered = e.Revision
 	}
-	w.note("  %s delivers %s %s, revision %d", s, strings.ToLower(string(e.Type)), w.api.nameOf(e.Resource, nameOf(e.Object)), e.Revision)
+	if !renewal(e.Before, e.Object) {
+		w.note("  %s delivers %s %s, revision %d", s, strings.ToLower(string(e.Type)), w.api.nameOf(e.Resource, nameOf(e.Object)), e.Revision)
+	}
 	s.deliver(e)
 	return true
 }
@@ -282,18 +287,42 @@ func (w *world) deliver(s *stream) bool {
 // land lets the API server process a request and answer it.
 func (w *world) land(r *request) {
 	w.api.take(r)
+	before, _ := w.api.store.Get(r.resource, r.name)
 	r.result, r.err = r.land()
-	w.noteLanding(r)
+	if object, ok := r.result.(*unstructured.Unstructured); !ok || r.err != nil || r.orphaned || !renewal(before, object) {
+		w.noteLanding(r)
+	}
 	if s := r.from.server; s != nil && r.err == nil && r.resource == leaseResource {
-		s.renewed = time.Now()
+		lost := w.excused(s)
+		s.renewed, s.lost = time.Now(), lost && !w.caughtUp(s)
 		if object, ok := r.result.(*unstructured.Unstructured); ok {
 			_, _ = fmt.Sscan(object.GetAnnotations()[heartbeat.LoadedAnnotation], &s.reported)
 		}
 	}
-	if s := r.from.server; s != nil && r.verb == "WATCH" {
-		s.delivered = max(s.delivered, w.revision())
-	}
 	close(r.answered)
+}
+
+// caughtUp reports whether a token server serves all records: its watch has delivered everything, and it could
+// read that.
+func (w *world) caughtUp(s *server) bool {
+	if s.old {
+		return false
+	}
+	watches := 0
+	for _, stream := range w.openStreams() {
+		if stream.owner == s.process {
+			watches++
+			if _, behind := w.api.next(stream); behind {
+				return false
+			}
+		}
+	}
+	return watches > 0
+}
+
+// renewal reports whether a change only renews a Lease, which traces omit.
+func renewal(before, after *unstructured.Unstructured) bool {
+	return before != nil && after != nil && after.GetKind() == "Lease" && maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
 func (w *world) revision() int64 {
@@ -329,10 +358,8 @@ func (w *world) sleep(d time.Duration) {
 		if d -= slice; d <= 0 {
 			return
 		}
-		for w.violation == nil && w.automatic() {
-			synctest.Wait()
-			w.history.observe(w)
-		}
+		w.api.store.CollectGarbage()
+		w.proceed()
 		for _, s := range w.openStreams() {
 			if _, behind := w.api.next(s); !behind && s.bookmark != nil && !w.scope.lags(s) && !w.api.down {
 				s.bookmark(s.at)
@@ -340,6 +367,18 @@ func (w *world) sleep(d time.Duration) {
 			}
 		}
 	}
+}
+
+// proceed takes all automatic steps that take no time.
+func (w *world) proceed() {
+	for range maxAutomatic {
+		if w.violation != nil || !w.automatic() {
+			return
+		}
+		synctest.Wait()
+		w.history.observe(w)
+	}
+	w.violate(fmt.Errorf("liveness: the processes are still working after %d steps", maxAutomatic))
 }
 
 // choice is a step that a search can take.

@@ -1,0 +1,357 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+)
+
+// runsPerSecond is about how many random runs take a second.
+const runsPerSecond = 10
+
+// TestRandomRuns takes random steps with several clients, ends all faults, and checks that everything is as the
+// specs say. In contrast to a search, it has all faults at the same time. rapid shrinks a run that
+// fails, and prints how to repeat it.
+func TestRandomRuns(t *testing.T) {
+	start := settled(t)
+	must(flag.Set("rapid.checks", strconv.Itoa(int(exploreTime.Seconds()*runsPerSecond))))
+	rapid.Check(t, func(rt *rapid.T) {
+		saved, err := os.MkdirTemp(memoryDir(t), "simulation")
+		must(err)
+		defer os.RemoveAll(saved)
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			m := newMachine()
+			inWorld(start, m.scope(), saved, func(w *world) {
+				m.world = w
+				rt.Repeat(m.actions())
+				if w.violation == nil {
+					m.heal()
+				}
+				if w.violation != nil {
+					rt.Fatalf("%v\n%s", w.violation, w.text())
+				}
+			})
+		})
+	})
+}
+
+// memoryDir returns a directory for saved records, which token servers keep in memory.
+func memoryDir(t *testing.T) string {
+	const shared = "/dev/shm"
+	if _, err := os.Stat(shared); err != nil {
+		return t.TempDir()
+	}
+	return shared
+}
+
+// machine is the state of the faults in a random run. Each is switched on and off.
+type machine struct {
+	world   *world
+	lagging map[string]bool // watches that deliver nothing
+	holding map[string]bool // writes in flight, by sender and resource
+	cut     map[string]bool // processes that the network separates from the API server
+	servers int             // that were started under a new name
+}
+
+func newMachine() *machine {
+	return &machine{lagging: map[string]bool{}, holding: map[string]bool{}, cut: map[string]bool{}}
+}
+
+func (m *machine) scope() scope {
+	return scope{
+		lags: func(s *stream) bool { return m.lagging[s.String()] || m.cut[s.owner.name] || s.owner.paused },
+		held: func(r *request) bool {
+			return m.cut[r.from.name] || r.from.paused || !r.reads() && m.holding[r.from.name+" "+r.resource.Resource]
+		},
+	}
+}
+
+// toggle switches a fault on or off.
+func (m *machine) toggle(what string, faults map[string]bool, key string) {
+	faults[key] = !faults[key]
+	m.do(fmt.Sprintf("%s: %s %t", key, what, faults[key]), func(*world) {})
+}
+
+// do takes a step.
+func (m *machine) do(what string, step func(*world)) {
+	w := m.world
+	if w.violation != nil {
+		return
+	}
+	w.note("* %s", what)
+	step(w)
+	w.settle()
+}
+
+func (m *machine) actions() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"watch": func(rt *rapid.T) {
+			var names []string
+			for _, s := range m.world.openStreams() {
+				names = append(names, s.String())
+			}
+			m.toggle("lags", m.lagging, sampled(rt, names))
+		},
+		"write": func(rt *rapid.T) {
+			process, resource := sampled(rt, m.processes()), sampled(rt, []string{"secrets", "apiclients", "leases"})
+			m.toggle("is in flight for long", m.holding, process+" "+resource)
+		},
+		"network":  func(rt *rapid.T) { m.toggle("is cut off", m.cut, sampled(rt, m.processes())) },
+		"choice":   m.choice,
+		"choices":  m.choice,
+		"time":     m.time,
+		"realm":    m.realm,
+		"operator": m.operator,
+		"server":   m.server,
+		"user":     m.user,
+		"users":    m.user,
+		"API server": func(rt *rapid.T) {
+			if stalled := m.world.api.stalled; len(stalled) > 0 {
+				m.do("the API server's watch cache of Secrets goes on", func(*world) { delete(stalled, secretResource) })
+			} else {
+				m.do(stops.name, stops.do)
+			}
+		},
+	}
+}
+
+func sampled(rt *rapid.T, from []string) string {
+	if len(from) == 0 {
+		rt.Skip("nothing to choose from")
+	}
+	return rapid.SampledFrom(from).Draw(rt, "which")
+}
+
+func (m *machine) processes() []string {
+	var names []string
+	for _, o := range m.world.operators {
+		if !o.dead {
+			names = append(names, o.name)
+		}
+	}
+	for _, s := range m.world.servers {
+		if !s.dead {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// choice delivers an event or lets a request land that waits for it.
+func (m *machine) choice(rt *rapid.T) {
+	var names []string
+	for _, c := range m.world.choices() {
+		names = append(names, c.name)
+	}
+	name := sampled(rt, names)
+	if m.world.violation == nil {
+		m.world.take(name)
+	}
+}
+
+func (m *machine) time(rt *rapid.T) {
+	d := rapid.SampledFrom([]time.Duration{time.Second, 6 * time.Second, 31 * time.Second, overlap}).Draw(rt, "time")
+	m.do(d.String()+" pass", func(w *world) { w.sleep(d) })
+}
+
+func (m *machine) operator(rt *rapid.T) {
+	w := m.world
+	var alive []string
+	for _, o := range w.operators {
+		if !o.dead {
+			alive = append(alive, o.name)
+		}
+	}
+	name := sampled(rt, alive)
+	o := w.operators[slices.IndexFunc(w.operators, func(o *operator) bool { return !o.dead && o.name == name })]
+	switch rapid.SampledFrom([]string{"dies", "leads", "is paused"}).Draw(rt, "what") {
+	case "dies":
+		m.do(o.name+" dies and starts again", func(w *world) {
+			led := o.leads
+			w.kill(o.process)
+			w.startOperator(o.name)
+			if led {
+				w.elect()
+			}
+		})
+	case "leads":
+		if o.leads {
+			rt.Skip("it leads already")
+		}
+		m.do(o.name+" leads, too, because the leader has not noticed that its time is over", func(*world) { o.lead() })
+	case "is paused":
+		o.paused = !o.paused
+		m.do(fmt.Sprintf("%s is paused: %t", o.name, o.paused), func(*world) {})
+	}
+}
+
+// elect makes an operator the leader if none is.
+func (w *world) elect() {
+	alive := slices.DeleteFunc(slices.Clone(w.operators), func(o *operator) bool { return o.dead })
+	if !slices.ContainsFunc(alive, func(o *operator) bool { return o.leads }) {
+		w.note("  %s is elected", alive[0].name)
+		alive[0].lead()
+	}
+}
+
+func (m *machine) server(rt *rapid.T) {
+	w := m.world
+	var alive []string
+	for _, s := range w.servers {
+		if !s.dead && !s.leaving {
+			alive = append(alive, s.name)
+		}
+	}
+	what := rapid.SampledFrom([]string{"restarts", "joins", "leaves", "is old"}).Draw(rt, "what")
+	if what == "joins" {
+		if len(alive) >= 3 {
+			rt.Skip("there are enough")
+		}
+		m.servers++
+		name := fmt.Sprintf("server %d", 2+m.servers)
+		m.do(name+" starts", func(w *world) { w.startServer(name) })
+		return
+	}
+	name := sampled(rt, alive)
+	s := w.servers[slices.IndexFunc(w.servers, func(s *server) bool { return !s.dead && !s.leaving && s.name == name })]
+	if what == "is old" {
+		m.do("the operator writes records that "+s.name+" cannot read", func(*world) { s.old = true })
+		return
+	}
+	if what == "leaves" {
+		m.do(s.name+" is stopped", func(*world) {
+			s.leaving = true
+			s.cancel()
+		})
+		return
+	}
+	m.do(s.name+" dies and starts again with the records that it has saved", func(w *world) {
+		w.kill(s.process)
+		w.startServer(s.name)
+	})
+}
+
+// realm changes the Realm.
+func (m *machine) realm(rt *rapid.T) {
+	key := types.NamespacedName{Name: realmName}
+	switch rapid.SampledFrom([]string{"suspends", "resumes", "rotates"}).Draw(rt, "what") {
+	case "suspends":
+		m.do("a user suspends the Realm", func(w *world) { w.change(realmResource, key, true, "spec", "suspend") })
+	case "resumes":
+		m.do("a user resumes the Realm", func(w *world) { w.change(realmResource, key, nil, "spec", "suspend") })
+	case "rotates":
+		m.do(rotatesKey.name, rotatesKey.do)
+	}
+}
+
+func (m *machine) user(rt *rapid.T) {
+	name := rapid.SampledFrom([]string{"billing", "orders"}).Draw(rt, "client")
+	_, err := m.world.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
+	if apierrors.IsNotFound(err) {
+		m.do("a user creates "+name, func(w *world) { w.createClient(name) })
+		return
+	}
+	edits := map[string]func(*world){
+		"suspends":                 func(w *world) { w.edit(name, true, "spec", "suspend") },
+		"resumes":                  func(w *world) { w.edit(name, nil, "spec", "suspend") },
+		"requests a secret of":     func(w *world) { w.rotateNow(name) },
+		"removes a scope of":       func(w *world) { w.edit(name, []any{"read"}, "spec", "scopes") },
+		"adds a scope to":          func(w *world) { w.edit(name, []any{"read", "write"}, "spec", "scopes") },
+		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
+		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
+		"revokes the tokens of":    func(w *world) { w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "tokensValidAfter") },
+		"deletes": func(w *world) {
+			_, err := w.api.store.Delete(clientResource, types.NamespacedName{Namespace: team, Name: name}, nil)
+			must(err)
+		},
+	}
+	edit := rapid.SampledFrom([]string{
+		"suspends", "resumes", "requests a secret of", "removes a scope of", "adds a scope to", "deletes the Secret of", "overwrites the Secret of",
+		"revokes the tokens of", "deletes",
+	}).Draw(rt, "edit")
+	m.do("a user "+edit+" "+name, edits[edit])
+}
+
+// heal ends all faults and checks that every client is as its spec says (L2, L4, L5).
+func (m *machine) heal() {
+	clear(m.lagging)
+	clear(m.holding)
+	clear(m.cut)
+	m.do("all faults end", func(w *world) {
+		clear(w.api.stalled)
+		for _, o := range w.operators {
+			o.paused = false
+		}
+		for _, o := range w.operators[:len(w.operators)-1] {
+			if o.leads && !o.dead && slices.ContainsFunc(w.operators, func(other *operator) bool { return other != o && other.leads && !other.dead }) {
+				w.note("  %s notices that another one leads, and exits", o.name)
+				w.kill(o.process)
+			}
+		}
+		for _, s := range w.servers {
+			if s.old && !s.dead {
+				w.note("  %s gets the operator's program", s.name)
+				w.kill(s.process)
+			}
+		}
+		w.elect()
+		for len(w.live()) < 2 && len(w.servers) < 20 {
+			m.servers++
+			w.startServer(fmt.Sprintf("server %d", 2+m.servers))
+			synctest.Wait()
+			w.settle()
+		}
+	})
+	for range 8 {
+		m.do("a minute passes", func(w *world) { w.sleep(time.Minute) })
+	}
+	if m.world.violation == nil {
+		m.checkResult()
+	}
+}
+
+func (m *machine) checkResult() {
+	w := m.world
+	w.api.store.CollectGarbage()
+	realm, err := w.api.store.Get(realmResource, types.NamespacedName{Name: realmName})
+	must(err)
+	disabled, _, _ := unstructured.NestedBool(realm.Object, "spec", "suspend")
+	clients, _ := w.api.store.List(clientResource, memoryapi.Selection{})
+	for _, object := range clients {
+		name := object.GetName()
+		suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
+		want := "Ready"
+		switch {
+		case suspended:
+			want = "Suspended"
+		case disabled:
+			want = "RealmSuspended"
+		}
+		if got := w.readyReason(name); got != want {
+			w.violate(fmt.Errorf("L2: the reason of Ready of %s is %q, want %q", name, got, want))
+		}
+		secret, err := w.api.store.Get(secretResource, types.NamespacedName{Namespace: team, Name: name})
+		if err != nil {
+			w.violate(fmt.Errorf("L2: %s has no credentials Secret: %w", name, err))
+			continue
+		}
+		value := string(asSecret(secret).Data["client_secret"])
+		for _, s := range w.live() {
+			if s.accepts(realmName, team+"."+name, value) == (suspended || disabled) {
+				w.violate(fmt.Errorf("L2: %s accepts the client secret of %s: %t", s.name, name, suspended || disabled))
+			}
+		}
+	}
+}
