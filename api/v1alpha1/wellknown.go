@@ -22,6 +22,10 @@ const (
 	// RecordSubject is the value of RecordLabel on the record that an ApiClient holds a subject of
 	// an issuer.
 	RecordSubject = "subject"
+
+	// RecordBeacon is the value of RecordLabel on the beacon, which is not a record. It tells the readers
+	// of the records that changes reach them.
+	RecordBeacon = "beacon"
 )
 
 // IssuerKubernetes is the name of the built-in issuer of every realm: the cluster, for its service

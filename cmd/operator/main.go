@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -137,23 +138,15 @@ func run(o options) error {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	ctx := ctrl.SetupSignalHandler()
-	pod, err := ownPod(ctx, cfg, o.namespace)
+	pod := &corev1.Pod{}
+	err = operator.AwaitAPIServer(ctx, func() (err error) {
+		pod, err = ownPod(ctx, cfg, o.namespace)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	image, err := tokenServerImage(pod, cmp.Or(instance.TokenServer.Image, o.image))
-	if err != nil {
-		return err
-	}
-	mgr, err := operator.New(ctx, cfg, operator.Options{
-		Instance:       instance,
-		Image:          image,
-		Account:        pod.Spec.ServiceAccountName,
-		LeaderElection: o.leaderElection,
-		ProbeAddress:   o.probeAddress,
-		MetricsAddress: o.metricsAddress,
-		KMSSocket:      o.kmsSocket,
-	})
 	if err != nil {
 		return err
 	}
@@ -163,7 +156,16 @@ func run(o options) error {
 	if instance.Testing != (config.Testing{SpeedUp: 1}) {
 		logger.Info("Testing mode is enabled; do not use this instance in production", "speedUp", instance.Testing.SpeedUp)
 	}
-	return mgr.Start(ctx)
+	return operator.Run(ctx, cfg, operator.Options{
+		Instance:       instance,
+		Image:          image,
+		Account:        pod.Spec.ServiceAccountName,
+		Pod:            pod.Name,
+		LeaderElection: o.leaderElection,
+		ProbeAddress:   o.probeAddress,
+		MetricsAddress: o.metricsAddress,
+		KMSSocket:      o.kmsSocket,
+	})
 }
 
 // newLogger returns a logger that writes JSON to standard error. Debug is the most verbose level.

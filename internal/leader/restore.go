@@ -155,11 +155,7 @@ func (h *Held) Release(ctx context.Context) {
 
 // release clears the holder of the Lease, if it is still as given.
 func (r *Restorer) release(ctx context.Context, lease *coordinationv1.Lease) error {
-	released := lease.DeepCopy()
-	// As client-go does: candidates needn't wait for a Lease without a holder.
-	released.Spec.HolderIdentity, released.Spec.LeaseDurationSeconds = new(""), new(int32(1))
-	released.Spec.RenewTime, released.Spec.AcquireTime = micro(r.Now()), micro(r.Now())
-	return r.Client.Update(ctx, released, r.FieldOwner)
+	return clearHolder(ctx, r.Client, lease, r.Now(), r.FieldOwner)
 }
 
 // Abort releases the Lease of a restore that has stopped without doing so, and returns that restore; nil

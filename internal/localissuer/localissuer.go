@@ -153,7 +153,7 @@ func (i *issuer) run(ctx context.Context, instance *config.Instance, l *listener
 		return err
 	}
 	defer stop()
-	mgr, err := operator.New(ctx, cfg, operator.Options{Instance: instance, ProbeAddress: "0", MetricsAddress: "0", Local: true})
+	mgr, err := operator.NewLocal(ctx, cfg, instance)
 	if err != nil {
 		return err
 	}

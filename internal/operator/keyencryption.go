@@ -2,10 +2,11 @@ package operator
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"time"
 
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
@@ -13,8 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
 
-// newSealer returns the Sealer, which generates encrypted keys for realms.
-func newSealer(o Options, now func() time.Time) (*sealing.Sealer, error) {
+// newSealer returns the Sealer, which generates encrypted keys for realms. Its connection is closed when ctx
+// ends.
+func newSealer(ctx context.Context, o Options, now func() time.Time, registerer prometheus.Registerer) (*sealing.Sealer, error) {
 	kms := o.Instance.KeyEncryption.KMS
 	switch {
 	case kms == nil && o.KMSSocket == "":
@@ -22,7 +24,7 @@ func newSealer(o Options, now func() time.Time) (*sealing.Sealer, error) {
 	case kms != nil && kms.Decrypt:
 		return &sealing.Sealer{Mode: sealing.Decrypt}, nil
 	}
-	connection := kmsclient.Options{Socket: cmp.Or(o.KMSSocket, config.KMSSocket), Metrics: kmsclient.NewMetrics(ctrlmetrics.Registry)}
+	connection := kmsclient.Options{Socket: cmp.Or(o.KMSSocket, config.KMSSocket), Metrics: kmsclient.NewMetrics(registerer)}
 	if kms != nil {
 		connection.Timeout = kms.Timeout.Duration
 	}
@@ -30,5 +32,6 @@ func newSealer(o Options, now func() time.Time) (*sealing.Sealer, error) {
 	if err != nil {
 		return nil, err
 	}
+	context.AfterFunc(ctx, func() { _ = plugin.Close() }) // No request is in progress any longer.
 	return &sealing.Sealer{Mode: sealing.Encrypt, Encrypter: keyencryption.New(plugin), Now: now, Random: rand.Reader}, nil
 }

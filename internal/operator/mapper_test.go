@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 )
 
 // The mapping contains every kind in the cache, and its list kind.
@@ -20,7 +21,7 @@ func TestMapper(t *testing.T) {
 		t.Fatal(err)
 	}
 	clusterScoped := map[string]bool{"realms": true, "namespaces": true}
-	for object := range cacheOptions(&config.Instance{}, nil).ByObject {
+	for object := range cacheOptions(&config.Instance{}, nil, informers.New(t.Context())).ByObject {
 		kind, err := apiutil.GVKForObject(object, scheme)
 		if err != nil {
 			t.Fatal(err)

@@ -4,10 +4,8 @@ package operator
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,14 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	k8sevents "k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -41,6 +36,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -53,14 +49,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// A new leader takes over at most 14 seconds (leaseDuration plus retryPeriod) after the old one was
-// killed. A leader that can't renew its Lease stops before the Lease expires.
-const (
-	leaseDuration = 12 * time.Second
-	renewDeadline = 8 * time.Second
-	retryPeriod   = 2 * time.Second
-)
-
 // The records and the token servers' heartbeats.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system-records
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;list;watch;patch;delete,namespace=realmkeeper-system-records
@@ -70,9 +58,9 @@ type Options struct {
 	Instance *config.Instance
 	// Image is the image of the token servers.
 	Image string
-	// Account is the name of the operator's service account. It is empty if the operator runs
-	// outside a cluster.
-	Account string
+	// Account is the name of the operator's service account, and Pod that of its Pod. They are empty if
+	// the operator runs outside a cluster.
+	Account, Pod string
 	// LeaderElection must be true unless this is the only instance of the operator.
 	LeaderElection bool
 	// ProbeAddress is the listen address of the probes, or "0" to disable them.
@@ -100,19 +88,67 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// New returns a manager with the controllers. The caller must start it.
-func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error) {
+// NewLocal returns a manager with the controllers of a local operator. The caller must start it.
+func NewLocal(ctx context.Context, cfg *rest.Config, instance *config.Instance) (ctrl.Manager, error) {
+	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, prometheus.NewRegistry())
+	return mgr, err
+}
+
+// newManager returns a manager with the controllers, and the operator's caches. Its metrics are registered
+// with registerer. ctx must end when the manager has stopped.
+func newManager(ctx context.Context, cfg *rest.Config, o Options, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
 	scheme, err := Scheme()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	namespace := o.Instance.SystemNamespace
 	started := time.Now()
 	now := clock.New(time.Now, func() time.Duration { return time.Since(started) })
-	registerer := o.registerer()
 	now.RegisterMetrics(registerer)
 	cfg = rest.CopyConfig(cfg)
 	cfg.Wrap(now.Transport) // a wrong clock must not make the operator delete a key or secret too early
+	served, err := check(ctx, cfg, scheme, o, now.Now)
+	if err != nil {
+		return nil, nil, err
+	}
+	lock, err := newLock(cfg, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	caches := newCaches(ctx)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                              scheme,
+		MapperProvider:                      newMapper,
+		Cache:                               cacheOptions(o.Instance, served, caches.objects),
+		LeaderElection:                      o.LeaderElection,
+		LeaderElectionID:                    leader.LeaseName,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       new(leaseDuration),
+		RenewDeadline:                       new(renewDeadline),
+		RetryPeriod:                         new(retryPeriod),
+		// Run serves these while there is no manager, too.
+		HealthProbeBindAddress: "0",
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		// A process that starts over, or has several local operators, has controllers of the same name.
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("creating the manager: %w", err)
+	}
+	if err := caches.add(mgr, o.Instance); err != nil {
+		return nil, nil, err
+	}
+	if o.LeaderElection {
+		lock.LockConfig.EventRecorder = electionEvents{mgr.GetEventRecorder(leader.LeaseName)}
+		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity()); err != nil {
+			return nil, nil, err
+		}
+	}
+	return mgr, caches, addControllers(ctx, mgr, caches, o, served, now.Now, registerer)
+}
+
+// check checks that the operator may start, and returns the namespaces that it serves.
+func check(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, now func() time.Time) ([]string, error) {
 	reader, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
@@ -123,69 +159,25 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (ctrl.Manager, error)
 		}
 	}
 	if !o.LeaderElection {
-		if err := leader.CheckNoRestore(ctx, reader, namespace, now.Now()); err != nil {
+		if err := leader.CheckNoRestore(ctx, reader, o.Instance.SystemNamespace, now()); err != nil {
 			return nil, err
 		}
 	}
-	served, err := servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		MapperProvider:                newMapper,
-		Cache:                         cacheOptions(o.Instance, served),
-		LeaderElection:                o.LeaderElection,
-		LeaderElectionID:              leader.LeaseName,
-		LeaderElectionNamespace:       namespace,
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(leaseDuration),
-		RenewDeadline:                 new(renewDeadline),
-		RetryPeriod:                   new(retryPeriod),
-		HealthProbeBindAddress:        o.ProbeAddress,
-		Controller:                    ctrlconfig.Controller{SkipNameValidation: &o.Local},
-		Metrics:                       metricsserver.Options{BindAddress: o.MetricsAddress},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the manager: %w", err)
-	}
-	if err := addControllers(ctx, mgr, o, served, now.Now, registerer); err != nil {
-		return nil, err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding the health check: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr)); err != nil {
-		return nil, fmt.Errorf("adding the readiness check: %w", err)
-	}
-	return mgr, nil
+	return servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 }
 
-// registerer returns where the operator's metrics are registered.
-func (o *Options) registerer() prometheus.Registerer {
-	if o.Local {
-		return prometheus.NewRegistry()
-	}
-	return ctrlmetrics.Registry
-}
-
-func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []string, now func() time.Time, registerer prometheus.Registerer) error {
-	system, err := secretCache(mgr, o.Instance.SystemNamespace, nil)
-	if err != nil {
-		return err
-	}
-	recordSecrets, err := secretCache(mgr, o.Instance.RecordsNamespace, stripRecord)
-	if err != nil {
-		return err
-	}
+func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
 	operatorMetrics := metrics.New(registerer, tracker.Live)
-	records, err := recordstore.New(ctx, recordSecrets, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
+	records, err := recordstore.New(ctx, caches.records, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}
 	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
+		if mgr, err = addBeacon(mgr, caches, records, registerer); err != nil {
+			return err
+		}
 		events = mgr.GetEventRecorder(v1alpha1.EventController)
 	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
@@ -202,7 +194,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	if err := issuers.Watch(ctx, mgr, o.Instance.RecordsNamespace); err != nil {
 		return err
 	}
-	sealer, err := newSealer(o, now)
+	sealer, err := newSealer(ctx, o, now, registerer)
 	if err != nil {
 		return err
 	}
@@ -216,7 +208,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 	known := namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval))
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
-		Authority: authority.NewReader(system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
+		Authority: authority.NewReader(caches.system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
 		Hasher:    provided.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
@@ -228,7 +220,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 		return nil
 	}
 	service := &tokenservice.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: system, Metrics: operatorMetrics, Events: events,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: caches.system, Metrics: operatorMetrics, Events: events,
 		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
@@ -241,7 +233,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, o Options, served []s
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
 // Leases and usage reports are cached only from the records namespace, and the token service's
 // objects only from the system namespace, the bundle of the CA by its name.
-func cacheOptions(instance *config.Instance, served []string) cache.Options {
+func cacheOptions(instance *config.Instance, served []string, set *informers.Set) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: has(heartbeat.Label)}}
 	configMaps := map[string]cache.Config{
@@ -252,7 +244,7 @@ func cacheOptions(instance *config.Instance, served []string) cache.Options {
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
 	}
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{NewInformer: set.NewInformer, ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.ApiClient{}:           {Namespaces: clients, Transform: stripApiClient},
 		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
@@ -264,24 +256,6 @@ func cacheOptions(instance *config.Instance, served []string) cache.Options {
 		&policyv1.PodDisruptionBudget{}: {Namespaces: system},
 		&appsv1.Deployment{}:            {Namespaces: system},
 	}}
-}
-
-// secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
-// The manager's cache can't contain them because it selects Secrets by a different label.
-func secretCache(mgr ctrl.Manager, namespace string, strip toolscache.TransformFunc) (cache.Cache, error) {
-	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme:            mgr.GetScheme(),
-		Mapper:            mgr.GetRESTMapper(),
-		HTTPClient:        mgr.GetHTTPClient(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator(), Transform: strip}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)
-	}
-	if err := mgr.Add(secrets); err != nil {
-		return nil, fmt.Errorf("adding the cache of the Secrets in namespace %s: %w", namespace, err)
-	}
-	return secrets, nil
 }
 
 // onlyIdentity removes the parts of a service account's metadata that the operator doesn't need.
@@ -314,16 +288,3 @@ func has(label string) labels.Selector {
 func managedByOperator() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
 }
-
-func cachesSynced(mgr ctrl.Manager) healthz.Checker {
-	return func(r *http.Request) error {
-		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errNotSynced
-		}
-		return nil
-	}
-}
-
-var errNotSynced = errors.New("caches are not synced")

@@ -46,14 +46,18 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
-		WatchesRawSource(r.Usage.Source())
+		WatchesRawSource(r.Usage.Source()).
+		WatchesRawSource(r.Records.RecoverySource(r.allClients))
 	if r.Instance.ManagesCredentialsSecrets() {
 		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
 			return fmt.Errorf("indexing Secrets: %w", err)
 		}
-		watches.Owns(&corev1.Secret{}).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret))
+		changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
+		watches.Owns(&corev1.Secret{}, changed).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret), changed)
 	}
-	return watches.WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, NewQueue: r.newQueue}).Complete(apply.RetryConflicts(r))
+	return watches.WithOptions(controller.Options{
+		MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(), NewQueue: r.newQueue,
+	}).Complete(apply.RetryConflicts(r))
 }
 
 // realmMatters ignores changes to a Realm that do not affect its clients.

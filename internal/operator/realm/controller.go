@@ -3,13 +3,17 @@
 package realm
 
 import (
+	"context"
 	"io"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -21,6 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -55,6 +60,40 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(r.Issuers.Source()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WatchesRawSource(r.Records.RecoverySource(r.all)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(),
+			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+				return turns.New(name, limiter, limits, r.urgent)
+			},
+		}).
 		Complete(apply.RetryConflicts(r))
+}
+
+// limits keep a worker for urgent requests, and one for the others. All Realms are in the same namespace.
+var limits = turns.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
+
+// urgent reports whether the clients of a Realm must not get tokens: it is suspended, being deleted, or
+// doesn't exist.
+func (r *Reconciler) urgent(request reconcile.Request) bool {
+	realm := &v1alpha1.Realm{}
+	if err := r.Client.Get(context.Background(), request.NamespacedName, realm); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return realm.Spec.Suspend || !realm.DeletionTimestamp.IsZero()
+}
+
+// all returns all Realms.
+func (r *Reconciler) all(ctx context.Context) []reconcile.Request {
+	realms := &v1alpha1.RealmList{}
+	if err := r.Client.List(ctx, realms, client.UnsafeDisableDeepCopy); err != nil {
+		// A running cache does not return errors, so the process must be stopping.
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list Realms")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(realms.Items))
+	for i := range realms.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&realms.Items[i])})
+	}
+	return requests
 }

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"strconv"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,9 @@ type Store struct {
 	client    client.Client
 	namespace string
 	collected func()
+
+	mu        sync.Mutex
+	recovered []func() // what Recovered calls, one for each started RecoverySource
 }
 
 // New returns a store for the records in namespace. secrets is a cache of the operator's Secrets in
@@ -63,7 +67,7 @@ func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.
 func (s *Store) Namespace() string { return s.namespace }
 
 // Source returns a source that reconciles the owner of each changed record. It also reconciles the
-// owners of all records at startup to find orphans.
+// owners of all records at startup to find orphans. A new list of unchanged records reconciles nothing.
 func (s *Store) Source(kind record.Kind) source.SyncingSource {
 	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
 		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -76,7 +80,31 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 		predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			secret, ok := obj.(*corev1.Secret)
 			return ok && record.KindOf(secret) == kind
-		}))
+		}), predicate.ResourceVersionChangedPredicate{})
+}
+
+// RecoverySource returns a source that reconciles the given requests after each outage, when changes of
+// the records arrive again. What failed during the outage would otherwise wait for its next retry.
+func (s *Store) RecoverySource(requests func(context.Context) []reconcile.Request) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.recovered = append(s.recovered, func() {
+			for _, request := range requests(ctx) {
+				queue.Add(request)
+			}
+		})
+		return nil
+	})
+}
+
+// Recovered must be called after an outage.
+func (s *Store) Recovered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, reconcileAll := range s.recovered {
+		reconcileAll()
+	}
 }
 
 // DeletionSource returns a source that reconciles the requests that follow from a deleted record.

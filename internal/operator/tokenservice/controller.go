@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -28,6 +29,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
 // The OwnerReferencesPermissionEnforcement admission plugin requires delete permission on an object
@@ -103,5 +105,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, enqueue, managedSpec).
 		Watches(&policyv1.PodDisruptionBudget{}, enqueue, managedSpec).
 		Watches(&appsv1.Deployment{}, enqueue, managedSpec).
+		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).
 		Complete(apply.RetryConflicts(r))
 }

@@ -3,6 +3,8 @@
 package turns
 
 import (
+	"time"
+
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -14,6 +16,17 @@ type Limits struct {
 	Lane int
 	// Namespace limits the urgent requests of a namespace, and its other ones.
 	Namespace int
+}
+
+const (
+	minDelay = 5 * time.Millisecond
+	maxDelay = 30 * time.Second
+)
+
+// NewLimiter returns the rate limiter of a controller. The delay after a failed reconcile doubles up to half
+// a minute: that of controller-runtime grows to 16 minutes, for which a suspension would have no effect.
+func NewLimiter() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minDelay, maxDelay)
 }
 
 // Queue is a work queue that hands out requests in turn.

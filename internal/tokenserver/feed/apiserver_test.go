@@ -1,6 +1,7 @@
 package feed_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,14 +16,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -38,13 +42,16 @@ func TestMain(m *testing.M) {
 
 var errDown = errors.New("connection reset")
 
-// apiServer imitates the requests and watches of an API server that a feed uses. It has no records.
-// While watches aren't silent, it sends a bookmark every minute.
+// apiServer imitates the requests and watches of an API server that a feed uses. It has no records, and a
+// beacon unless the operator is away from the start.
 type apiServer struct {
 	mu      sync.Mutex
-	reads   error // the response to lists and watches
-	writes  error // the response to heartbeats
-	silent  bool  // whether watches deliver nothing
+	reads   error  // the response to lists, watches, and reads of the beacon
+	watches error  // the response to lists and watches, if reads is nil
+	writes  error  // the response to heartbeats
+	silent  bool   // whether watches deliver nothing
+	away    bool   // whether no operator changes the beacon
+	beacon  string // resource version of the beacon
 	version int
 	watch   *watch.RaceFreeFakeWatcher // the open watch
 	lists   int
@@ -84,7 +91,7 @@ func startWith(t *testing.T, api *apiServer, o feed.Options) (f *feed.Feed, stop
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { f.Run(ctx) })
-	running.Go(func() { api.sendBookmarks(ctx) })
+	running.Go(func() { api.changeBeacon(ctx) })
 	stop = sync.OnceFunc(func() {
 		cancel()
 		running.Wait()
@@ -104,14 +111,29 @@ func (a *apiServer) client() *fake.Clientset {
 	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if err := cmp.Or(a.reads, a.watches); err != nil {
+			return true, nil, err
+		}
 		a.lists++
-		return true, &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: a.next()}}, a.reads
+		list := &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: a.next()}}
+		if a.beacon != "" {
+			list.Items = append(list.Items, *beaconSecret(a.beacon))
+		}
+		return true, list, nil
+	})
+	client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.reads == nil && a.beacon == "" {
+			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, beacon.Name)
+		}
+		return true, beaconSecret(a.beacon), a.reads
 	})
 	client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.reads != nil {
-			return true, nil, a.reads
+		if err := cmp.Or(a.reads, a.watches); err != nil {
+			return true, nil, err
 		}
 		a.watch = watch.NewRaceFreeFake()
 		return true, a.watch, nil
@@ -168,19 +190,28 @@ func (a *apiServer) deliver(secret *corev1.Secret) (version string) {
 	return version
 }
 
-func (a *apiServer) sendBookmarks(ctx context.Context) {
+// changeBeacon changes the beacon regularly, as the operator does.
+func (a *apiServer) changeBeacon(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Minute):
+		case <-time.After(beacon.Interval):
 		}
 		a.set(func(a *apiServer) {
+			if a.away {
+				return
+			}
+			a.beacon = a.next()
 			if a.watch != nil && !a.watch.IsStopped() && !a.silent {
-				a.watch.Action(watch.Bookmark, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: a.next()}})
+				a.watch.Modify(beaconSecret(a.beacon))
 			}
 		})
 	}
+}
+
+func beaconSecret(version string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: version}}
 }
 
 func (a *apiServer) listed() int {

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
@@ -55,7 +56,7 @@ type Options struct {
 type Feed struct {
 	Options
 	progress  *progress
-	contact   *contact
+	monitor   *beacon.Monitor
 	heartbeat *publisher
 	saved     *snapshot.Log  // the records for the next process
 	previous  snapshot.State // of the previous process's records; zero after the first load
@@ -66,17 +67,20 @@ type Feed struct {
 	loading sync.Mutex    // held during a load from a list or from the last known good records
 
 	mu         sync.Mutex
-	unreadable map[string]bool // names of the unreadable records
+	unreadable map[string]bool    // names of the unreadable records
+	expired    bool               // whether the next watch must start with a list
+	endWatch   context.CancelFunc // ends the open watch; nil before the first one
 }
 
 // New returns a feed that is not running.
 func New(o Options) *Feed {
 	f := &Feed{
-		Options: o, progress: newProgress(), contact: newContact(o.Now()),
+		Options: o, progress: newProgress(),
 		failed: make(chan struct{}, 1), unreadable: map[string]bool{}, requests: &keyRequests{at: map[issuer]time.Time{}},
 	}
+	f.monitor = beacon.NewMonitor(beacon.Options{Read: f.readBeacon, List: f.listAgain, RolledBack: f.listAgain, Now: o.Now})
 	f.keys = newKeyring(o, f.progress.notify)
-	f.heartbeat = newPublisher(o, f.progress, f.contact, f.requests, f.keys, f.unreadableRecords)
+	f.heartbeat = newPublisher(o, f.progress, f.requests, f.keys, f.unreadableRecords, f.Staleness)
 	f.openSnapshot()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
@@ -99,13 +103,22 @@ func New(o Options) *Feed {
 		Name: "realmkeeper_records_staleness_seconds",
 		Help: "How long ago the records were last known to be current; 0 while the API server delivers changes. While it is not 0, this server does not receive revocations and key rotations.",
 	}, func() float64 { return f.Staleness().Seconds() }))
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_beacon_last_arrival_timestamp_seconds",
+		Help: "Time at which this server last received the beacon of the operator, which changes every 10 seconds; 0 before the first one. If it is older and realmkeeper_records_staleness_seconds is 0, no operator works.",
+	}, func() float64 {
+		if at := f.monitor.LastArrival(); !at.IsZero() {
+			return float64(at.UnixMilli()) / 1000
+		}
+		return 0
+	}))
 	return f
 }
 
 // Staleness returns how long ago the records were last known to be current, or 0 while the API
-// server delivers changes. After a restart without the API server, it counts from the previous
-// process's last contact.
-func (f *Feed) Staleness() time.Duration { return f.contact.staleness(f.Now()) }
+// server delivers changes. After a restart without the API server, it counts from when the previous
+// process last knew that they were current.
+func (f *Feed) Staleness() time.Duration { return f.monitor.Staleness() }
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
 // heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
@@ -121,6 +134,7 @@ func (f *Feed) Run(ctx context.Context) {
 				return nil, err
 			}
 			selector(&o)
+			o.ResourceVersion = "" // A list from a cache of the API server can be older than what was reported.
 			list, err := records.List(ctx, o)
 			f.recordFailure(err)
 			return list, err
@@ -141,26 +155,26 @@ func (f *Feed) Run(ctx context.Context) {
 	running.Go(func() { f.heartbeat.run(ctx) })
 	running.Go(func() { f.restore(ctx) })
 	running.Go(func() { f.keys.run(ctx) })
+	running.Go(func() { f.monitor.Run(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
 	f.saved.Close()
 }
 
-// watch opens a watch of the records.
+// watch opens a watch of the records. One that starts with a list is consistent.
 func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o metav1.ListOptions) (watch.Interface, error) {
 	lists := o.SendInitialEvents != nil && *o.SendInitialEvents
-	if !lists && f.Staleness() > 0 {
-		// A resumed watch may not deliver anything for a minute. A list proves immediately that the
-		// records are current.
-		return nil, apierrors.NewResourceExpired("contact with the API server was lost")
+	ctx, expired := f.beginWatch(ctx, lists)
+	if expired {
+		return nil, apierrors.NewResourceExpired("the watch delivered nothing")
 	}
 	if lists {
 		if err := f.join(ctx); err != nil {
 			return nil, err
 		}
+		o.ResourceVersion = ""
 		f.saved.Begin()
 	}
-	ctx = f.contact.watchContext(ctx, lists)
 	events, err := records.Watch(ctx, o)
 	if err != nil {
 		// An API error isn't an outage; it may just mean that a relist is needed.
@@ -183,6 +197,42 @@ func (f *Feed) join(ctx context.Context) error {
 	return err
 }
 
+// beginWatch returns a context for a new watch, and reports whether it must not resume the last one.
+func (f *Feed) beginWatch(ctx context.Context, lists bool) (_ context.Context, expired bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.endWatch != nil {
+		f.endWatch() // of the last watch, which has ended; its context would stay in memory
+	}
+	f.endWatch = cancel
+	expired, f.expired = f.expired && !lists, false
+	return ctx, expired
+}
+
+// listAgain ends the open watch, so that the reflector lists the records.
+func (f *Feed) listAgain() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expired = true
+	if f.endWatch != nil {
+		f.endWatch()
+	}
+}
+
+// readBeacon returns the resource version of the beacon according to the API server, or an empty string if
+// there is none.
+func (f *Feed) readBeacon(ctx context.Context) (string, error) {
+	secret, err := f.Client.CoreV1().Secrets(f.Namespace).Get(ctx, beacon.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the beacon: %w", err)
+	}
+	return secret.ResourceVersion, nil
+}
+
 // recordFailure notifies restore if err is not nil.
 func (f *Feed) recordFailure(err error) {
 	if err == nil {
@@ -197,9 +247,8 @@ func (f *Feed) recordFailure(err error) {
 // Feed implements the reflector's store. The reflector delivers events in watch order, and a new
 // list as a single change.
 var (
-	_ cache.ReflectorStore         = &Feed{}
-	_ cache.ReflectorBookmarkStore = &Feed{}
-	_ cache.TransformingStore      = &Feed{}
+	_ cache.ReflectorStore    = &Feed{}
+	_ cache.TransformingStore = &Feed{}
 )
 
 // Add adds a new record.
@@ -210,6 +259,11 @@ func (f *Feed) Update(obj any) error {
 	secret, err := asSecret(obj)
 	if err != nil {
 		return err
+	}
+	if secret.Name == beacon.Name {
+		f.monitor.Arrived(secret.ResourceVersion)
+		f.saved.Confirm(f.monitor.Current())
+		return nil
 	}
 	converted, err := prepare(secret)
 	if err == nil {
@@ -255,6 +309,10 @@ func (f *Feed) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
+	if secret.Name == beacon.Name {
+		f.monitor.Deleted()
+		return nil
+	}
 	f.mark(secret.Name, nil)
 	f.Registry.Remove(secret.Name)
 	f.keys.forget(secret.Name)
@@ -263,21 +321,9 @@ func (f *Feed) Delete(obj any) error {
 	return nil
 }
 
-// Bookmark records that the watch has delivered all changes so far.
-func (f *Feed) Bookmark(string) error {
-	now := f.Now()
-	f.contact.prove(now)
-	f.saved.Confirm(now)
-	return nil
-}
-
 // reach records that the registry serves all records up to version, as the API server delivered
 // them.
-func (f *Feed) reach(version string) {
-	now := f.Now()
-	f.contact.prove(now)
-	f.progress.reach(version, now)
-}
+func (f *Feed) reach(version string) { f.progress.reach(version, f.Now()) }
 
 // Transformer returns the function that the reflector calls with each record of a new list when it
 // arrives. It returns only the data of the record that Replace needs, so that all records are never
@@ -295,6 +341,9 @@ func (f *Feed) Transformer() cache.TransformFunc {
 // listed saves a record of a new list and returns it in converted form. For an unchanged record,
 // that is the existing entry of the registry. An unreadable record is not saved.
 func (f *Feed) listed(secret *corev1.Secret) any {
+	if secret.Name == beacon.Name {
+		return beaconVersion(secret.ResourceVersion)
+	}
 	converted := f.unchanged(secret)
 	if converted == nil {
 		var err error
@@ -350,6 +399,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	f.previous = snapshot.State{}
 	f.saved.Commit(now.listed(version))
 	f.reach(version)
+	f.monitor.Listed(now.beacon)
 	f.Logger.Info("Loaded records", "realms", len(loaded.realms), "clients", len(loaded.clients), "subjects", len(loaded.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil

@@ -21,7 +21,11 @@ type prepared struct {
 	clients    []*registry.Client
 	subjects   []*registry.Subject
 	unreadable map[string]error // by record name
+	beacon     string           // resource version of the beacon; empty if there is none
 }
+
+// beaconVersion is the resource version of the beacon, which is listed with the records.
+type beaconVersion string
 
 // unreadable is a record that can't be converted.
 type unreadable struct {
@@ -38,6 +42,8 @@ func (p *prepared) add(converted any) {
 		p.clients = append(p.clients, of)
 	case *registry.Subject:
 		p.subjects = append(p.subjects, of)
+	case beaconVersion:
+		p.beacon = string(of)
 	case unreadable:
 		if p.unreadable == nil {
 			p.unreadable = map[string]error{}

@@ -2,9 +2,7 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -41,10 +39,10 @@ func backoff() wait.Backoff {
 type publisher struct {
 	Options
 	progress    *progress
-	contact     *contact
 	requests    *keyRequests
 	keys        *keyring
 	unreadable  func() []string
+	staleness   func() time.Duration
 	lastContact prometheus.Gauge
 
 	mu sync.Mutex // held during a write of the Lease
@@ -59,7 +57,7 @@ type publisher struct {
 	uncounted bool
 }
 
-func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring, unreadable func() []string) *publisher {
+func newPublisher(o Options, p *progress, r *keyRequests, k *keyring, unreadable func() []string, staleness func() time.Duration) *publisher {
 	lastContact := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "realmkeeper_heartbeat_last_success_timestamp_seconds",
 		Help: "Time at which this server last wrote its heartbeat. If it is older than 30 seconds, the API server is unavailable and this server keeps serving its current records.",
@@ -68,7 +66,7 @@ func newPublisher(o Options, p *progress, c *contact, r *keyRequests, k *keyring
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, contact: c, requests: r, keys: k, unreadable: unreadable, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, requests: r, keys: k, unreadable: unreadable, staleness: staleness, lastContact: lastContact}
 }
 
 // run writes the heartbeat after each change of the version, each new request for keys, and each
@@ -121,13 +119,13 @@ func (p *publisher) renew(ctx context.Context) (written bool, err error) {
 // unrenewed returns how stale the records are, and the staleness beyond which the Lease is not renewed. A
 // server without records is as stale as it is slow.
 func (p *publisher) unrenewed() (stale, limit time.Duration) {
-	switch now := p.Now(); {
+	switch {
 	case !p.Registry.Loaded():
-		return now.Sub(p.joined), heartbeat.MaxJoin
+		return p.Now().Sub(p.joined), heartbeat.MaxJoin
 	case p.MaxStaleness > 0:
-		return p.contact.staleness(now), p.MaxStaleness
+		return p.staleness(), p.MaxStaleness
 	default:
-		return p.contact.staleness(now), maxRenewal
+		return p.staleness(), maxRenewal
 	}
 }
 
@@ -186,25 +184,12 @@ func (p *publisher) write(ctx context.Context) error {
 	}
 	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
 		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
-	if answered(err) {
-		p.contact.answer(now)
-	}
 	if err != nil {
 		return fmt.Errorf("writing Lease %s: %w", heartbeat.LeaseName(p.Server), err)
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
 	p.progress.report(version, now)
 	return nil
-}
-
-// answered reports whether the API server is reachable and works. A rejected request, such as one
-// without permission, is an answer.
-func answered(err error) bool {
-	if err == nil {
-		return true
-	}
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	return ok && status.Status().Code < http.StatusInternalServerError
 }
 
 // remove reports the remaining uses of credentials and then deletes the Lease. If the report fails,

@@ -60,7 +60,7 @@ func (f *Feed) restore(ctx context.Context) {
 		return
 	}
 	f.replace(&p, func(string) bool { return false })
-	f.contact.restore(previous.Current)
+	f.monitor.Restore(previous.Current)
 	f.previous = snapshot.State{}
 	f.Logger.Warn("API server unavailable, serving last known good records",
 		"realms", len(p.realms), "clients", len(p.clients), "subjects", len(p.subjects), "resourceVersion", previous.Version, "current", previous.Current)

@@ -18,6 +18,8 @@ import (
 
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
+
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
 // Fault defines how the proxy handles a write.
@@ -34,8 +36,8 @@ const (
 	Rejected
 )
 
-// Faults defines which writes of a program fail. Writes of Leases are not counted, because
-// heartbeats and leader election repeat them periodically. Writes of Events are not counted either.
+// Faults defines which writes of a program fail. Writes of Leases and of the beacon are not counted, because
+// they are repeated periodically. Writes of Events are not counted either.
 type Faults struct {
 	// Of returns the fault for a write. If nil, no write fails.
 	Of func(write Write) Fault
@@ -184,5 +186,5 @@ func isWrite(r *http.Request) bool {
 	if r.URL.Query().Has("dryRun") {
 		return false
 	}
-	return !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/events")
+	return !strings.Contains(r.URL.Path, "/leases") && !strings.Contains(r.URL.Path, "/events") && !strings.HasSuffix(r.URL.Path, "/secrets/"+beacon.Name)
 }

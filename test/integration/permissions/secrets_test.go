@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -112,6 +113,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"create a subject record elsewhere":       {create(secret(tenant, subjectName, recorded)), want("create", tenant, subjectName)},
 		"create a subject record by another name": {create(secret(inst.RecordsNamespace, "subject-of-ci", recorded)), want("create", inst.RecordsNamespace, "subject-of-ci")},
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
+		"create a beacon elsewhere":               {create(secret(inst.Namespace, beacon.Name, recorded)), want("create", inst.Namespace, beacon.Name)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
 
 		// Operators of earlier versions adopted such Secrets.
@@ -154,6 +156,7 @@ func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
 		"change a credentials Secret":    patch(credentials, changeData),
 		"create a record":                create(secret(inst.RecordsNamespace, recordName, recorded)),
 		"create a subject record":        create(secret(inst.RecordsNamespace, subjectName, recorded)),
+		"change the beacon":              patch(secret(inst.RecordsNamespace, beacon.Name, recorded), changeData),
 		"create the Secret of helm test": create(secret(inst.Namespace, testName, generated)),
 		// A tenant can add the label, and older clients can have Secrets in the system namespace.
 		"delete a credentials Secret with the label of Helm":  remove(claimed),

@@ -1,0 +1,112 @@
+package leader_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/realmkeeper/realmkeeper/internal/leader"
+)
+
+func TestCandidate(t *testing.T) {
+	const own = "operator-b_2"
+	for name, test := range map[string]struct {
+		identity  string // own by default
+		holder    string
+		wantAfter string
+	}{
+		"the Pod exists":           {holder: "operator-a_1", wantAfter: "operator-a_1"},
+		"the Pod is gone":          {holder: "operator-c_1", wantAfter: ""},
+		"a former container":       {holder: "operator-b_1", wantAfter: ""},
+		"this process":             {holder: own, wantAfter: own},
+		"a restore":                {holder: "restore/1", wantAfter: "restore/1"},
+		"outside the cluster":      {holder: "outside/laptop_1", wantAfter: "outside/laptop_1"},
+		"both outside the cluster": {identity: "outside/laptop_2", holder: "outside/laptop_1", wantAfter: "outside/laptop_1"},
+		"seen from outside":        {identity: "outside/laptop_2", holder: "operator-c_1", wantAfter: ""},
+		"an unknown identity":      {holder: "somebody", wantAfter: "somebody"},
+		"no holder":                {holder: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				scheme := runtime.NewScheme()
+				for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme} {
+					if err := add(scheme); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var objects []runtime.Object
+				for _, pod := range []string{"operator-a", "operator-b"} {
+					objects = append(objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: pod}})
+				}
+				c := fake.NewClientBuilder().WithScheme(scheme).WithRuntimeObjects(append(objects, held(test.holder, 0))...).Build()
+				identity := own
+				if test.identity != "" {
+					identity = test.identity
+				}
+				elected := make(chan struct{})
+				candidate := leader.Candidate{Client: c, Live: c, Namespace: "system", Identity: identity, FieldOwner: "test", Elected: elected, Report: func(string, error) {}}
+				time.AfterFunc(3*time.Second, func() { close(elected) })
+				if err := candidate.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := *current(t, &leader.Restorer{Client: c}).Spec.HolderIdentity; got != test.wantAfter {
+					t.Errorf("The holder is %q, want %q", got, test.wantAfter)
+				}
+			})
+		})
+	}
+}
+
+// A holder that renews the Lease at the same time keeps it.
+func TestCandidateClearsOnlyWhatItHasRead(t *testing.T) {
+	r := restorer(t, held("operator-a_1", 0))
+	stale := current(t, r)
+	renewed := stale.DeepCopy()
+	renewed.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(time.Second)}
+	if err := r.Client.Update(t.Context(), renewed); err != nil {
+		t.Fatal(err)
+	}
+	candidate := leader.Candidate{Client: r.Client, Live: onlyLease{r.Client, stale}, Namespace: "system", Identity: "operator-a_2", FieldOwner: "test"}
+	elected := make(chan struct{})
+	close(elected)
+	candidate.Elected = elected
+	candidate.Report = func(cleared string, err error) { t.Errorf("reported %q, %v", cleared, err) }
+	if err := candidate.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := *current(t, r).Spec.HolderIdentity; got != "operator-a_1" {
+		t.Errorf("The holder is %q", got)
+	}
+}
+
+func TestNewIdentity(t *testing.T) {
+	first, err := leader.NewIdentity("operator-a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := leader.NewIdentity("operator-a")
+	if err != nil || first == second || first[:11] != "operator-a_" {
+		t.Errorf("identities %q and %q: %v", first, second, err)
+	}
+}
+
+// onlyLease is a reader that answers with an old version of the Lease.
+type onlyLease struct {
+	client.Reader
+
+	lease *coordinationv1.Lease
+}
+
+// Get returns the Lease.
+func (o onlyLease) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	o.lease.DeepCopyInto(into.(*coordinationv1.Lease)) //nolint:forcetypeassert // Nothing else is read.
+	return nil
+}

@@ -1,0 +1,167 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+)
+
+// errRolledBack means that the operator's caches contain a state that the API server has lost.
+var errRolledBack = errors.New("the API server was rolled back to an earlier state")
+
+const (
+	beaconTimeout = 5 * time.Second
+	beaconRetry   = time.Second
+)
+
+// beaconWriter changes the beacon regularly while this operator leads.
+type beaconWriter struct {
+	client    client.Client
+	namespace string
+}
+
+// Start implements manager.Runnable.
+func (w *beaconWriter) Start(ctx context.Context) error {
+	for {
+		next := beacon.Interval
+		if err := w.write(ctx); err != nil && ctx.Err() == nil {
+			next = beaconRetry
+			ctrl.Log.Error(err, "Failed to write the beacon, will retry")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(next):
+		}
+	}
+}
+
+func (w *beaconWriter) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, beaconTimeout)
+	defer cancel()
+	return w.client.Apply(ctx, beacon.Secret(w.namespace, time.Now()), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+}
+
+// beaconReader checks whether the changes of the records reach this operator.
+type beaconReader struct {
+	records   cache.Cache
+	monitor   *beacon.Monitor
+	namespace string
+	failed    chan error // receives the error with which Start returns
+}
+
+// newBeaconReader returns a reader that gets the beacon from the cache of the records. list makes the cache
+// list the records again, and recovered is called after an outage.
+func newBeaconReader(records cache.Cache, live client.Reader, namespace string, list, recovered func(), registerer prometheus.Registerer) *beaconReader {
+	r := &beaconReader{records: records, namespace: namespace, failed: make(chan error, 1)}
+	r.monitor = beacon.NewMonitor(beacon.Options{
+		Read: func(ctx context.Context) (string, error) { return r.version(ctx, live) },
+		List: list,
+		RolledBack: func() {
+			select {
+			case r.failed <- errRolledBack:
+			default:
+			}
+		},
+		Recovered: recovered,
+		Now:       time.Now,
+	})
+	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_operator_records_staleness_seconds",
+		Help: "How long ago the operator's records were last known to be current; 0 while the API server delivers changes.",
+	}, func() float64 { return r.monitor.Staleness().Seconds() }))
+	return r
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable. Standby operators must have current caches,
+// too.
+func (*beaconReader) NeedLeaderElection() bool { return false }
+
+var _ manager.LeaderElectionRunnable = &beaconReader{}
+
+// Start implements manager.Runnable.
+//
+// Errors: errRolledBack.
+func (r *beaconReader) Start(ctx context.Context) error {
+	informer, err := r.records.GetInformer(ctx, &corev1.Secret{})
+	if err != nil {
+		return fmt.Errorf("watching the beacon: %w", err)
+	}
+	registration, err := informer.AddEventHandler(toolscache.FilteringResourceEventHandler{
+		FilterFunc: func(obj any) bool {
+			secret, ok := obj.(*corev1.Secret)
+			return ok && secret.Name == beacon.Name
+		},
+		Handler: toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    r.arrived,
+			UpdateFunc: func(_, obj any) { r.arrived(obj) },
+			DeleteFunc: func(any) { r.monitor.Deleted() },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching the beacon: %w", err)
+	}
+	if !toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		return nil
+	}
+	version, err := r.version(ctx, r.records)
+	if err != nil {
+		return err
+	}
+	r.monitor.Listed(version)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go r.monitor.Run(ctx)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-r.failed:
+		return err
+	}
+}
+
+func (r *beaconReader) arrived(obj any) {
+	if secret, ok := obj.(*corev1.Secret); ok {
+		r.monitor.Arrived(secret.ResourceVersion)
+	}
+}
+
+// version returns the resource version of the beacon, or an empty string if there is none.
+func (r *beaconReader) version(ctx context.Context, reader client.Reader) (string, error) {
+	secret := &corev1.Secret{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: beacon.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the beacon: %w", err)
+	}
+	return secret.ResourceVersion, nil
+}
+
+// addBeacon adds the reader and the writer of the beacon, and returns a manager whose other runnables wait
+// until the caches have caught up.
+func addBeacon(mgr ctrl.Manager, c *caches, records *recordstore.Store, registerer prometheus.Registerer) (ctrl.Manager, error) {
+	reader := newBeaconReader(c.records, mgr.GetAPIReader(), records.Namespace(), c.recordSecrets.List, records.Recovered, registerer)
+	if err := mgr.Add(reader); err != nil {
+		return nil, fmt.Errorf("adding the reader of the beacon: %w", err)
+	}
+	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: records.Namespace()}); err != nil {
+		return nil, fmt.Errorf("adding the writer of the beacon: %w", err)
+	}
+	return newBarrier(mgr, c.objects, c.recordSecrets, c.systemSecrets)
+}

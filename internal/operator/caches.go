@@ -1,0 +1,75 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+)
+
+// caches are the operator's caches: that of the manager, and two of the operator's own Secrets, which the
+// manager's cache can't contain because it selects Secrets by a different label.
+type caches struct {
+	manager cache.Cache
+	system  cache.Cache // the certificates
+	records cache.Cache // the records and the beacon
+
+	// The informers of the caches. Those of the records are separate, because the beacon is about them.
+	objects       *informers.Set
+	recordSecrets *informers.Set
+	systemSecrets *informers.Set
+}
+
+func newCaches(ctx context.Context) *caches {
+	return &caches{objects: informers.New(ctx), recordSecrets: informers.New(ctx), systemSecrets: informers.New(ctx)}
+}
+
+// add creates the caches and adds them to the manager, which starts them before an election.
+func (c *caches) add(mgr ctrl.Manager, instance *config.Instance) (err error) {
+	c.manager = mgr.GetCache()
+	if c.system, err = secretCache(mgr, instance.SystemNamespace, nil, c.systemSecrets); err != nil {
+		return err
+	}
+	c.records, err = secretCache(mgr, instance.RecordsNamespace, stripRecord, c.recordSecrets)
+	return err
+}
+
+// secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
+func secretCache(mgr ctrl.Manager, namespace string, strip toolscache.TransformFunc, set *informers.Set) (cache.Cache, error) {
+	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme:            mgr.GetScheme(),
+		Mapper:            mgr.GetRESTMapper(),
+		HTTPClient:        mgr.GetHTTPClient(),
+		NewInformer:       set.NewInformer,
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator(), Transform: strip}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)
+	}
+	if err := mgr.Add(startedCache{secrets}); err != nil {
+		return nil, fmt.Errorf("adding the cache of the Secrets in namespace %s: %w", namespace, err)
+	}
+	return secrets, nil
+}
+
+var errNotSynced = errors.New("caches are not synced")
+
+// synced is a readiness check.
+func (c *caches) synced(r *http.Request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	for _, one := range []cache.Cache{c.manager, c.system, c.records} {
+		if !one.WaitForCacheSync(ctx) {
+			return errNotSynced
+		}
+	}
+	return nil
+}

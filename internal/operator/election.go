@@ -1,0 +1,72 @@
+package operator
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	k8sevents "k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/leader"
+)
+
+// A new leader takes over at most 14 seconds (leaseDuration plus retryPeriod) after the old one was
+// killed, and within seconds if the Pod of the old one is gone. A leader that can't renew its Lease stops
+// before the Lease expires.
+const (
+	leaseDuration = 12 * time.Second
+	renewDeadline = 8 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// newLock returns the leader Lease. Its identity names the Pod, unlike that of controller-runtime, which
+// names the host also outside a cluster.
+func newLock(cfg *rest.Config, o Options) (*resourcelock.LeaseLock, error) {
+	identity, err := leader.NewIdentity(o.Pod)
+	if err != nil {
+		return nil, err
+	}
+	cfg = rest.AddUserAgent(cfg, "leader-election")
+	cfg.Timeout = renewDeadline / 2 // A single request without an answer must not end the leadership.
+	leases, err := coordinationv1client.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client of the leader Lease: %w", err)
+	}
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: o.Instance.SystemNamespace, Name: leader.LeaseName},
+		Client:    leases, LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}, nil
+}
+
+// electionEvents records the Events of client-go's leader election.
+type electionEvents struct{ recorder k8sevents.EventRecorder }
+
+// Eventf implements resourcelock.EventRecorder.
+func (e electionEvents) Eventf(lease runtime.Object, eventType, reason, message string, args ...any) {
+	e.recorder.Eventf(lease, nil, eventType, reason, "Elect", message, args...)
+}
+
+// addCandidate lets a standby operator take over from a leader whose Pod is gone.
+func addCandidate(mgr ctrl.Manager, namespace, identity string) error {
+	err := mgr.Add(&leader.Candidate{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Identity: identity,
+		FieldOwner: v1alpha1.FieldOwner, Elected: mgr.Elected(),
+		Report: func(cleared string, err error) {
+			if err != nil {
+				ctrl.Log.Info("Failed to check whether the leader's Pod exists, will retry", "error", err.Error())
+				return
+			}
+			ctrl.Log.Info("Released the Lease of a leader whose Pod is gone", "holder", cleared)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("adding the candidate for the leader Lease: %w", err)
+	}
+	return nil
+}

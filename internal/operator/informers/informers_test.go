@@ -1,0 +1,213 @@
+package informers_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+)
+
+func TestMain(m *testing.M) {
+	utilruntime.ErrorHandlers = nil // The default handlers limit the rate with state that outlives a bubble.
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+var errDown = errors.New("connection refused")
+
+// server is an API server with one Secret.
+type server struct {
+	mu        sync.Mutex
+	err       error // the response to every request
+	revision  int
+	bookmarks bool // whether a short watch gets a bookmark after a second, as in Kubernetes
+	lists     []string
+	watches   int
+	open      *watch.RaceFreeFakeWatcher
+}
+
+func (s *server) list(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if o.Limit != 1 {
+		s.lists = append(s.lists, o.ResourceVersion)
+	}
+	version := strconv.Itoa(s.revision)
+	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []corev1.Secret{*secret(version)}}, nil
+}
+
+func (s *server) watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.err != nil:
+		return nil, s.err
+	case o.SendInitialEvents != nil:
+		return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil) // as if it couldn't stream lists
+	}
+	s.watches++
+	open := watch.NewRaceFreeFake()
+	s.open = open
+	if s.bookmarks && *o.TimeoutSeconds < 5 {
+		bookmark := secret(strconv.Itoa(s.revision))
+		time.AfterFunc(time.Second, func() { open.Action(watch.Bookmark, bookmark) })
+	}
+	time.AfterFunc(time.Duration(*o.TimeoutSeconds)*time.Second, open.Stop)
+	return open, nil
+}
+
+func secret(version string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "one", ResourceVersion: version}}
+}
+
+// start runs an informer until the test ends.
+func start(t *testing.T, s *server) (*informers.Set, cache.SharedIndexInformer) {
+	t.Helper()
+	set := informers.New(t.Context())
+	informer := set.NewInformer(&cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}, &corev1.Secret{}, time.Hour, cache.Indexers{})
+	go informer.RunWithContext(t.Context())
+	synctest.Wait()
+	return set, informer
+}
+
+func TestReached(t *testing.T) {
+	for name, test := range map[string]struct {
+		version, target string
+		want            bool
+	}{
+		"no list yet": {"", "5", false},
+		"older":       {"9", "10", false},
+		"same":        {"10", "10", true},
+		"newer":       {"11", "10", true},
+		"no number":   {"a", "10", false},
+	} {
+		if got := informers.Reached(test.version, test.target); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// The first list is consistent, and after an outage of any length an informer continues within 3 seconds.
+func TestInformerContinuesAfterOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{revision: 10, err: errDown}
+		_, informer := start(t, s)
+		time.Sleep(time.Hour)
+		s.mu.Lock()
+		s.err = nil
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		if !informer.HasSynced() || len(s.lists) != 1 || s.lists[0] != "" {
+			t.Fatalf("after the first outage: synced %t, lists %q", informer.HasSynced(), s.lists)
+		}
+		s.mu.Lock()
+		s.err = errDown
+		s.open.Stop()
+		s.mu.Unlock()
+		time.Sleep(time.Hour)
+		s.mu.Lock()
+		s.err = nil
+		before := s.watches
+		s.mu.Unlock()
+		time.Sleep(3 * time.Second)
+		if s.watches == before || len(s.lists) != 1 {
+			t.Errorf("after the second outage: %d new watches, %d lists, want a resumed watch", s.watches-before, len(s.lists))
+		}
+	})
+}
+
+func TestCatchUp(t *testing.T) {
+	for name, test := range map[string]struct {
+		change    func(*server)
+		wantLists int           // in addition to the first one
+		wantIn    time.Duration // at most
+	}{
+		"current":                   {change: func(*server) {}},
+		"quiet, with a bookmark":    {change: func(s *server) { s.revision, s.bookmarks = 50, true }, wantIn: 3 * time.Second},
+		"quiet, without a bookmark": {change: func(s *server) { s.revision = 50 }, wantLists: 1, wantIn: 8 * time.Second},
+		"a change hasn't arrived":   {change: func(s *server) { s.revision = 50; time.AfterFunc(time.Second, s.deliver) }, wantIn: 2 * time.Second},
+		"the namespace was deleted": {change: func(s *server) { s.err = apierrors.NewForbidden(schema.GroupResource{}, "", nil) }},
+		"the watch is too old, 410s": {change: func(s *server) {
+			s.revision = 50
+			s.open.Error(&metav1.Status{Reason: metav1.StatusReasonExpired, Code: 410})
+		}, wantLists: 1, wantIn: 8 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{revision: 10}
+				set, informer := start(t, s)
+				time.Sleep(time.Minute)
+				s.mu.Lock()
+				test.change(s)
+				want := s.revision
+				s.mu.Unlock()
+				started := time.Now()
+				if err := set.CatchUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				took := time.Since(started)
+				synctest.Wait()
+				if version := informer.LastSyncResourceVersion(); version != strconv.Itoa(want) || took > test.wantIn || len(s.lists) != 1+test.wantLists {
+					t.Errorf("version %s after %s and %d lists, want %d, at most %s, %d lists", version, took, len(s.lists), want, test.wantIn, 1+test.wantLists)
+				}
+			})
+		})
+	}
+}
+
+func (s *server) deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open.Modify(secret(strconv.Itoa(s.revision)))
+}
+
+// A watch that delivers nothing is replaced by a list.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{revision: 10}
+		set, informer := start(t, s)
+		time.Sleep(time.Minute)
+		s.mu.Lock()
+		s.revision = 50
+		s.mu.Unlock()
+		set.List()
+		time.Sleep(3 * time.Second)
+		if version := informer.LastSyncResourceVersion(); version != "50" || len(s.lists) != 2 || s.lists[1] != "" {
+			t.Errorf("version %s after the lists %q", version, s.lists)
+		}
+	})
+}
+
+// An operator that starts over leaves nothing behind that would repeat requests.
+func TestRetriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &server{err: errDown}
+		set := informers.New(ctx)
+		informer := set.NewInformer(&cache.ListWatch{ListWithContextFunc: s.list, WatchFuncWithContext: s.watch}, &corev1.Secret{}, 0, cache.Indexers{})
+		go informer.RunWithContext(ctx)
+		time.Sleep(time.Minute)
+		cancel()
+		synctest.Wait() // The bubble fails if a goroutine is left.
+	})
+}
