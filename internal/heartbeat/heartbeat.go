@@ -16,9 +16,9 @@ import (
 const (
 	// Label marks the heartbeat Leases.
 	Label = "auth.realmkeeper.dev/heartbeat"
-	// LabelValue is the value of Label for the Leases of token servers, and OperatorLabelValue for that of
-	// the operator.
-	LabelValue         = "token-server"
+	// LabelValue is the value of Label for the Leases of token servers.
+	LabelValue = "token-server"
+	// OperatorLabelValue is the value of Label for the Lease of the operator.
 	OperatorLabelValue = "operator"
 	// LoadedAnnotation contains the latest resource version of the records that the server serves. It is
 	// absent until the server has loaded the records.

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,30 +23,36 @@ import (
 const operatorLease = "operator"
 
 const (
-	// checkInterval is the time between two checks for dead servers.
-	checkInterval = 5 * time.Second
-	// proofTimeout is how long the operator's own renewal may take to arrive.
-	proofTimeout = 5 * time.Second
+	// checkInterval is the time between two checks, and renewInterval that between two renewals of the
+	// operator's own Lease.
+	checkInterval = time.Second
+	renewInterval = 5 * time.Second
+	// renewTimeout limits a renewal.
+	renewTimeout = 5 * time.Second
 	// maxGap is the maximum time between two proofs. After a longer one, the API server may have been
 	// unavailable for the token servers, too, so they get another heartbeat.Duration to renew their Leases.
-	maxGap = 2 * checkInterval
+	maxGap = 2 * renewInterval
 )
 
-// members marks the Leases of token servers that no longer renew them, and deletes those whose Pod is gone.
+// Members marks the Leases of token servers that no longer renew them, and deletes those whose Pod is gone.
 //
 // The age of a Lease proves nothing: after an outage of the API server, all are old. A server therefore
 // counts as dead only if this process has seen its Lease unchanged for heartbeat.Duration, while it led and
 // renewed a Lease of its own, whose renewals arrived through the same watch. The mark is conditional on the
 // resource version that was seen.
-type members struct {
+type Members struct {
 	tracker   *Tracker
 	client    client.Client
 	system    string // the namespace of the Pods
 	lost      Lost
 	collected func()
 
-	// proven is the start of the latest renewal that arrived, and since that of the first one after which
-	// no gap was longer than maxGap.
+	// began is when the latest renewal began. renewed is the resource version that it wrote; empty once it
+	// has arrived, and if it failed.
+	began   time.Time
+	renewed string
+	// proven is when the latest renewal that arrived began, and since that of the first one after which no
+	// gap was longer than maxGap.
 	proven, since time.Time
 }
 
@@ -55,8 +60,14 @@ type members struct {
 // deleted, because the Lease is the only sign that a token server may not have reported all uses.
 type Lost func(ctx context.Context, c client.Client, before time.Time) error
 
+// NewMembers returns the Members of a tracker. The Pods of the token servers are in the namespace system.
+// Before each deletion of a Lease, lost is called, and collected after it.
+func NewMembers(t *Tracker, c client.Client, system string, lost Lost, collected func()) *Members {
+	return &Members{tracker: t, client: c, system: system, lost: lost, collected: collected}
+}
+
 // Start checks the Leases until ctx is canceled. The manager runs it only on the leader.
-func (m *members) Start(ctx context.Context) error {
+func (m *Members) Start(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
@@ -64,17 +75,50 @@ func (m *members) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			m.check(ctx)
+			m.Check(ctx)
 		}
 	}
 }
 
-func (m *members) check(ctx context.Context) {
-	log := ctrl.LoggerFrom(ctx)
-	if err := m.prove(ctx); err != nil {
-		log.Error(err, "Failed to renew the operator's Lease in the records namespace, so no token server counts as dead")
+// Check looks for dead servers if the latest renewal of the operator's Lease has arrived, and renews it if
+// that is due. It doesn't wait for the arrival.
+func (m *Members) Check(ctx context.Context) {
+	if m.renewed != "" && m.tracker.hasArrived(m.renewed) {
+		if m.began.Sub(m.proven) > maxGap {
+			m.since = m.began
+		}
+		m.proven, m.renewed = m.began, ""
+		m.removeDead(ctx)
+	}
+	if m.tracker.now().Sub(m.began) < renewInterval {
 		return
 	}
+	log := ctrl.LoggerFrom(ctx)
+	if m.renewed != "" {
+		log.Info("The renewal of the operator's Lease has not arrived, so no token server counts as dead", "lease", operatorLease)
+	}
+	if err := m.renew(ctx); err != nil {
+		log.Error(err, "Failed to renew the operator's Lease, so no token server counts as dead")
+	}
+}
+
+// renew renews the operator's Lease. Its arrival proves that the watch delivers.
+func (m *Members) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	m.began, m.renewed = m.tracker.now(), ""
+	renewal := coordinationv1ac.Lease(operatorLease, m.tracker.namespace).
+		WithLabels(map[string]string{heartbeat.Label: heartbeat.OperatorLabelValue, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
+		WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NewMicroTime(m.began)))
+	if err := m.client.Apply(ctx, renewal, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+		return fmt.Errorf("writing Lease %s: %w", operatorLease, err)
+	}
+	m.renewed = *renewal.ResourceVersion
+	return nil
+}
+
+// removeDead marks the Leases that have not changed, and deletes those of servers that are gone.
+func (m *Members) removeDead(ctx context.Context) {
 	servers := m.tracker.snapshot()
 	for _, lease := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[lease]
@@ -87,38 +131,13 @@ func (m *members) check(ctx context.Context) {
 			err = m.mark(ctx, lease, &s)
 		}
 		if err != nil && !apierrors.IsConflict(err) { // A conflict means that the server has renewed the Lease.
-			log.Error(err, "Failed to remove a dead token server, will retry", "lease", lease)
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to remove a dead token server, will retry", "lease", lease)
 		}
 	}
 }
 
-// prove proves that the watch is current: it renews the operator's Lease and waits until the renewal has
-// arrived.
-func (m *members) prove(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
-	defer cancel()
-	began := m.tracker.now()
-	renewal := coordinationv1ac.Lease(operatorLease, m.tracker.namespace).
-		WithLabels(map[string]string{heartbeat.Label: heartbeat.OperatorLabelValue, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
-		WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NewMicroTime(began)))
-	if err := m.client.Apply(ctx, renewal, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
-		return fmt.Errorf("writing Lease %s: %w", operatorLease, err)
-	}
-	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
-		return m.tracker.hasArrived(*renewal.ResourceVersion), nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for Lease %s to arrive: %w", operatorLease, err)
-	}
-	if began.Sub(m.proven) > maxGap {
-		m.since = began
-	}
-	m.proven = began
-	return nil
-}
-
 // mark marks the Lease of a dead server. The API server rejects the mark if the server has renewed it.
-func (m *members) mark(ctx context.Context, lease string, s *server) error {
+func (m *Members) mark(ctx context.Context, lease string, s *server) error {
 	marked := coordinationv1ac.Lease(lease, m.tracker.namespace).WithUID(s.uid).WithResourceVersion(s.revision).
 		WithAnnotations(map[string]string{heartbeat.DeadAnnotation: s.mark})
 	if err := m.client.Apply(ctx, marked, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
@@ -131,7 +150,7 @@ func (m *members) mark(ctx context.Context, lease string, s *server) error {
 // collect deletes the Lease of a server whose Pod is gone. Before that, the server may still serve, and
 // have uses of credentials to report. Outside of a cluster, servers have no Pods. A Pod that can't be read
 // may exist.
-func (m *members) collect(ctx context.Context, lease string, s *server) error {
+func (m *Members) collect(ctx context.Context, lease string, s *server) error {
 	pod := &corev1.Pod{}
 	err := m.tracker.live.Get(ctx, client.ObjectKey{Namespace: m.system, Name: serverOf(lease)}, pod)
 	if client.IgnoreNotFound(err) != nil {

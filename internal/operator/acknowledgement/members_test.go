@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,10 +80,10 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) lead() {
 	c.tracker = acknowledgement.NewTracker(c.Client, namespace, func() time.Time { return c.now })
 	c.leases = c.tracker.Handler()
-	c.check = c.tracker.Members(c.Client, system, func(_ context.Context, _ client.Client, before time.Time) error {
+	c.check = acknowledgement.NewMembers(c.tracker, c.Client, system, func(_ context.Context, _ client.Client, before time.Time) error {
 		c.lost = before
 		return c.lostErr
-	})
+	}, func() {}).Check
 	c.seen = 1
 	c.deliver()
 }
@@ -132,11 +131,11 @@ func (c *cluster) renew(t *testing.T, server, version string) {
 	}
 }
 
-// pass lets time pass, in which the operator checks the servers every 5 seconds.
+// pass lets time pass, in which the operator checks the servers every second.
 func (c *cluster) pass(t *testing.T, d time.Duration, meanwhile ...func()) {
 	t.Helper()
 	for end := c.now.Add(d); c.now.Before(end); {
-		c.now = c.now.Add(5 * time.Second)
+		c.now = c.now.Add(time.Second)
 		for _, do := range meanwhile {
 			do()
 		}
@@ -193,19 +192,19 @@ func TestDeadServer(t *testing.T) {
 	c.renew(t, "b", "1")
 	alive := func() { c.renew(t, "a", "1") }
 	c.pass(t, heartbeat.Duration, alive)
-	c.expect(t, "after the first proof and less than the duration", []string{"a", "b"}, nil)
+	c.expect(t, "less than the duration after the first proof", []string{"a", "b"}, nil)
 	c.pass(t, 5*time.Second, alive)
 	c.expect(t, "after the duration", []string{"a", "b"}, []string{"b"})
-	c.pass(t, time.Hour, alive)
+	c.pass(t, 10*time.Minute, alive)
 	c.expect(t, "as long as the Pod exists", []string{"a", "b"}, []string{"b"})
 	if !c.lost.IsZero() {
 		t.Error("a loss of uses was persisted although the Pod exists")
 	}
 	c.renew(t, "b", "1")
 	c.expect(t, "renewed", []string{"a", "b"}, nil)
-	c.pass(t, heartbeat.Duration-5*time.Second, alive)
+	c.pass(t, heartbeat.Duration-time.Second, alive)
 	c.expect(t, "less than the duration after that", []string{"a", "b"}, nil)
-	c.pass(t, 5*time.Second, alive)
+	c.pass(t, 8*time.Second, alive)
 	c.expect(t, "dead again", []string{"a", "b"}, []string{"b"})
 
 	// A killed server has not reported its last uses. Only its Lease shows that.
@@ -218,8 +217,8 @@ func TestDeadServer(t *testing.T) {
 	c.lostErr = nil
 	c.pass(t, 5*time.Second, alive)
 	c.expect(t, "the loss of uses was persisted", []string{"a"}, nil)
-	if !c.lost.Equal(c.now) {
-		t.Errorf("uses before %s may be missing, want %s", c.lost, c.now)
+	if c.now.Sub(c.lost) > 5*time.Second {
+		t.Errorf("uses before %s may be missing; it is %s", c.lost, c.now)
 	}
 }
 
@@ -296,40 +295,59 @@ func TestPausedLeader(t *testing.T) {
 
 // While the watch of the Leases delivers nothing, no server counts as dead.
 func TestStarvedWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		c.createPod(t, "a")
-		c.renew(t, "a", "1")
-		c.pass(t, 20*time.Second)
-		c.frozen = true
-		c.pass(t, 2*time.Minute)
-		if _, dead := c.servers(t); dead != nil {
-			t.Errorf("dead servers: %v", dead)
-		}
-		c.frozen = false
-		c.pass(t, heartbeat.Duration)
-		c.expect(t, "the watch delivers again", []string{"a"}, nil)
-		c.pass(t, 5*time.Second)
-		c.expect(t, "the watch has delivered for the duration", []string{"a"}, []string{"a"})
-	})
+	c := newCluster(t)
+	c.createPod(t, "a")
+	c.renew(t, "a", "1")
+	c.pass(t, 20*time.Second)
+	c.frozen = true
+	c.pass(t, 2*time.Minute)
+	if _, dead := c.servers(t); dead != nil {
+		t.Errorf("dead servers: %v", dead)
+	}
+	c.frozen = false
+	c.pass(t, heartbeat.Duration)
+	c.expect(t, "the watch delivers again", []string{"a"}, nil)
+	c.pass(t, 8*time.Second)
+	c.expect(t, "the watch has delivered for the duration", []string{"a"}, []string{"a"})
 }
 
-// A server that renews its Lease before the mark arrives stays live.
-func TestLateRenewal(t *testing.T) {
-	c := newCluster(t)
-	c.renew(t, "a", "1")
-	renewed := false
-	c.before = func(r *http.Request) {
-		if !renewed && strings.HasSuffix(r.URL.Path, heartbeat.LeaseName("a")) && r.URL.Query().Get("fieldManager") == v1alpha1.FieldOwner {
-			renewed = true
-			c.renew(t, "a", "2")
+// A server that renews or deletes its Lease before the mark arrives gets none.
+func TestLateMark(t *testing.T) {
+	stop := func(t *testing.T, c *cluster) {
+		if err := c.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: heartbeat.LeaseName("a")}}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	c.pass(t, heartbeat.Duration+5*time.Second)
-	if !renewed {
-		t.Fatal("the operator has not marked the Lease")
+	tests := map[string]struct {
+		before func(*testing.T, *cluster)
+		want   []string
+	}{
+		"renewed": {func(t *testing.T, c *cluster) { c.renew(t, "a", "2") }, []string{"a"}},
+		"stopped": {stop, nil},
 	}
-	c.expect(t, "renewed before the mark", []string{"a"}, nil)
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.renew(t, "a", "1")
+			marked := false
+			c.before = func(r *http.Request) {
+				if !marked && strings.HasSuffix(r.URL.Path, heartbeat.LeaseName("a")) && r.URL.Query().Get("fieldManager") == v1alpha1.FieldOwner {
+					marked = true
+					tc.before(t, c)
+				}
+			}
+			c.pass(t, heartbeat.Duration+5*time.Second)
+			if !marked {
+				t.Fatal("the operator has not marked the Lease")
+			}
+			c.expect(t, name, tc.want, nil)
+			lease := &coordinationv1.Lease{}
+			err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: heartbeat.LeaseName("a")}, lease)
+			if _, found := lease.Annotations[heartbeat.DeadAnnotation]; found || client.IgnoreNotFound(err) != nil {
+				t.Errorf("the Lease has a mark: %v, error %v", lease.Annotations, err)
+			}
+		})
+	}
 }
 
 // An invalid Lease doesn't count, and is deleted when its Pod is gone.

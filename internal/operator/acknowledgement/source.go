@@ -13,21 +13,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
-// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds a runnable to the
-// manager that marks the Leases of dead servers, and deletes them once their Pods in the system namespace
-// are gone. The runnable calls lost before each deletion, and collected after it.
+// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds the tracker's
+// Members to the manager: see NewMembers.
 func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, collected func()) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
-	registration, err := informer.AddEventHandler(leaseHandler{t})
+	registration, err := informer.AddEventHandler(t.Handler())
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(&members{tracker: t, client: mgr.GetClient(), system: system, lost: lost, collected: collected})
+	return mgr.Add(NewMembers(t, mgr.GetClient(), system, lost, collected))
 }
+
+// Handler returns the event handler of the informer of heartbeat Leases, including the operator's own.
+func (t *Tracker) Handler() toolscache.ResourceEventHandler { return leaseHandler{t} }
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The
 // controller starts after the tracker has processed all existing Leases.

@@ -2,7 +2,7 @@
 // reconcile of every object whose state changes.
 //
 // A server counts from its first heartbeat with a version until the leader marks its Lease as dead, which
-// it does only in the Lease itself and only if the Lease has not changed: see members. A server that joins
+// it does only in the Lease itself and only if the Lease has not changed: see Members. A server that joins
 // has written its Lease before it lists the records. Confirm therefore knows each server that may have
 // listed an older version of a record.
 package acknowledgement

@@ -46,9 +46,10 @@ type publisher struct {
 	lastContact prometheus.Gauge
 
 	mu sync.Mutex // held during a write of the Lease
-	// joined is when join began to write the Lease. It is zero if the Lease must be written before the
-	// records can be listed.
-	joined time.Time
+	// joined reports whether the Lease was written, so that the records can be listed. began is the first
+	// attempt, which may have created the Lease even if it failed.
+	joined bool
+	began  time.Time
 	// previous is the report in the Lease that a previous process left; empty if there was none, and nil
 	// until that is known. The Lease contains it until the records are loaded.
 	previous *heartbeat.Heartbeat
@@ -106,7 +107,7 @@ func (p *publisher) run(ctx context.Context) {
 func (p *publisher) renew(ctx context.Context) (written bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.joined.IsZero() {
+	if !p.joined {
 		return false, nil
 	}
 	if stale, limit := p.unrenewed(); stale > limit {
@@ -121,7 +122,7 @@ func (p *publisher) renew(ctx context.Context) (written bool, err error) {
 func (p *publisher) unrenewed() (stale, limit time.Duration) {
 	switch {
 	case !p.Registry.Loaded():
-		return p.Now().Sub(p.joined), heartbeat.MaxJoin
+		return p.Now().Sub(p.began), heartbeat.MaxJoin
 	case p.MaxStaleness > 0:
 		return p.staleness(), p.MaxStaleness
 	default:
@@ -136,7 +137,7 @@ func (p *publisher) unrenewed() (stale, limit time.Duration) {
 func (p *publisher) join(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.joined.IsZero() {
+	if p.joined {
 		return nil
 	}
 	if p.previous == nil {
@@ -144,12 +145,12 @@ func (p *publisher) join(ctx context.Context) error {
 			return err
 		}
 	}
-	before := p.Now()
-	if err := p.write(ctx); err != nil {
-		return err
+	if p.began.IsZero() {
+		p.began = p.Now()
 	}
-	p.joined = before
-	return nil
+	err := p.write(ctx)
+	p.joined = err == nil
+	return err
 }
 
 // joinedTooLate reports whether the operator may have stopped waiting before the first load was complete.
@@ -161,10 +162,10 @@ func (p *publisher) joinedTooLate() bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.joined.IsZero() || !p.uncounted && p.Now().Sub(p.joined) <= maxLoad {
+	if !p.joined || !p.uncounted && p.Now().Sub(p.began) <= maxLoad {
 		return false
 	}
-	p.joined = time.Time{}
+	p.joined, p.began = false, time.Time{}
 	return true
 }
 

@@ -174,23 +174,26 @@ func TestSlowServerListsAgain(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a")},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: new(metav1.NowMicro())},
 	}
+	const slow = heartbeat.MaxJoin - time.Minute
 	tests := map[string]struct {
-		previous *coordinationv1.Lease
-		after    time.Duration
-		want     int
+		previous      *coordinationv1.Lease
+		reads, writes error
+		after         time.Duration
+		want          int
 	}{
-		"fast": {nil, time.Minute, 1},
-		"slow": {nil, heartbeat.MaxJoin - time.Minute, 2},
-		"the previous process did not load the records": {left, time.Minute, 2},
+		"fast": {nil, errDown, nil, time.Minute, 1},
+		"slow": {nil, errDown, nil, slow, 2},
+		"the previous process did not load the records":    {left, errDown, nil, time.Minute, 2},
+		"the API server may have written the Lease before": {nil, nil, errDown, slow, 2},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api, reg := &apiServer{reads: errDown, previous: tc.previous}, registry.New()
+				api, reg := &apiServer{reads: tc.reads, writes: tc.writes, previous: tc.previous}, registry.New()
 				startWith(t, api, feed.Options{Registry: reg})
 				time.Sleep(tc.after)
 				before := 0
-				api.set(func(a *apiServer) { a.reads, before = nil, a.lists })
+				api.set(func(a *apiServer) { a.reads, a.writes, before = nil, nil, a.lists })
 				for !reg.Loaded() {
 					time.Sleep(10 * time.Millisecond)
 				}
