@@ -368,8 +368,14 @@ type SecretRole string
 
 // Roles of client secrets.
 const (
-	SecretRoleCurrent  SecretRole = "Current"
-	SecretRoleNext     SecretRole = "Next"
+	// SecretRoleCurrent is the role of a secret that workloads use.
+	SecretRoleCurrent SecretRole = "Current"
+
+	// SecretRoleNext is the role of a generated secret that replaces the current one when every live
+	// token server accepts it.
+	SecretRoleNext SecretRole = "Next"
+
+	// SecretRoleRetiring is the role of a secret that was replaced. It is accepted until it expires.
 	SecretRoleRetiring SecretRole = "Retiring"
 )
 

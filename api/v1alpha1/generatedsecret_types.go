@@ -58,10 +58,10 @@ type GeneratedSecret struct {
 // SecretRotation configures when a generated secret is replaced by a new one, and how long the old
 // one stays valid.
 //
-// Every live token server accepts the new secret before it is written to the credentials Secret.
-// Token servers continue to accept the old secret for the overlap, so that workloads have time to
-// reload the Secret. A client has at most two valid secrets: no rotation starts while an old secret
-// is still valid.
+// Every live token server accepts the new secret before it replaces the old one in the credentials
+// Secret. Until then, it is in the key next_client_secret. Token servers continue to accept the old
+// secret for the overlap, so that workloads have time to reload the Secret. A client has at most two
+// valid secrets: no rotation starts while an old secret is still valid.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.endWhenUnused)`,fieldPath=".endWhenUnused",message="spec.secret.generated.rotation must not have both overlap, with which the old secret ends at a fixed time, and endWhenUnused; remove one of them"
 // +kubebuilder:validation:XValidation:rule=`!has(self.endWhenUnused) || !has(self.interval) || !has(self.endWhenUnused.max) || !self.endWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.endWhenUnused.max) < duration(self.interval)`,fieldPath=".endWhenUnused.max",messageExpression="'spec.secret.generated.rotation.endWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
@@ -74,7 +74,7 @@ type SecretRotation struct {
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
 
-	// overlap is how long the old secret stays valid after the new one has been written to the
+	// overlap is how long the old secret stays valid after the new one has replaced it in the
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client

@@ -153,15 +153,14 @@ func (r *beaconReader) version(ctx context.Context, reader client.Reader) (strin
 	return secret.ResourceVersion, nil
 }
 
-// addBeacon adds the reader and the writer of the beacon, and returns a manager whose other runnables wait
-// until the caches have caught up.
-func addBeacon(mgr ctrl.Manager, c *caches, records *recordstore.Store, registerer prometheus.Registerer) (ctrl.Manager, error) {
+// addBeacon adds the reader and the writer of the beacon.
+func addBeacon(mgr ctrl.Manager, c *caches, records *recordstore.Store, registerer prometheus.Registerer) error {
 	reader := newBeaconReader(c.records, mgr.GetAPIReader(), records.Namespace(), c.recordSecrets.List, records.Recovered, registerer)
 	if err := mgr.Add(reader); err != nil {
-		return nil, fmt.Errorf("adding the reader of the beacon: %w", err)
+		return fmt.Errorf("adding the reader of the beacon: %w", err)
 	}
 	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: records.Namespace()}); err != nil {
-		return nil, fmt.Errorf("adding the writer of the beacon: %w", err)
+		return fmt.Errorf("adding the writer of the beacon: %w", err)
 	}
-	return newBarrier(mgr, c.objects, c.recordSecrets, c.systemSecrets)
+	return nil
 }

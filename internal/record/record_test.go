@@ -357,6 +357,7 @@ func TestKindOf(t *testing.T) {
 		"similar name":                  {"realm", "realm1", ""},
 		"no key":                        {"realm", "realm-", ""},
 		"kind only":                     {"realm", "realm", ""},
+		"the beacon":                    {v1alpha1.RecordBeacon, "beacon", ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package informers
 
 import (
 	"context"
+	"io"
 	"sync"
 	"time"
 
@@ -106,7 +107,8 @@ func (s *source) end(next next) {
 	}
 }
 
-// retry calls request until it succeeds, or until its error means something to client-go.
+// retry calls request until it succeeds, or until its error means something to client-go. The error is io.EOF
+// if the informer stops.
 func retry[T any](ctx context.Context, s *source, request func() (T, error)) (T, error) {
 	delays := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 2 * time.Second}
 	for failed := false; ; failed = true {
@@ -119,9 +121,9 @@ func retry[T any](ctx context.Context, s *source, request func() (T, error)) (T,
 		}
 		select {
 		case <-ctx.Done():
-			return result, err
+			return result, io.EOF // client-go doesn't report it.
 		case <-s.stopped.Done():
-			return result, err
+			return result, io.EOF
 		case <-time.After(delays.Step()):
 		}
 	}

@@ -116,6 +116,13 @@ func (a *api) send(ctx context.Context, r *request) (any, error) {
 	}
 }
 
+// setDown makes the API server unavailable, or available again.
+func (a *api) setDown(down bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.down = down
+}
+
 // inFlight returns the requests in flight, ordered by sender and object. A read whose sender is gone has no effect,
 // so it isn't one of them.
 func (a *api) inFlight() []*request {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -229,7 +230,9 @@ func (s status) Apply(ctx context.Context, desired runtime.ApplyConfiguration, o
 type informers struct {
 	cache.Cache // for what the model lacks
 
-	api     *api
+	api *api
+
+	mu      sync.Mutex // guards objects
 	objects map[schema.GroupVersionKind]map[types.NamespacedName]client.Object
 	index   map[string]client.IndexerFunc // by kind and field
 	handler map[schema.GroupVersionKind][]toolscache.ResourceEventHandler
@@ -255,9 +258,7 @@ func (c *informers) watch(owner *process, what string, gvk schema.GroupVersionKi
 	}
 	c.api.open(&stream{owner: owner, what: what, gvr: r.GroupVersionResource, selection: selection, at: revision, deliver: func(e memoryapi.Event) {
 		if e.Type == "DELETED" {
-			key := client.ObjectKeyFromObject(e.Object)
-			before := c.objects[gvk][key]
-			delete(c.objects[gvk], key)
+			before := c.put(gvk, client.ObjectKeyFromObject(e.Object), nil)
 			for _, h := range c.handler[gvk] {
 				h.OnDelete(before)
 			}
@@ -277,9 +278,7 @@ func (c *informers) set(gvk schema.GroupVersionKind, object *unstructured.Unstru
 	if err := decode(object, after); err != nil {
 		panic(err)
 	}
-	key := client.ObjectKeyFromObject(after)
-	before := c.objects[gvk][key]
-	c.objects[gvk][key] = after
+	before := c.put(gvk, client.ObjectKeyFromObject(after), after)
 	for _, h := range c.handler[gvk] {
 		if before == nil {
 			h.OnAdd(after, false)
@@ -290,12 +289,26 @@ func (c *informers) set(gvk schema.GroupVersionKind, object *unstructured.Unstru
 	c.changed(before, after)
 }
 
+// put stores an object, or deletes it if it is nil, and returns the one before.
+func (c *informers) put(gvk schema.GroupVersionKind, key types.NamespacedName, after client.Object) (before client.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before = c.objects[gvk][key]
+	c.objects[gvk][key] = after
+	if after == nil {
+		delete(c.objects[gvk], key)
+	}
+	return before
+}
+
 func (c *informers) kindOf(object runtime.Object) schema.GroupVersionKind {
 	return c.api.resourceFor(object).GroupVersionKind()
 }
 
 func (c *informers) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	r := c.api.resourceFor(into)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	object, ok := c.objects[r.GroupVersionKind()][key]
 	if !ok {
 		return notFound(r.GroupVersionResource, key)
@@ -307,6 +320,8 @@ func (c *informers) Get(_ context.Context, key client.ObjectKey, into client.Obj
 func (c *informers) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	gvk := c.kindOf(list)
 	o := (&client.ListOptions{}).ApplyOptions(options)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var items []runtime.Object
 	for _, key := range sortedKeys(c.objects[gvk]) {
 		object := c.objects[gvk][key]

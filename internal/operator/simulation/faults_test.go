@@ -94,10 +94,10 @@ var outage = action{
 	name: "the API server is down for 310s, and operator 2 leads", times: 1,
 	possible: moves.possible,
 	do: func(w *world) {
-		w.api.down = true
+		w.api.setDown(true)
 		w.kill(w.operators[0].process)
 		w.sleep(310 * time.Second)
-		w.api.down = false
+		w.api.setDown(false)
 		for _, s := range w.servers {
 			s.renewed = time.Now() // It couldn't renew its Lease.
 		}

@@ -267,7 +267,9 @@ func (o *operator) memory(w io.Writer) {
 	for _, kind := range slices.Sorted(keysOf(o.controllers)) {
 		remembered(w, reflect.ValueOf(o.controllers[kind]).Elem(), false)
 	}
+	o.tracker.Live() // It locks the tracker, so that the race detector knows the order.
 	remembered(w, reflect.ValueOf(o.tracker).Elem(), false)
+	o.tracker.Live()
 }
 
 // fakeManager is the part of a manager that the product uses to watch and to run what only the leader runs.

@@ -16,16 +16,16 @@ import (
 // SecretRotation configures when a generated secret is replaced by a new one, and how long the old
 // one stays valid.
 //
-// Every live token server accepts the new secret before it is written to the credentials Secret.
-// Token servers continue to accept the old secret for the overlap, so that workloads have time to
-// reload the Secret. A client has at most two valid secrets: no rotation starts while an old secret
-// is still valid.
+// Every live token server accepts the new secret before it replaces the old one in the credentials
+// Secret. Until then, it is in the key next_client_secret. Token servers continue to accept the old
+// secret for the overlap, so that workloads have time to reload the Secret. A client has at most two
+// valid secrets: no rotation starts while an old secret is still valid.
 type SecretRotationApplyConfiguration struct {
 	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
 	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
 	// their age.
 	Interval *apiv1alpha1.Duration `json:"interval,omitempty"`
-	// overlap is how long the old secret stays valid after the new one has been written to the
+	// overlap is how long the old secret stays valid after the new one has replaced it in the
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
