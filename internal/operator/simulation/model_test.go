@@ -12,6 +12,15 @@
 // testing/synctest bubble: it passes only if a step says so. A run therefore depends only on its choices, and the
 // same choices repeat it.
 //
+// There are three ways through the model. TestFindings has a small search for each known mistake. TestExplore
+// searches from several states with groups of choices, as deep as the time allows, and TestRandomRuns has all
+// faults at once. The latter two take longer with -explore or $EXPLORE. A run that fails prints its steps: those
+// with an asterisk were chosen, the others follow from them. TestExplore repeats a run with -choices, rapid
+// with -rapid.seed.
+//
+// A token server that was cut off for longer than heartbeat.Duration doesn't count until it has caught up,
+// because the operator may go on without it.
+//
 // What isn't modeled: admission, permissions, the network of the token servers' clients, certificates, trusted
 // issuers, key encryption, and the last use of credentials (package lastuse has a model of its own, so S13
 // isn't checked here). Leader election is a step: an operator leads or it doesn't, and two can. The queue of a

@@ -28,8 +28,7 @@ func TestRandomRuns(t *testing.T) {
 	start := settled(t)
 	must(flag.Set("rapid.checks", strconv.Itoa(int(exploreTime.Seconds()*runsPerSecond))))
 	rapid.Check(t, func(rt *rapid.T) {
-		saved, err := os.MkdirTemp(memoryDir(t), "simulation")
-		must(err)
+		saved := memoryDir(t.TempDir)
 		defer os.RemoveAll(saved)
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			m := newMachine()
@@ -47,13 +46,15 @@ func TestRandomRuns(t *testing.T) {
 	})
 }
 
-// memoryDir returns a directory for saved records, which token servers keep in memory.
-func memoryDir(t *testing.T) string {
-	const shared = "/dev/shm"
-	if _, err := os.Stat(shared); err != nil {
-		return t.TempDir()
+// memoryDir returns a new directory for saved records, which token servers keep in memory.
+func memoryDir(otherwise func() string) string {
+	const memory = "/dev/shm"
+	if _, err := os.Stat(memory); err != nil {
+		return otherwise()
 	}
-	return shared
+	dir, err := os.MkdirTemp(memory, "simulation")
+	must(err)
+	return dir
 }
 
 // machine is the state of the faults in a random run. Each is switched on and off.
@@ -117,7 +118,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"server":   m.server,
 		"user":     m.user,
 		"users":    m.user,
-		"API server": func(rt *rapid.T) {
+		"API server": func(*rapid.T) {
 			if stalled := m.world.api.stalled; len(stalled) > 0 {
 				m.do("the API server's watch cache of Secrets goes on", func(*world) { delete(stalled, secretResource) })
 			} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,14 +217,10 @@ func (w *world) overwriteSecret(name string) {
 
 // text returns the trace.
 func (w *world) text() string {
-	text := ""
-	for _, line := range w.trace {
-		text += line + "\n"
-	}
-	return text
+	return strings.Join(w.trace, "\n")
 }
 
-// ready returns the reason of the client's condition Ready.
+// readyReason returns the reason of the client's condition Ready.
 func (w *world) readyReason(name string) string {
 	o, err := w.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
 	must(err)

@@ -206,7 +206,7 @@ func (w *world) automatic() bool {
 // awaitHeartbeat lets the time pass after which a token server reports a change that it has loaded, if there
 // is such a server.
 func (w *world) awaitHeartbeat() bool {
-	if !slices.ContainsFunc(w.servers, w.reports) {
+	if !slices.ContainsFunc(w.servers, w.willReport) {
 		return false
 	}
 	w.sleep(heartbeat.MinInterval)
@@ -239,8 +239,8 @@ func (o *operator) dueOf(kind acknowledgement.Kind) map[types.NamespacedName]tim
 	return due
 }
 
-// reports reports whether a token server is about to write its Lease, because it has loaded a change.
-func (w *world) reports(s *server) bool {
+// willReport reports whether a token server is about to write its Lease, because it has loaded a change.
+func (w *world) willReport(s *server) bool {
 	if !s.answers() || w.api.down {
 		return false
 	}
