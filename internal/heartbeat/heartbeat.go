@@ -79,10 +79,14 @@ type Heartbeat struct {
 	UsageResolution time.Duration
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
-	// Undecrypted contains the names of Realms whose next signing key the server has not decrypted yet,
-	// and Unreadable those of the records that it could not read. It serves their last known good
-	// version. The Lease contains All instead of more than MaxNames names.
-	Undecrypted, Unreadable []string
+	// UndecryptedNext contains the names of Realms whose Pending signing key the server has not decrypted
+	// yet, and UndecryptedActive those of Realms whose Active one it has not, so that they get no tokens from
+	// it. The two differ, because an Active key that can't be decrypted must not hold up the next one, which
+	// replaces it. The Lease contains All instead of more than MaxNames names.
+	UndecryptedNext, UndecryptedActive []string
+	// Unreadable contains the names of the records that the server could not read, with the same limit. It
+	// serves their last known good version.
+	Unreadable []string
 	// Dead means that the leader has marked the Lease since the server renewed it. Only the leader sets it.
 	Dead bool
 }
@@ -105,11 +109,12 @@ func (h *Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigur
 	if requests := encodeRefreshes(h.Refresh); requests != "" {
 		annotations[RefreshAnnotation] = requests
 	}
-	if realms := encodeNames(h.Undecrypted); realms != "" {
-		annotations[UndecryptedAnnotation] = realms
-	}
-	if records := encodeNames(h.Unreadable); records != "" {
-		annotations[UnreadableAnnotation] = records
+	for annotation, names := range map[string][]string{
+		UndecryptedNextAnnotation: h.UndecryptedNext, UndecryptedActiveAnnotation: h.UndecryptedActive, UnreadableAnnotation: h.Unreadable,
+	} {
+		if encoded := encodeNames(names); encoded != "" {
+			annotations[annotation] = encoded
+		}
 	}
 	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
 		WithLabels(map[string]string{Label: LabelValue}).
@@ -142,8 +147,10 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	}
 	return Heartbeat{
 		Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
-		Undecrypted: parseNames(lease.Annotations[UndecryptedAnnotation]), Unreadable: parseNames(lease.Annotations[UnreadableAnnotation]),
-		Dead: lease.Annotations[DeadAnnotation] == DeadMark(lease),
+		UndecryptedNext:   parseNames(lease.Annotations[UndecryptedNextAnnotation]),
+		UndecryptedActive: parseNames(lease.Annotations[UndecryptedActiveAnnotation]),
+		Unreadable:        parseNames(lease.Annotations[UnreadableAnnotation]),
+		Dead:              lease.Annotations[DeadAnnotation] == DeadMark(lease),
 	}, nil
 }
 

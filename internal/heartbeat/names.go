@@ -7,9 +7,10 @@ import (
 
 // Annotations that contain names, or All. They are absent if there are none.
 const (
-	// UndecryptedAnnotation contains the names of Realms whose next signing key the server has not
-	// decrypted yet.
-	UndecryptedAnnotation = "auth.realmkeeper.dev/undecrypted-realms"
+	// UndecryptedNextAnnotation and UndecryptedActiveAnnotation contain the names of Realms whose Pending or
+	// Active signing key the server has not decrypted yet.
+	UndecryptedNextAnnotation   = "auth.realmkeeper.dev/undecrypted-next-keys"
+	UndecryptedActiveAnnotation = "auth.realmkeeper.dev/undecrypted-active-keys"
 	// UnreadableAnnotation contains the names of records that the server could not read.
 	UnreadableAnnotation = "auth.realmkeeper.dev/unreadable-records"
 )
@@ -51,9 +52,13 @@ func contains(names []string, name string) bool {
 	return slices.Contains(names, name) || slices.Contains(names, All)
 }
 
-// Decrypted reports whether the server has decrypted the next signing key of a Realm, or doesn't need
-// to.
-func (h *Heartbeat) Decrypted(realm string) bool { return !contains(h.Undecrypted, realm) }
+// DecryptedNext reports whether the server has decrypted the Pending signing key of a Realm, or doesn't
+// need to.
+func (h *Heartbeat) DecryptedNext(realm string) bool { return !contains(h.UndecryptedNext, realm) }
+
+// DecryptedActive reports whether the server has decrypted the Active signing key of a Realm, or doesn't
+// need to.
+func (h *Heartbeat) DecryptedActive(realm string) bool { return !contains(h.UndecryptedActive, realm) }
 
 // Serves reports whether the server serves a record at a version or a later one.
 func (h *Heartbeat) Serves(record, version string) bool {

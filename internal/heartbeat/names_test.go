@@ -26,25 +26,28 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			beat := sample
-			beat.Undecrypted, beat.Unreadable = test.names, test.names
+			beat.UndecryptedNext, beat.UndecryptedActive, beat.Unreadable = test.names, test.names, test.names
 			got, err := heartbeat.Parse(stored(t, &beat))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got.Undecrypted); diff != "" {
-				t.Errorf("undecrypted (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, got.UndecryptedNext); diff != "" {
+				t.Errorf("undecrypted next keys (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.want, got.UndecryptedActive); diff != "" {
+				t.Errorf("undecrypted active keys (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.want, got.Unreadable); diff != "" {
 				t.Errorf("unreadable (-want +got):\n%s", diff)
 			}
 			for _, name := range test.names {
-				if got.Decrypted(name) || got.Serves(name, sample.Version) {
+				if got.DecryptedNext(name) || got.DecryptedActive(name) || got.Serves(name, sample.Version) {
 					t.Errorf("the server has decrypted the key of %s or serves it", name)
 				}
 			}
 			other := len(test.names) <= heartbeat.MaxNames
-			if got.Decrypted("other") != other || got.Serves("other", sample.Version) != other {
-				t.Errorf("another name: decrypted %t, served %t", got.Decrypted("other"), got.Serves("other", sample.Version))
+			if got.DecryptedNext("other") != other || got.DecryptedActive("other") != other || got.Serves("other", sample.Version) != other {
+				t.Errorf("another name: next key decrypted %t, active key %t, served %t", got.DecryptedNext("other"), got.DecryptedActive("other"), got.Serves("other", sample.Version))
 			}
 		})
 	}
@@ -57,13 +60,15 @@ func TestNamesAreLimited(t *testing.T) {
 		"a long name": strings.Repeat("a", 100_000),
 	} {
 		l := stored(t, &sample)
-		l.Annotations[heartbeat.UndecryptedAnnotation], l.Annotations[heartbeat.UnreadableAnnotation] = value, value
+		for _, annotation := range []string{heartbeat.UndecryptedNextAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation} {
+			l.Annotations[annotation] = value
+		}
 		got, err := heartbeat.Parse(l)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all := []string{heartbeat.All}
-		if diff := cmp.Diff([][]string{all, all}, [][]string{got.Undecrypted, got.Unreadable}); diff != "" {
+		if diff := cmp.Diff([][]string{all, all, all}, [][]string{got.UndecryptedNext, got.UndecryptedActive, got.Unreadable}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -80,10 +80,10 @@ var (
 	ErrInvalidProof = newError(http.StatusBadRequest, codeInvalidDPoPProof,
 		"The DPoP proof is malformed, has an invalid signature, was used before, or is not for this time and request.")
 	ErrNotLoaded = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
-	// ErrKeyNotDecrypted is not caused by the request itself: the KMS plugin has not decrypted the
-	// realm's active signing key yet.
-	ErrKeyNotDecrypted = newRetryable(http.StatusServiceUnavailable, "5", "The server has not decrypted the signing key of this realm yet. Try again later.")
-	ErrBusy            = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
+	// ErrNoSigningKey is not caused by the request itself: the realm has no active signing key yet, or the
+	// KMS plugin has not decrypted it yet.
+	ErrNoSigningKey = newRetryable(http.StatusServiceUnavailable, "5", "The server cannot sign tokens of this realm yet. Try again later.")
+	ErrBusy         = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
 	// ErrTooManyHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
 	// rejects.
 	ErrTooManyHeaders = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request must not have more than 100 different headers.")

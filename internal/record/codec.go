@@ -81,8 +81,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "keyCacheSeconds must be between zero and one day")
 	case body.TokensPerSecond < 0:
 		return Realm{}, unreadable(secret, "tokensPerSecond must not be negative")
-	case active != 1:
-		return Realm{}, unreadable(secret, "exactly one signing key must be active")
+	case len(body.Keys) == 0 || active > 1:
+		return Realm{}, unreadable(secret, "there must be a signing key, and at most one that is active")
 	case !validIssuers(body.Issuers):
 		return Realm{}, unreadable(secret, "issuers is invalid")
 	}

@@ -70,7 +70,8 @@ type Realm struct {
 	// KeyCacheSeconds is the time for which verifiers may cache the public keys. It is shorter than
 	// the time between the publication of a key and its first use.
 	KeyCacheSeconds int64 `json:"keyCacheSeconds"`
-	// Keys are the signing keys with their private parts. Exactly one is Active.
+	// Keys are the signing keys with their private parts. At most one is Active. None is before the first
+	// key signs.
 	Keys []signingkey.Key `json:"keys"`
 	// Basis says which version of the Realm the record implements.
 	Basis Basis `json:"basis,omitzero"`

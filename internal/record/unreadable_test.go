@@ -86,7 +86,6 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		"no issuer":                 setBody("issuer", ""),
 		"no lifetime":               setBody("tokenLifetimeSeconds", 0),
 		"no keys":                   setBody("keys", nil),
-		"no active key":             key(func(key, _ map[string]any) { key["state"] = "Retiring" }),
 		"two active keys":           change(func(_, body map[string]any) { body["keys"].([]any)[1].(map[string]any)["state"] = "Active" }),
 		"text as key":               setBody("keys", []string{canary}),
 		"null key":                  setBody("keys", []any{nil}),

@@ -34,7 +34,7 @@ func latest(a, b time.Time) time.Time {
 // until the operator has compared it with the spec.
 func putRealm(backed record.Realm, backupTime, now time.Time) record.Realm {
 	body := backed
-	body.Disabled = true
+	body.Disabled, body.Basis = true, record.Basis{} // The basis belongs to the Realm of the backup.
 	body.Keys = slices.Clone(backed.Keys)
 	for i := range body.Keys {
 		k := &body.Keys[i]
@@ -59,7 +59,7 @@ func addRealm(current, backed record.Realm, algorithm signingkey.Algorithm, back
 		return record.Realm{}, err
 	}
 	body := current
-	body.Keys = keys
+	body.Keys, body.Basis = keys, record.Basis{}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, current.Restored)
 	body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
 	return body, nil

@@ -61,7 +61,7 @@ func TestPutRealm(t *testing.T) {
 			t.Errorf("the longest lifetime of the %s key is %s, want %s", k.State, k.LongestLifetime, want)
 		}
 	}
-	if !got.Disabled || !got.TokensValidAfter.Equal(backed.TokensValidAfter) || got.Restored == nil || !got.Restored.BackupTime.Equal(backupTime) {
+	if !got.Disabled || got.Basis != (record.Basis{}) || !got.TokensValidAfter.Equal(backed.TokensValidAfter) || got.Restored == nil || !got.Restored.BackupTime.Equal(backupTime) {
 		t.Errorf("the record is %+v", got)
 	}
 }
@@ -72,7 +72,7 @@ func TestAddRealm(t *testing.T) {
 	retired := key(t, signingkey.Retiring, func(k *signingkey.Key) { k.RetiredAt = now.Add(-time.Minute) })
 	expired := key(t, signingkey.Retiring, func(k *signingkey.Key) { k.RetiredAt = now.Add(-time.Hour) })
 	active, pending := key(t, signingkey.Active), key(t, signingkey.Pending)
-	backed := record.Realm{Name: "acme", TokenLifetimeSeconds: 600, Keys: []signingkey.Key{retired, expired, active, pending}}
+	backed := record.Realm{Name: "acme", Basis: record.Basis{Generation: 7}, TokenLifetimeSeconds: 600, Keys: []signingkey.Key{retired, expired, active, pending}}
 	own, ownNext := key(t, signingkey.Active), key(t, signingkey.Pending)
 	current := record.Realm{Name: "acme", Keys: []signingkey.Key{own, ownNext}}
 

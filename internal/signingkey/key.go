@@ -21,7 +21,8 @@ const (
 	// Pending means that the key is published in advance, so that verifiers know it before it
 	// signs.
 	Pending State = "Pending"
-	// Active means that the key signs. Each realm has one Active key.
+	// Active means that the key signs. Each realm has one Active key, and none before its first key is
+	// published.
 	Active State = "Active"
 	// Retiring means that the key no longer signs. It remains published until all tokens that it
 	// signed have expired.
@@ -40,7 +41,7 @@ type Key struct {
 	State     State
 	CreatedAt time.Time
 	// PublishedAt is the time since which every live token server has published the key. It is zero
-	// until that is known, and for keys that were never Pending.
+	// until that is known, and for a first key that did not wait for it.
 	PublishedAt time.Time
 	// ActiveAt is the time at which the key began to sign. It is zero until then.
 	ActiveAt time.Time

@@ -12,11 +12,12 @@ import (
 // run again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
 // Plan is idempotent.
 //
-// A realm's first key is Active immediately. Each later key is first published as Pending. It
-// becomes Active after every live token server has published it for PublishAhead. Its predecessor
-// then becomes Retiring and loses its private part. It is removed Skew after its longest-lived token has expired. A successor
-// is generated early enough for a key to sign for RotationInterval. It is generated sooner if the
-// key's algorithm differs from the policy's, or if RotateAfter has passed and the key is older.
+// Each key is first published as Pending. A realm's first key becomes Active as soon as every live token
+// server has published it, or FirstKeyWait after its creation. A later key becomes Active after every live
+// token server has published it for PublishAhead. Its predecessor then becomes Retiring and loses its
+// private part. It is removed Skew after its longest-lived token has expired. A successor is generated
+// early enough for a key to sign for RotationInterval. It is generated sooner if the key's algorithm
+// differs from the policy's, or if RotateAfter has passed and the key is older.
 //
 // A late plan catches up in the same order: a key never becomes Active before it has been
 // published. A key never returns to an earlier state, even if now moves backward.
@@ -35,8 +36,8 @@ type Generator func(algorithm Algorithm, now time.Time) (Key, error)
 var ErrLater = errors.New("no new key is available yet")
 
 // PlanWith is Plan with another source of keys. While generate returns ErrLater, a rotation waits for
-// its next key, and everything else continues. The error is ErrLater only if the realm has no Active
-// key and needs a new one.
+// its next key, and everything else continues. The error is ErrLater only if the realm has neither an
+// Active nor a usable Pending key.
 func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]Key, time.Time, error) {
 	now = now.UTC().Truncate(time.Second) // the precision of times in the API
 	policy.RotateAfter = roundUp(policy.RotateAfter)
@@ -45,19 +46,15 @@ func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]K
 		return policy.obsolete(&k, now) || due(policy.RemoveAt(&k), now)
 	})
 
-	if successor := find(keys, func(k *Key) bool { return due(policy.SignsAt(k), now) }); successor != nil {
+	first := ActiveID(keys) == ""
+	if successor := find(keys, func(k *Key) bool { return policy.mayActivate(k, first, now) }); successor != nil {
 		activate(keys, successor, now)
 	}
-	active := find(keys, func(k *Key) bool { return k.State == Active })
-	pending := find(keys, func(k *Key) bool { return k.State == Pending })
-	if active == nil || pending == nil && !now.Before(policy.successorAt(active)) && len(keys) < MaxKeys {
+	if policy.needsKey(keys, now) {
 		switch generated, err := generate(policy.Algorithm, now); {
 		case err == nil:
 			keys = append(keys, generated)
-			if active == nil {
-				activate(keys, &keys[len(keys)-1], now)
-			}
-		case active == nil || !errors.Is(err, ErrLater):
+		case first || !errors.Is(err, ErrLater):
 			return nil, time.Time{}, err
 		}
 	}
@@ -65,9 +62,19 @@ func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]K
 	slices.SortFunc(keys, func(a, b Key) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
-	active = find(keys, func(k *Key) bool { return k.State == Active })
-	active.LongestLifetime = max(active.LongestLifetime, policy.TokenLifetime)
+	if active := find(keys, func(k *Key) bool { return k.State == Active }); active != nil {
+		active.LongestLifetime = max(active.LongestLifetime, policy.TokenLifetime)
+	}
 	return keys, nextPlan(now, keys, policy), nil
+}
+
+// needsKey reports whether a new key must be generated now.
+func (p Policy) needsKey(keys []Key, now time.Time) bool {
+	if find(keys, func(k *Key) bool { return k.State == Pending }) != nil {
+		return false
+	}
+	active := find(keys, func(k *Key) bool { return k.State == Active })
+	return active == nil || !now.Before(p.successorAt(active)) && len(keys) < MaxKeys
 }
 
 // Acknowledge returns the keys after every live token server has acknowledged them in these states.
@@ -91,15 +98,20 @@ func Acknowledge(now time.Time, keys []Key) []Key {
 // acknowledge a key as soon as it is created.
 func NextRotation(keys []Key, policy Policy) time.Time {
 	policy.RotateAfter = roundUp(policy.RotateAfter)
-	if pending := find(keys, func(k *Key) bool { return k.State == Pending }); pending != nil {
-		if pending.PublishedAt.IsZero() {
-			return pending.CreatedAt.Add(policy.PublishAhead)
-		}
-		return policy.SignsAt(pending)
-	}
 	active := find(keys, func(k *Key) bool { return k.State == Active })
-	if active == nil {
+	pending := find(keys, func(k *Key) bool { return k.State == Pending })
+	switch {
+	case active == nil && pending == nil:
 		return time.Time{}
+	case active == nil: // the first key
+		first := *pending
+		first.ActiveAt = first.CreatedAt
+		active = &first
+	case pending == nil:
+	case pending.PublishedAt.IsZero():
+		return pending.CreatedAt.Add(policy.PublishAhead)
+	default:
+		return policy.SignsAt(pending)
 	}
 	createdAt := policy.successorAt(active)
 	if createdAt.Before(active.ActiveAt) {
@@ -134,9 +146,13 @@ func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 			next = at
 		}
 	}
-	pending := false
+	pending, first := false, ActiveID(keys) == ""
 	for i := range keys {
-		consider(policy.SignsAt(&keys[i]))
+		if first {
+			consider(firstSignsAt(&keys[i]))
+		} else {
+			consider(policy.SignsAt(&keys[i]))
+		}
 		consider(policy.RemoveAt(&keys[i]))
 		pending = pending || keys[i].State == Pending
 	}

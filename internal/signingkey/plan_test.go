@@ -70,7 +70,7 @@ func TestPlan(t *testing.T) {
 		soon      = time.Minute
 	)
 	first := planned{Algorithm: signingkey.ES256, State: active, LongestLifetime: lifetime}
-	start0 := planStep{wantKeys: []planned{first}, wantNext: created, wantRotation: interval}
+	start0 := planStep{acknowledged: true, wantKeys: []planned{first}, wantNext: created, wantRotation: interval}
 	second := func(change func(*planned)) planned {
 		k := planned{Algorithm: signingkey.ES256, State: pending, CreatedAt: created}
 		change(&k)
@@ -92,7 +92,7 @@ func TestPlan(t *testing.T) {
 		return func(p *signingkey.Policy) { p.RotateAfter = start.Add(at) }
 	}
 	tests := map[string][]planStep{
-		"first key is active immediately": {start0},
+		"first key that is published is active": {start0},
 		"complete scheduled rotation": {
 			start0,
 			{at: created - time.Second, acknowledged: true, wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
@@ -109,6 +109,14 @@ func TestPlan(t *testing.T) {
 			start0,
 			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
 			{at: interval + 300*day, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+		},
+		"unconfirmed activation waits": {
+			start0,
+			{at: created, wantKeys: []planned{first, pendingKey}, wantRotation: interval},
+			{at: served, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
+			{at: activated, change: unconfirmed, wantKeys: []planned{first, publishedKey}, wantRotation: activated},
+			{at: later, change: unconfirmed, wantKeys: []planned{first, publishedKey}, wantRotation: activated},
+			{at: activated, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
 		},
 		"no token server acknowledges the retiring key": {
 			start0,
@@ -133,7 +141,7 @@ func TestPlan(t *testing.T) {
 		},
 		"longest lifetime is kept": {
 			{
-				change: func(p *signingkey.Policy) { p.TokenLifetime = time.Hour }, wantNext: created, wantRotation: interval,
+				acknowledged: true, change: func(p *signingkey.Policy) { p.TokenLifetime = time.Hour }, wantNext: created, wantRotation: interval,
 				wantKeys: []planned{{Algorithm: signingkey.ES256, State: active, LongestLifetime: time.Hour}},
 			},
 			{
@@ -193,11 +201,11 @@ func TestPlan(t *testing.T) {
 			},
 		},
 		"rotateAfter before or at creation of the first key": {
-			{change: rotateAfter(0), wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
+			{acknowledged: true, change: rotateAfter(0), wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
 			{at: soon, acknowledged: true, change: rotateAfter(-day), wantKeys: []planned{first}, wantNext: created, wantRotation: interval},
 		},
 		"rotateAfter with a fraction": {
-			{change: rotateAfter(500 * time.Millisecond), wantKeys: []planned{first}, wantNext: time.Second, wantRotation: ahead + time.Second},
+			{acknowledged: true, change: rotateAfter(500 * time.Millisecond), wantKeys: []planned{first}, wantNext: time.Second, wantRotation: ahead + time.Second},
 			{
 				at: time.Second, acknowledged: true, change: rotateAfter(500 * time.Millisecond), wantRotation: ahead + time.Second,
 				wantKeys: []planned{first, second(func(k *planned) { k.CreatedAt = time.Second })},
@@ -217,20 +225,78 @@ func TestPlan(t *testing.T) {
 		},
 	}
 	for name, steps := range tests {
-		t.Run(name, func(t *testing.T) { runPlan(t, steps) })
+		t.Run(name, func(t *testing.T) {
+			keys, _, err := signingkey.Plan(start, nil, policyOf(steps[0]), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runPlan(t, keys, steps)
+		})
 	}
 }
 
-func runPlan(t *testing.T, steps []planStep) {
+// A realm's first key becomes Active as soon as it is published, or after a minute.
+func TestPlanOfFirstKey(t *testing.T) {
+	const (
+		created = interval - ahead // the successor, after the first key became Active
+		soon    = 2 * time.Second
+		wait    = signingkey.FirstKeyWait
+	)
+	key := func(algorithm signingkey.Algorithm, created time.Duration) planned {
+		return planned{Algorithm: algorithm, State: pending, CreatedAt: created}
+	}
+	activated := func(k planned, at time.Duration) planned {
+		k.State, k.ActiveAt, k.LongestLifetime = active, at, lifetime
+		return k
+	}
+	first := key(signingkey.ES256, 0)
+	published := first
+	published.PublishedAt = soon
+	start0 := planStep{wantKeys: []planned{first}, wantNext: wait, wantRotation: interval}
+	for name, steps := range map[string][]planStep{
+		"published": {
+			start0,
+			{at: soon - time.Second, wantKeys: []planned{first}, wantNext: wait, wantRotation: interval},
+			{at: soon, acknowledged: true, wantKeys: []planned{activated(published, soon)}, wantNext: soon + created, wantRotation: soon + interval},
+		},
+		"not published for a minute": {
+			start0,
+			{at: wait - time.Second, wantKeys: []planned{first}, wantNext: wait, wantRotation: interval},
+			{at: wait, change: unconfirmed, wantKeys: []planned{activated(first, wait)}, wantNext: wait + created, wantRotation: wait + interval},
+		},
+		"not confirmed": {
+			start0,
+			{at: soon, acknowledged: true, change: unconfirmed, wantKeys: []planned{published}, wantNext: wait, wantRotation: interval},
+			{at: 2 * soon, wantKeys: []planned{activated(published, 2*soon)}, wantNext: 2*soon + created, wantRotation: 2*soon + interval},
+		},
+		"replaced before it signs": {
+			start0,
+			{
+				at: soon, acknowledged: true, change: func(p *signingkey.Policy) { p.Algorithm = signingkey.EdDSA },
+				wantKeys: []planned{key(signingkey.EdDSA, soon)}, wantNext: soon + wait, wantRotation: soon + interval,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { runPlan(t, nil, steps) })
+	}
+}
+
+func unconfirmed(p *signingkey.Policy) { p.Unconfirmed = true }
+
+func policyOf(s planStep) signingkey.Policy {
+	policy := signingkey.Policy{
+		Algorithm: signingkey.ES256, RotationInterval: interval, PublishAhead: ahead, TokenLifetime: lifetime, Skew: signingkey.Skew,
+	}
+	if s.change != nil {
+		s.change(&policy)
+	}
+	return policy
+}
+
+func runPlan(t *testing.T, keys []signingkey.Key, steps []planStep) {
 	t.Helper()
-	var keys []signingkey.Key
 	for _, s := range steps {
-		policy := signingkey.Policy{
-			Algorithm: signingkey.ES256, RotationInterval: interval, PublishAhead: ahead, TokenLifetime: lifetime, Skew: signingkey.Skew,
-		}
-		if s.change != nil {
-			s.change(&policy)
-		}
+		policy := policyOf(s)
 		before := marshal(t, keys)
 		given := keys
 		if s.acknowledged {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -20,9 +21,11 @@ type model struct {
 	clock   func() time.Time
 	policy  signingkey.Policy
 	records []planRecord // the newest last
-	loaded  []int        // index of the record served by each token server
+	loaded  []int        // index of the record served by each token server; -1 for none
 	next    time.Time    // when the next plan is due
-	rotated bool         // the last plan activated a different key
+	rotated bool         // the last plan replaced the active key
+	// confirms means that the operator lets no key become Active while a token server serves an older record.
+	confirms bool
 
 	rank      map[string]int       // key ID to the rank of its state
 	published map[string]time.Time // key ID to the time since which all token servers have published it
@@ -40,11 +43,14 @@ var ranks = map[signingkey.State]int{signingkey.Pending: 1, signingkey.Active: 2
 
 const removed = 4
 
-// newModel returns a model with a first record, which all token servers have loaded.
+// newModel returns a model with a first record, which no token server has loaded.
 func newModel(t *rapid.T, clock func(*model) func() time.Time) *model {
 	m := &model{
 		now: start, policy: drawPolicy(t), loaded: make([]int, rapid.IntRange(1, 3).Draw(t, "servers")),
 		rank: map[string]int{}, published: map[string]time.Time{}, valid: map[string]time.Time{},
+	}
+	for i := range m.loaded {
+		m.loaded[i] = -1
 	}
 	m.clock = clock(m)
 	m.plan(t)
@@ -75,18 +81,20 @@ func (m *model) newest() planRecord { return m.records[len(m.records)-1] }
 // changed.
 func (m *model) plan(t *rapid.T) {
 	var keys []signingkey.Key
-	now := m.clock()
+	now, policy := m.clock(), m.policy
 	if len(m.records) > 0 {
 		keys = m.newest().keys
 		if m.acknowledged() {
 			keys = signingkey.Acknowledge(now, keys)
 		}
+		policy.Unconfirmed = m.confirms && !m.acknowledged()
 	}
-	got, next, err := signingkey.Plan(now, keys, m.policy, rand.Reader)
+	before := signingkey.ActiveID(keys)
+	got, next, err := signingkey.Plan(now, keys, policy, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, nextAgain, err := signingkey.Plan(now, got, m.policy, rand.Reader)
+	again, nextAgain, err := signingkey.Plan(now, got, policy, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +105,13 @@ func (m *model) plan(t *rapid.T) {
 		t.Fatalf("at %s the next plan is due at %s, which is not later", now, next)
 	}
 	m.next = next
-	m.rotated = len(m.records) > 0 && activeKey(t, got).ID != activeKey(t, m.newest().keys).ID
+	m.rotated = before != "" && signingkey.ActiveID(got) != before
+	if m.rotated && policy.Unconfirmed {
+		t.Fatalf("key %s becomes Active although a token server serves an older record", signingkey.ActiveID(got))
+	}
 	record := planRecord{got, m.policy.TokenLifetime}
 	if len(m.records) == 0 || !bytes.Equal(encodeKeys(t, m.newest().keys), encodeKeys(t, got)) || m.newest().lifetime != record.lifetime {
 		m.records = append(m.records, record)
-		if len(m.records) == 1 {
-			m.notePublished()
-		}
 	}
 	m.checkOrder(t)
 }
@@ -115,12 +123,15 @@ func (m *model) acknowledged() bool {
 // load makes a token server load a newer record.
 func (m *model) load(t *rapid.T) {
 	server := rapid.IntRange(0, len(m.loaded)-1).Draw(t, "server")
-	m.loaded[server] = rapid.IntRange(m.loaded[server], len(m.records)-1).Draw(t, "record")
+	m.loaded[server] = rapid.IntRange(max(m.loaded[server], 0), len(m.records)-1).Draw(t, "record")
 	m.notePublished()
 }
 
 // notePublished records which keys all token servers publish now.
 func (m *model) notePublished() {
+	if m.loaded[0] < 0 {
+		return
+	}
 	for _, k := range m.records[m.loaded[0]].keys {
 		if _, known := m.published[k.ID]; !known && m.everyServerHas(k.ID) {
 			m.published[k.ID] = m.now
@@ -130,16 +141,24 @@ func (m *model) notePublished() {
 
 func (m *model) everyServerHas(id string) bool {
 	return !slices.ContainsFunc(m.loaded, func(n int) bool {
-		return !slices.ContainsFunc(m.records[n].keys, func(k signingkey.Key) bool { return k.ID == id })
+		return n < 0 || !slices.ContainsFunc(m.records[n].keys, func(k signingkey.Key) bool { return k.ID == id })
 	})
 }
 
-// sign signs a token on each token server with its active key, which all of them must publish.
+// sign signs a token on each token server with its active key, which all of them must publish. A first
+// key that has waited for a minute is the exception.
 func (m *model) sign(t *rapid.T) {
 	for _, n := range m.loaded {
+		if n < 0 {
+			continue
+		}
 		record := m.records[n]
-		id := activeKey(t, record.keys).ID
-		if _, published := m.published[id]; !published || !m.everyServerHas(id) {
+		active, ok := activeKey(t, record.keys)
+		if !ok {
+			continue
+		}
+		id := active.ID
+		if _, published := m.published[id]; !active.PublishedAt.IsZero() && (!published || !m.everyServerHas(id)) {
 			t.Fatalf("key %s signs but not every token server publishes it", id)
 		}
 		if until := m.now.Add(record.lifetime); until.After(m.valid[id]) {
@@ -148,25 +167,36 @@ func (m *model) sign(t *rapid.T) {
 	}
 }
 
-// activeKey returns the only active key.
-func activeKey(t *rapid.T, keys []signingkey.Key) signingkey.Key {
+// activeKey returns the only active key; false if there is none, because the first one is Pending.
+func activeKey(t *rapid.T, keys []signingkey.Key) (signingkey.Key, bool) {
 	var found []signingkey.Key
+	pending := 0
 	for _, k := range keys {
-		if k.State == signingkey.Active {
+		switch k.State {
+		case signingkey.Active:
 			found = append(found, k)
+		case signingkey.Pending:
+			pending++
 		}
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d active keys, want 1", len(found))
+	if len(found) > 1 || pending > 1 || len(found)+pending == 0 {
+		t.Fatalf("%d active and %d pending keys", len(found), pending)
 	}
-	return found[0]
+	if len(found) == 0 {
+		return signingkey.Key{}, false
+	}
+	return found[0], true
 }
 
 // checkOrder checks the properties that hold even if the clock is wrong.
 func (m *model) checkOrder(t *rapid.T) {
 	keys := m.newest().keys
-	if active := activeKey(t, keys); active.LongestLifetime < m.policy.TokenLifetime {
+	active, signs := activeKey(t, keys)
+	if signs && active.LongestLifetime < m.policy.TokenLifetime {
 		t.Fatalf("the active key has longest lifetime %s but signs tokens for %s", active.LongestLifetime, m.policy.TokenLifetime)
+	}
+	if !signs && slices.Contains(slices.Collect(maps.Values(m.rank)), ranks[signingkey.Active]) {
+		t.Fatal("the realm has lost its active key")
 	}
 	if len(keys) > signingkey.MaxKeys {
 		t.Fatalf("%d keys, want at most %d", len(keys), signingkey.MaxKeys)
@@ -196,7 +226,7 @@ func (m *model) checkOrder(t *rapid.T) {
 // checkTime checks the properties that hold in true time, within the tolerance.
 func (m *model) checkTime(t *rapid.T, tolerance time.Duration) {
 	if m.rotated {
-		id := activeKey(t, m.newest().keys).ID
+		id := signingkey.ActiveID(m.newest().keys)
 		published, known := m.published[id]
 		if ahead := m.now.Sub(published); !known || ahead < m.policy.PublishAhead-tolerance {
 			t.Fatalf("key %s signs %s after all token servers published it, want %s", id, ahead, m.policy.PublishAhead)
@@ -219,6 +249,7 @@ func encodeKeys(t *rapid.T, keys []signingkey.Key) []byte {
 
 // run applies random steps in random order. It calls check after each run of the operator.
 func (m *model) run(t *rapid.T, check func()) {
+	m.confirms = true
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		switch rapid.SampledFrom([]string{"load", "load all", "sign", "change", "pause", "until due"}).Draw(t, "step") {
 		case "load":
@@ -244,9 +275,9 @@ func (m *model) run(t *rapid.T, check func()) {
 	}
 }
 
-// Policies change and token servers load records at any time. Exactly one key signs at any time.
-// Except for the first key, all token servers have published it for PublishAhead. No key is removed
-// before all tokens that it signed have expired.
+// Policies change and token servers load records at any time. At most one key signs at any time, and one
+// does from the first one on. All token servers publish it, and except for the first key, they have done
+// so for PublishAhead. No key is removed before all tokens that it signed have expired.
 func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
@@ -254,7 +285,7 @@ func TestPlanKeepsTokensVerifiable(t *testing.T) {
 	})
 }
 
-// Even if the clock steps arbitrarily, exactly one key signs, all token servers publish it, no key
+// Even if the clock steps arbitrarily, at most one key signs, all token servers publish it, no key
 // returns to an earlier state, and planning is idempotent.
 func TestPlanToleratesClockSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,6 +10,10 @@ const Skew = 5 * time.Minute
 // Retiring key is removed. Scheduled rotations never reach it.
 const MaxKeys = 32
 
+// FirstKeyWait is how long a realm's first key waits at most for the token servers. Until it is Active,
+// the realm issues no tokens.
+const FirstKeyWait = time.Minute
+
 // Policy configures a realm's keys.
 type Policy struct {
 	// Algorithm is the algorithm for new keys.
@@ -26,10 +30,36 @@ type Policy struct {
 	TokenLifetime time.Duration
 	// Skew is the constant Skew, except in tests.
 	Skew time.Duration
+	// Unconfirmed means that a token server may not serve the keys. No key becomes Active then, except for
+	// a realm's first key after FirstKeyWait.
+	Unconfirmed bool
 }
 
-// SignsAt returns the time at which a Pending key becomes Active. It is zero until every live token
-// server publishes the key, and in the other states.
+// mayActivate reports whether a Pending key becomes Active now. first means that the realm has no Active
+// key.
+func (p Policy) mayActivate(k *Key, first bool, now time.Time) bool {
+	switch {
+	case first && due(firstSignsAt(k), now):
+		return true
+	case p.Unconfirmed:
+		return false
+	case first:
+		return k.State == Pending && !k.PublishedAt.IsZero()
+	}
+	return due(p.SignsAt(k), now)
+}
+
+// firstSignsAt returns the time at which the Pending key of a realm without an Active key becomes Active at
+// the latest. It is zero in the other states.
+func firstSignsAt(k *Key) time.Time {
+	if k.State != Pending {
+		return time.Time{}
+	}
+	return k.CreatedAt.Add(FirstKeyWait)
+}
+
+// SignsAt returns the time at which a Pending key becomes Active if the realm has an Active key. It is zero
+// until every live token server publishes the key, and in the other states.
 func (p Policy) SignsAt(k *Key) time.Time {
 	if k.State != Pending || k.PublishedAt.IsZero() {
 		return time.Time{}

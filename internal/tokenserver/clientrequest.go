@@ -62,7 +62,7 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 	}
 	// Check this before the credentials, because an assertion can't be used again after an error.
 	if e.grants && request.realm.Signer() == nil {
-		return request, oauth.ErrKeyNotDecrypted
+		return request, oauth.ErrNoSigningKey
 	}
 	body, err := readForm(r)
 	if err != nil {

@@ -44,3 +44,18 @@ func TestRealmWithSealedKey(t *testing.T) {
 		t.Errorf("after the key was decrypted: got %d %s", got.status, got.body)
 	}
 }
+
+// A realm whose first key isn't active yet issues no tokens, and publishes the key.
+func TestRealmWithoutActiveKey(t *testing.T) {
+	s := startLoaded(t)
+	pending := keyIn(signingkey.Pending, signingkey.ES256)
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = []signingkey.Key{pending} }))
+	client := s.clientOf(t, "HTTP/2")
+	got := s.send(t, client, request{body: grant, authorization: basic("billing", secret)})
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "temporarily_unavailable") {
+		t.Errorf("token: got %d %v %s", got.status, got.header, got.body)
+	}
+	if got := s.send(t, client, request{method: http.MethodGet, path: "/acme/oauth2/jwks"}); !strings.Contains(got.body, pending.ID) {
+		t.Errorf("keys: got %d %s", got.status, got.body)
+	}
+}

@@ -95,8 +95,10 @@ type watched struct {
 }
 
 type answer struct {
-	state       State
-	undecrypted string // names of servers; always empty for other objects than Realms
+	state State
+	// next and active are the names of servers that haven't decrypted the key in this state. They are always
+	// empty for other objects than Realms.
+	next, active string
 }
 
 // NewTracker returns a tracker for the Leases in namespace. live must not read from a cache.
@@ -118,12 +120,20 @@ func (t *Tracker) State(kind Kind, object reconcile.Request, records ...Record) 
 	return current.state
 }
 
-// Undecrypted returns the names of the live token servers that haven't decrypted the next signing key of
-// a Realm, sorted. The Realm is reconciled again when they change, if its State was requested before.
-func (t *Tracker) Undecrypted(realm string) []string {
+// Undecrypted returns the names of the live token servers that haven't decrypted the Pending signing key of
+// a Realm, and of those that haven't decrypted the Active one, sorted. The Realm is reconciled again when
+// they change, if its State was requested before.
+func (t *Tracker) Undecrypted(realm string) (next, active []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.undecrypted(realm)
+}
+
+// Peek returns what State returns, and doesn't change when the object is reconciled again.
+func (t *Tracker) Peek(records ...Record) State {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.state(records)
 }
 
 // Forget stops watching an object that has no record.
@@ -166,15 +176,18 @@ func serves(h *heartbeat.Heartbeat, records []Record) bool {
 	return !slices.ContainsFunc(records, func(r Record) bool { return !h.Serves(r.Name, r.Version) })
 }
 
-func (t *Tracker) undecrypted(realm string) []string {
-	var names []string
+func (t *Tracker) undecrypted(realm string) (next, active []string) {
 	for lease, s := range t.servers {
-		if s.counts() && !s.Decrypted(realm) {
-			names = append(names, serverOf(lease))
+		if s.counts() && !s.DecryptedNext(realm) {
+			next = append(next, serverOf(lease))
+		}
+		if s.counts() && !s.DecryptedActive(realm) {
+			active = append(active, serverOf(lease))
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(next)
+	slices.Sort(active)
+	return next, active
 }
 
 // serverOf returns the name of the server with a Lease, which is that of its Pod. A server can write only
@@ -185,7 +198,8 @@ func serverOf(lease string) string { return strings.TrimPrefix(lease, heartbeat.
 func (t *Tracker) answer(w watch, records []Record) answer {
 	a := answer{state: t.state(records)}
 	if w.kind == Realm {
-		a.undecrypted = strings.Join(t.undecrypted(w.request.Name), ",")
+		next, active := t.undecrypted(w.request.Name)
+		a.next, a.active = strings.Join(next, ","), strings.Join(active, ",")
 	}
 	return a
 }
@@ -205,7 +219,8 @@ func (t *Tracker) setLease(lease *coordinationv1.Lease) {
 	}
 	t.servers[lease.Name] = current
 	switch {
-	case known.counts() != current.counts(), !slices.Equal(known.Undecrypted, current.Undecrypted), !slices.Equal(known.Unreadable, current.Unreadable):
+	case known.counts() != current.counts(), !slices.Equal(known.UndecryptedNext, current.UndecryptedNext),
+		!slices.Equal(known.UndecryptedActive, current.UndecryptedActive), !slices.Equal(known.Unreadable, current.Unreadable):
 		enqueueChanged(t, t.watched)
 	case known.Version == current.Version:
 	case heartbeat.Reached(current.Version, known.Version):

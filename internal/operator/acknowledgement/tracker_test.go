@@ -250,13 +250,23 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	expect("it renews its Lease", "twenty")
 }
 
-// A Realm is reconciled when the token servers change that haven't decrypted its next key.
+// A Realm is reconciled when the token servers change that haven't decrypted its next or its active key.
 func TestUndecrypted(t *testing.T) {
+	for annotation, undecrypted := range map[string]func(*acknowledgement.Tracker) []string{
+		heartbeat.UndecryptedNextAnnotation:   func(t *acknowledgement.Tracker) []string { next, _ := t.Undecrypted("acme"); return next },
+		heartbeat.UndecryptedActiveAnnotation: func(t *acknowledgement.Tracker) []string { _, active := t.Undecrypted("acme"); return active },
+	} {
+		t.Run(annotation, func(t *testing.T) { testUndecrypted(t, annotation, undecrypted) })
+	}
+}
+
+func testUndecrypted(t *testing.T, annotation string, undecrypted func(*acknowledgement.Tracker) []string) {
+	t.Helper()
 	f := newFixture(t)
 	report := func(server string, realms string) {
 		f.now = f.now.Add(10 * time.Second)
 		lease := f.lease(server, "10")
-		lease.Annotations[heartbeat.UndecryptedAnnotation] = realms
+		lease.Annotations[annotation] = realms
 		f.leases.OnUpdate(nil, lease)
 	}
 	realm := reconcile.Request{NamespacedName: types.NamespacedName{Name: "acme"}}
@@ -265,7 +275,7 @@ func TestUndecrypted(t *testing.T) {
 		if got := len(f.dequeue(acknowledgement.Realm)) > 0; got != reconciled {
 			t.Errorf("%s: the Realm is reconciled: %t", what, got)
 		}
-		if diff := cmp.Diff(servers, f.tracker.Undecrypted("acme")); diff != "" {
+		if diff := cmp.Diff(servers, undecrypted(f.tracker)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 		if got := f.tracker.State(acknowledgement.Realm, realm, recorded("10")); got != acknowledgement.Acknowledged {

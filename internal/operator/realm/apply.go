@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,10 +11,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// apply writes the record and returns its state at the token servers, and whether the record has changed.
-// The state is nil if there is no record or the write failed.
+// apply writes the record and returns the state of its content at the token servers, and whether the
+// record has changed. The state is nil if there is no record or the write failed.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (state *acknowledgement.State, written bool, err error) {
-	secret := seen.record
+	secret, content := seen.record, ""
 	if d.record != nil {
 		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
 		if err != nil {
@@ -22,15 +23,16 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
 			return nil, false, fmt.Errorf("writing the record of Realm %q: %w", req.Name, err)
 		}
+		content = d.record.Basis.Content
 	}
 	if secret == nil {
 		r.Tracker.Forget(acknowledgement.Realm, req)
 		return nil, false, nil // A missing record has no state.
 	}
-	if seen.record != nil && secret.ResourceVersion == seen.record.ResourceVersion {
-		// Return the state that the decision is based on. A state change triggers a new reconcile.
-		return &seen.state, false, nil
+	written = seen.record == nil || secret.ResourceVersion != seen.record.ResourceVersion
+	if written {
+		r.Tracker.State(acknowledgement.Realm, req, served(secret)) // The keys wait for this version.
 	}
-	current := r.Tracker.State(acknowledgement.Realm, req, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
-	return &current, true, nil
+	current := r.Tracker.Peek(acknowledgement.Record{Name: secret.Name, Version: cmp.Or(content, secret.ResourceVersion)})
+	return &current, written, nil
 }

@@ -24,6 +24,10 @@ import (
 // decision is the desired state of a Realm.
 type decision struct {
 	accepted condition.Result
+	// inconclusive means that the observed Realm is older than the one that its record implements.
+	inconclusive bool
+	// irreversible means that the keys take a step that can't be undone, which depends on every token server.
+	irreversible bool
 	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
 	// changed, and token servers keep serving its last known good version.
 	unreadable *condition.Result
@@ -45,8 +49,8 @@ type decision struct {
 	issuers []v1alpha1.TrustedIssuerStatus
 	// recorded are the keys in the current record.
 	recorded []signingkey.Key
-	// onlyKeys means that only keys in the record change: those of the realm or of its issuers.
-	onlyKeys bool
+	// unsigned are the names of the live token servers that have not decrypted the Active key.
+	unsigned []string
 	// rotates means that the active key changes.
 	rotates bool
 	// next is the time of the next reconcile. Zero means that only an object change triggers a
@@ -73,29 +77,34 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 			return d, nil
 		}
 	}
+	if older(&seen, &current) {
+		d.inconclusive = true
+		return d, nil
+	}
 	d.recorded = current.Keys
-	keys := current.Keys
-	d.encryption = encryptionOf(seen.mode, keys, seen.undecrypted)
+	d.encryption = encryptionOf(seen.mode, current.Keys, seen.undecrypted)
+	if activeIsSealed(current.Keys) {
+		d.unsigned = seen.unsigned
+	}
 	if d.accepted.Status != "True" {
 		if seen.record != nil {
-			current.Disabled, current.Keys = true, keys
-			d.record = &current
+			disabled := current
+			disabled.Disabled = true
+			setBasis(&seen, &current, &disabled)
+			d.record = &disabled
 		}
 		return d, nil
 	}
 
-	if d.acknowledged(seen.state) {
-		keys = signingkey.Acknowledge(now, keys)
-	}
-	planned, next, err := signingkey.PlanWith(now, keys, d.policy, d.generator(&seen, random))
-	d.encryption.waiting = d.generate != ""
-	if errors.Is(err, signingkey.ErrLater) {
+	keys, err := d.plan(&seen, now, random)
+	switch {
+	case errors.Is(err, signingkey.ErrLater) && seen.record == nil:
 		return d, nil // the realm gets its first key when the plugin has encrypted it
-	}
-	if err != nil {
+	case errors.Is(err, signingkey.ErrLater):
+		keys = current.Keys
+	case err != nil:
 		return decision{}, err
 	}
-	keys, d.next = planned, next
 	d.nextRotation = signingkey.NextRotation(keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
 	d.record = &record.Realm{
@@ -120,11 +129,40 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.fetch = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
-	if seen.record != nil {
-		d.onlyKeys = sameButKeys(current, *d.record)
-		d.rotates = signingkey.ActiveID(current.Keys) != signingkey.ActiveID(keys)
-	}
+	active := signingkey.ActiveID(current.Keys)
+	d.rotates = active != "" && active != signingkey.ActiveID(keys)
+	setBasis(&seen, &current, d.record)
 	return d, nil
+}
+
+// plan returns the keys that the realm must have now. A step that depends on the token servers waits until
+// each one serves the record. A Pending key doesn't count as published until each one can sign with it.
+func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]signingkey.Key, error) {
+	keys := d.recorded
+	policy := d.policy
+	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged
+	if !policy.Unconfirmed && len(d.encryption.undecrypted) == 0 {
+		keys = signingkey.Acknowledge(now, keys)
+	}
+	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))
+	d.encryption.waiting = d.generate != ""
+	d.next, d.irreversible = next, !policy.Unconfirmed && irreversible(d.recorded, planned)
+	return planned, err
+}
+
+// irreversible reports whether a step from one state of the keys to another can't be undone and depends on
+// every token server. A first key that becomes Active because it has waited for long enough doesn't.
+func irreversible(before, after []signingkey.Key) bool {
+	return slices.ContainsFunc(after, func(k signingkey.Key) bool {
+		i := slices.IndexFunc(before, func(b signingkey.Key) bool { return b.ID == k.ID })
+		return i >= 0 && (!k.PublishedAt.Equal(before[i].PublishedAt) || !k.RetiredAt.Equal(before[i].RetiredAt) ||
+			k.State == signingkey.Active && before[i].State == signingkey.Pending && !k.PublishedAt.IsZero())
+	})
+}
+
+// activeIsSealed reports whether the Active key is encrypted.
+func activeIsSealed(keys []signingkey.Key) bool {
+	return slices.ContainsFunc(keys, func(k signingkey.Key) bool { return k.State == signingkey.Active && k.Sealed() != nil })
 }
 
 // generator returns the source of new keys. It returns signingkey.ErrLater for a key that the KMS plugin
@@ -146,12 +184,6 @@ func (d *decision) generator(seen *observed, random io.Reader) signingkey.Genera
 	}
 }
 
-// acknowledged reports whether every live token server publishes the recorded keys and can sign with
-// the next one.
-func (d decision) acknowledged(state acknowledgement.State) bool {
-	return state == acknowledgement.Acknowledged && len(d.encryption.undecrypted) == 0
-}
-
 // policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
 // testing.speedUp.
 func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
@@ -167,12 +199,6 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 		policy.RotateAfter = signing.RotateAfter.Time
 	}
 	return policy
-}
-
-func sameButKeys(a, b record.Realm) bool {
-	a.Keys, b.Keys = nil, nil
-	a.Issuers, b.Issuers = withoutIssuerKeys(a.Issuers), withoutIssuerKeys(b.Issuers)
-	return record.Equal(a, b)
 }
 
 // accepted checks what the schema can't, such as the instance's limits.

@@ -37,14 +37,27 @@ func acme(change func(*v1alpha1.Realm)) *v1alpha1.Realm {
 }
 
 // recorded returns a Realm's next record after all token servers have acknowledged the previous
-// one.
+// one. The first record of a realm has an Active key, too.
 func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.Secret) *corev1.Secret {
 	t.Helper()
+	if before == nil {
+		before = written(t, realm, firstDecision(t, realm, at))
+	}
 	d, err := decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return written(t, realm, d)
+}
+
+// firstDecision returns the decision for a new Realm.
+func firstDecision(t *testing.T, realm *v1alpha1.Realm, at time.Time) decision {
+	t.Helper()
+	d, err := decide(observed{realm: realm}, instance(), at, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // written returns the record Secret for a decision.
@@ -80,9 +93,9 @@ func TestDecide(t *testing.T) {
 		record *corev1.Secret
 		want   outcome
 	}{
-		"first key is active immediately": {
+		"first key is pending": {
 			acme(unchanged), nil,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, signingkey.FirstKeyWait},
 		},
 		"no change": {
 			acme(unchanged), settled,
@@ -189,8 +202,8 @@ func TestRotationOverTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.rotates != step.wantRotation || !d.onlyKeys {
-			t.Errorf("after %s: rotates %t and onlyKeys %t, want %t and true", step.after, d.rotates, d.onlyKeys, step.wantRotation)
+		if d.rotates != step.wantRotation {
+			t.Errorf("after %s: rotates %t, want %t", step.after, d.rotates, step.wantRotation)
 		}
 		secret = recorded(t, realm, at, secret)
 		body, err := record.ReadRealm(secret)

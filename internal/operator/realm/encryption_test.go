@@ -53,8 +53,15 @@ func decideWith(t *testing.T, realm *v1alpha1.Realm, before *corev1.Secret, at t
 // encrypted returns the record of a realm whose first key is encrypted.
 func encrypted(t *testing.T, realm *v1alpha1.Realm) *corev1.Secret {
 	t.Helper()
+	return settled(t, realm, sealing.Encrypt)
+}
+
+// settled returns the record of a realm whose first key is Active.
+func settled(t *testing.T, realm *v1alpha1.Realm, mode sealing.Mode) *corev1.Secret {
+	t.Helper()
 	first := sealedKey(t, "1")
-	d, _ := decideWith(t, realm, nil, now, sealing.Encrypt, &first)
+	d, _ := decideWith(t, realm, nil, now, mode, &first)
+	d, _ = decideWith(t, realm, written(t, realm, d), now, mode, nil)
 	return written(t, realm, d)
 }
 
@@ -85,13 +92,25 @@ func TestFirstKeyWaitsForThePlugin(t *testing.T) {
 
 	key := sealedKey(t, "1")
 	d, s = decideWith(t, realm, nil, now, sealing.Encrypt, &key)
-	if d.record == nil || len(d.record.Keys) != 1 || d.record.Keys[0].State != signingkey.Active || d.generate != "" {
+	if d.record == nil || len(d.record.Keys) != 1 || d.record.Keys[0].State != signingkey.Pending || d.generate != "" {
 		t.Fatalf("record %v, generate %q", d.record, d.generate)
 	}
 	if got := reasonOf(s, v1alpha1.ConditionKeysEncrypted); got != "True KeysEncrypted" {
 		t.Errorf("KeysEncrypted is %s", got)
 	}
 	checkNoPrivateMember(t, written(t, realm, d))
+}
+
+// A first key that must be replaced before it signs keeps its place until the plugin has encrypted another
+// one. A restriction doesn't wait for that.
+func TestReplacedFirstKeyWaitsForThePlugin(t *testing.T) {
+	realm, first := acme(func(*v1alpha1.Realm) {}), sealedKey(t, "1")
+	d, _ := decideWith(t, realm, nil, now, sealing.Encrypt, &first)
+	realm.Spec.Signing.Algorithm, realm.Spec.Suspend = v1alpha1.SigningAlgorithmEdDSA, true
+	d, _ = decideWith(t, realm, written(t, realm, d), now, sealing.Encrypt, nil)
+	if states(d.record.Keys) != "ES256 Pending" || !d.record.Disabled || d.generate != signingkey.EdDSA {
+		t.Errorf("keys %s, disabled %t, generate %q", states(d.record.Keys), d.record.Disabled, d.generate)
+	}
 }
 
 // checkNoPrivateMember checks that no JWK in a record has a private member.
@@ -153,10 +172,9 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			realm := acme(func(*v1alpha1.Realm) {})
-			first, successor := sealedKey(t, "1"), sealedKey(t, "1")
-			d, _ := decideWith(t, realm, nil, now, test.mode, &first)
+			before, successor := settled(t, realm, test.mode), sealedKey(t, "1")
 			realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
-			d, _ = decideWith(t, realm, written(t, realm, d), now.Add(2*time.Hour), test.mode, &successor)
+			d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), test.mode, &successor)
 			seen := observed{
 				realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: test.undecrypted, mode: test.mode,
 			}
@@ -190,9 +208,8 @@ func TestRotationIsTheMigration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			realm := acme(func(*v1alpha1.Realm) {})
-			first, successor := sealedKey(t, "1"), sealedKey(t, "2")
-			d, _ := decideWith(t, realm, nil, now, test.before, &first)
-			secret := written(t, realm, d)
+			secret, successor := settled(t, realm, test.before), sealedKey(t, "2")
+			var d decision
 			var got []string
 			decided := func(at time.Time) {
 				var s v1alpha1.RealmStatus

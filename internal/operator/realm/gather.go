@@ -24,8 +24,11 @@ type observed struct {
 	record *corev1.Secret // nil if there is none yet
 	// state is the state of this record at the token servers.
 	state acknowledgement.State
-	// undecrypted are the names of the live token servers that have not decrypted the Pending key yet.
-	undecrypted []string
+	// unconfirmed means that a token server may not serve this record, although state says so.
+	unconfirmed bool
+	// undecrypted are the names of the live token servers that have not decrypted the Pending key yet, and
+	// unsigned of those that have not decrypted the Active key.
+	undecrypted, unsigned []string
 	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
 	// keys are in the spec have none.
 	fetched map[string]issuerkeys.State
@@ -35,10 +38,13 @@ type observed struct {
 }
 
 // gather reads the Realm and its record. It also deletes the records of deleted Realms with the
-// same name. The returned Realm is nil if it does not exist or is being deleted.
-func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, error) {
-	realm := &v1alpha1.Realm{}
-	if err := r.Client.Get(ctx, req.NamespacedName, realm); client.IgnoreNotFound(err) != nil {
+// same name. live reads the Realm and its record from the API server and not from caches. The returned Realm is nil if it does not exist or is being deleted.
+func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	realm, from, get := &v1alpha1.Realm{}, client.Reader(r.Client), r.Records.Get
+	if live {
+		from, get = r.Live, r.Records.Live
+	}
+	if err := from.Get(ctx, req.NamespacedName, realm); client.IgnoreNotFound(err) != nil {
 		return observed{}, fmt.Errorf("reading Realm %q: %w", req.Name, err)
 	}
 	deleted := realm.UID == "" || !realm.DeletionTimestamp.IsZero()
@@ -60,7 +66,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 	if deleted {
 		return observed{}, nil
 	}
-	secret, err := r.Records.Get(ctx, record.RealmSecretName(uid))
+	secret, err := get(ctx, record.RealmSecretName(uid))
 	if err != nil {
 		return observed{}, err
 	}
@@ -68,10 +74,15 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request) (observed, er
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
 	if secret != nil {
-		seen.state = r.Tracker.State(acknowledgement.Realm, req, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
-		seen.undecrypted = r.Tracker.Undecrypted(req.Name)
+		seen.state = r.Tracker.State(acknowledgement.Realm, req, served(secret))
+		seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)
 	}
 	return seen, nil
+}
+
+// served returns a record as token servers must serve it.
+func served(secret *corev1.Secret) acknowledgement.Record {
+	return acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion}
 }
 
 // fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.

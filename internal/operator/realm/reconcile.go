@@ -15,16 +15,31 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
 
-// Reconcile reconciles one Realm. It updates the status even if it fails to write the record.
+// Reconcile reconciles one Realm. It decides from the caches first. If they turn out to lag, because the
+// record implements a newer Realm or a write conflicts, it decides again from the API server.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	seen, err := r.gather(ctx, req)
+	result, err := r.reconcile(ctx, req, false)
+	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", err.Error())
+		return r.reconcile(ctx, req, true)
+	}
+	return result, err
+}
+
+// errInconclusive means that a decision would be based on an older Realm than the one that its record
+// implements. If both were read from the API server, the Realm has changed between the reads.
+var errInconclusive = errors.New("the Realm that was read is older than its record")
+
+// reconcile reads, decides, and writes. It updates the status even if it fails to write the record.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
+	seen, err := r.gather(ctx, req, live)
 	if err != nil || seen.realm == nil {
 		return ctrl.Result{}, err
 	}
 	now := r.Now()
-	decided, err := decide(seen, r.Instance, now, r.Random)
+	decided, err := r.decide(ctx, &seen, now)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("generating keys for Realm %q: %w", req.Name, err)
+		return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
 	}
 	r.Issuers.Want(req.Name, decided.fetch)
 	state, written, applyErr := r.apply(ctx, req, &seen, decided)
@@ -42,15 +57,47 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.measure(req.Name, decided, state, applyErr)
 	statusErr := r.writeStatus(ctx, seen.realm, status(seen.realm, decided, state, r.Instance, now))
+	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, now)}, errors.Join(applyErr, statusErr)
+}
 
-	result := ctrl.Result{}
-	if !decided.next.IsZero() {
-		result.RequeueAfter = decided.next.Sub(now)
+// confirmDelay is the time after which a step of the keys is tried again that a token server holds up.
+const confirmDelay = time.Second
+
+// requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if there is
+// none.
+func requeueAfter(seen *observed, d decision, now time.Time) (after time.Duration) {
+	consider := func(wait time.Duration) {
+		if wait > 0 && (after == 0 || wait < after) {
+			after = wait
+		}
 	}
-	if decided.retryAfter > 0 && (result.RequeueAfter == 0 || decided.retryAfter < result.RequeueAfter) {
-		result.RequeueAfter = decided.retryAfter
+	if !d.next.IsZero() {
+		consider(d.next.Sub(now))
 	}
-	return result, errors.Join(applyErr, statusErr)
+	if seen.unconfirmed {
+		consider(confirmDelay)
+	}
+	consider(d.retryAfter)
+	return after
+}
+
+// decide confirms an irreversible step of the keys before it decides on it.
+func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (decision, error) {
+	d, err := decide(*seen, r.Instance, now, r.Random)
+	switch {
+	case err != nil:
+		return decision{}, err
+	case d.inconclusive:
+		return decision{}, errInconclusive
+	case !d.irreversible:
+		return d, nil
+	}
+	confirmed, err := r.Tracker.Confirm(ctx, served(seen.record))
+	if confirmed || err != nil {
+		return d, err
+	}
+	seen.unconfirmed = true
+	return decide(*seen, r.Instance, now, r.Random)
 }
 
 // busyDelay is the shortest time after which a realm that found the KMS plugin busy tries again. The time

@@ -2,10 +2,10 @@ package realm
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -54,6 +54,9 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		conditions.Summarize(d.accepted, true)
 	case realm.Spec.Suspend:
 		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."), false)
+	case programmed.Status == metav1.ConditionTrue && len(d.unsigned) > 0:
+		conditions.Summarize(condition.NotReady(v1alpha1.ReasonKMSUnavailable, fmt.Sprintf(
+			"Clients cannot get tokens from each token server. These have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", names(d.unsigned))), false)
 	case programmed.Status == metav1.ConditionTrue:
 		conditions.Summarize(condition.Ready("Clients can get tokens at "+s.TokenEndpoint), false)
 	default:
@@ -82,19 +85,10 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 		return *d.encryption.condition(realm.Name)
 	case state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
-	case *state == acknowledgement.Waiting && d.onlyKeys && wasProgrammed(realm):
-		// Only the keys have changed, so the token servers already serve this generation of the
-		// Realm.
-		return acknowledgement.Acknowledged.Result()
+	case *state != acknowledgement.NoServer && signingkey.ActiveID(d.record.Keys) == "":
+		return condition.Progressing("Waiting for every live token server to load the first signing key.")
 	}
 	return state.Result()
-}
-
-// wasProgrammed reports whether the token servers have already acknowledged this generation of the
-// Realm.
-func wasProgrammed(realm *v1alpha1.Realm) bool {
-	c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionProgrammed))
-	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == realm.Generation
 }
 
 // storedKeys returns the keys in the record. state is nil if the record was not written.

@@ -2,6 +2,7 @@ package realm
 
 import (
 	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 func TestStatusShowsKeys(t *testing.T) {
@@ -28,6 +31,11 @@ func TestStatusShowsKeys(t *testing.T) {
 	}{
 		{
 			0, v1alpha1.SigningAlgorithmES256, acknowledgement.NoServer,
+			[]v1alpha1.SigningKeyStatus{{Algorithm: "ES256", State: "Pending", CreatedAt: *at(0)}},
+			at(signingkey.FirstKeyWait),
+		},
+		{
+			0, v1alpha1.SigningAlgorithmES256, acknowledgement.Acknowledged,
 			[]v1alpha1.SigningKeyStatus{{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)}},
 			at(719 * time.Hour),
 		},
@@ -49,6 +57,14 @@ func TestStatusShowsKeys(t *testing.T) {
 		},
 		{
 			3 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Waiting,
+			[]v1alpha1.SigningKeyStatus{
+				{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)},
+				{Algorithm: "EdDSA", State: "Pending", CreatedAt: *at(time.Hour)},
+			},
+			nil,
+		},
+		{
+			3 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Acknowledged,
 			[]v1alpha1.SigningKeyStatus{
 				{Algorithm: "ES256", State: "Retiring", CreatedAt: *at(0), ActiveAt: at(0)},
 				{Algorithm: "EdDSA", State: "Active", CreatedAt: *at(time.Hour), ActiveAt: at(3 * time.Hour)},
@@ -81,44 +97,38 @@ func TestStatusShowsKeys(t *testing.T) {
 	}
 }
 
-// A key rotation does not change the generation that the token servers serve, so the Realm stays
-// Ready. Every other change makes it Progressing.
-func TestRealmStaysReadyDuringKeyRotation(t *testing.T) {
-	programmed := func(generation int64, status metav1.ConditionStatus) []metav1.Condition {
-		return []metav1.Condition{{Type: string(v1alpha1.ConditionProgrammed), Status: status, ObservedGeneration: generation}}
-	}
-	settled := recorded(t, acme(func(*v1alpha1.Realm) {}), now.Add(-time.Hour), nil)
-	rotate := func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now} }
+// A Realm without an Active key is never Ready, and one whose Active key a live token server can't decrypt
+// says which.
+func TestReadyDependsOnTheActiveKey(t *testing.T) {
+	realm := acme(func(*v1alpha1.Realm) {})
 	for name, test := range map[string]struct {
-		before     []metav1.Condition
-		record     *corev1.Secret
-		change     func(*v1alpha1.Realm)
-		state      acknowledgement.State
-		wantStatus metav1.ConditionStatus
+		record         *corev1.Secret
+		state          acknowledgement.State
+		unsigned       []string
+		wantProgrammed string
+		wantReady      string
+		wantMessage    string
 	}{
-		"rotation":                        {programmed(3, "True"), settled, rotate, acknowledgement.Waiting, "True"},
-		"token servers behind":            {programmed(3, "True"), settled, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "True"},
-		"no token server":                 {programmed(3, "True"), settled, rotate, acknowledgement.NoServer, "False"},
-		"first record":                    {nil, nil, func(*v1alpha1.Realm) {}, acknowledgement.Waiting, "Unknown"},
-		"not Programmed before":           {programmed(3, "Unknown"), settled, rotate, acknowledgement.Waiting, "Unknown"},
-		"older generation was Programmed": {programmed(2, "True"), settled, rotate, acknowledgement.Waiting, "Unknown"},
-		"rotation and a different change": {programmed(3, "True"), settled, func(r *v1alpha1.Realm) {
-			rotate(r)
-			r.Spec.Scopes = []string{"read"}
-		}, acknowledgement.Waiting, "Unknown"},
+		"first key is pending":           {written(t, realm, firstDecision(t, realm, now)), acknowledgement.Waiting, nil, "Unknown Progressing", "Unknown Progressing", "load the first signing key"},
+		"first key without token server": {written(t, realm, firstDecision(t, realm, now)), acknowledgement.NoServer, nil, "False NoTokenServer", "False NoTokenServer", ""},
+		"decrypted":                      {encrypted(t, realm), acknowledgement.Acknowledged, nil, "True Ready", "True Ready", ""},
+		"not decrypted by two":           {encrypted(t, realm), acknowledgement.Acknowledged, []string{"a", "b"}, "True Ready", "False KMSUnavailable", "signing key: a, b."},
+		"in plaintext":                   {settled(t, realm, sealing.Off), acknowledgement.Acknowledged, []string{"a"}, "True Ready", "True Ready", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			realm := acme(test.change)
-			realm.Status.Conditions = test.before
-			d, err := decide(observed{realm: realm, record: test.record, state: test.state}, instance(), now, rand.Reader)
+			d, err := decide(observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, instance(), now, rand.Reader)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := status(realm, d, &test.state, instance(), now)
-			for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
-				if c := meta.FindStatusCondition(got.Conditions, string(kind)); c == nil || c.Status != test.wantStatus {
-					t.Errorf("%s is %v, want %s", kind, c, test.wantStatus)
-				}
+			s := status(realm, d, &test.state, instance(), now)
+			if got := reasonOf(s, v1alpha1.ConditionProgrammed); got != test.wantProgrammed {
+				t.Errorf("Programmed is %s, want %s", got, test.wantProgrammed)
+			}
+			if got := reasonOf(s, v1alpha1.ConditionReady); got != test.wantReady {
+				t.Errorf("Ready is %s, want %s", got, test.wantReady)
+			}
+			if c := meta.FindStatusCondition(s.Conditions, string(v1alpha1.ConditionReady)); !strings.Contains(c.Message, test.wantMessage) {
+				t.Errorf("the message is %s", c.Message)
 			}
 		})
 	}

@@ -65,8 +65,9 @@ type beat struct {
 	at       time.Time
 	version  string
 	requests []heartbeat.Refresh
-	// undecrypted are the realms whose next key isn't decrypted, and unreadable the unreadable records.
-	undecrypted, unreadable []string
+	// next and active are the realms whose key in this state isn't decrypted, and unreadable the unreadable
+	// records.
+	next, active, unreadable []string
 	// lists is the number of lists before this request.
 	lists int
 	// usageUntil is zero if the heartbeat has none.
@@ -152,7 +153,7 @@ func (a *apiServer) client() *fake.Clientset {
 			return true, nil, err
 		}
 		a.beats = append(a.beats, beat{
-			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), undecrypted: parsed.Undecrypted, unreadable: parsed.Unreadable,
+			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), next: parsed.UndecryptedNext, active: parsed.UndecryptedActive, unreadable: parsed.Unreadable,
 			usageUntil: parsed.UsageUntil, lists: a.lists,
 		})
 		return true, lease, a.writes

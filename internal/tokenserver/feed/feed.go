@@ -78,7 +78,10 @@ func New(o Options) *Feed {
 		Options: o, progress: newProgress(),
 		failed: make(chan struct{}, 1), unreadable: map[string]bool{}, requests: &keyRequests{at: map[issuer]time.Time{}},
 	}
-	f.monitor = beacon.NewMonitor(beacon.Options{Read: f.readBeacon, List: f.listAgain, RolledBack: f.listAgain, Now: o.Now})
+	f.monitor = beacon.NewMonitor(beacon.Options{
+		Read: f.readBeacon, List: f.listAgain, RolledBack: f.listAgain, Now: o.Now,
+		Recovered: f.progress.notify, // The operator should know soon that this server is current again.
+	})
 	f.keys = newKeyring(o, f.progress.notify)
 	f.heartbeat = newPublisher(o, f.progress, f.requests, f.keys, f.unreadableRecords, f.Staleness)
 	f.openSnapshot()

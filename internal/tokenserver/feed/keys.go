@@ -28,6 +28,10 @@ const (
 	// resumeInterval is the minimum time between two times at which all realms are retried because the
 	// plugin is available again, so that a plugin that often fails gets no bursts of requests.
 	resumeInterval = maxKeyDelay
+	// startGrace is how long a server that starts doesn't report Active keys that it hasn't decrypted. It
+	// isn't ready then and gets no requests. Otherwise, the status of all Realms would change whenever a
+	// server starts.
+	startGrace = 10 * time.Second
 )
 
 // keyring decrypts the sealed keys of realms in the background, and keeps decrypted keys in memory for
@@ -37,8 +41,9 @@ type keyring struct {
 	queue  workqueue.TypedRateLimitingInterface[string] // of records; nil without a KMS plugin
 	logger *slog.Logger
 	now    func() time.Time
-	// decrypted is called when all keys of a realm are decrypted.
+	// decrypted is called when a key is decrypted.
 	decrypted func()
+	started   time.Time
 
 	mu     sync.Mutex
 	realms map[string]*realmKeys // by name of the record
@@ -60,12 +65,12 @@ type realmKeys struct {
 }
 
 func newKeyring(o Options, decrypted func()) *keyring {
-	k := &keyring{plugin: o.Keys, logger: o.Logger, now: o.Now, decrypted: decrypted, realms: map[string]*realmKeys{}}
+	k := &keyring{plugin: o.Keys, logger: o.Logger, now: o.Now, decrypted: decrypted, started: o.Now(), realms: map[string]*realmKeys{}}
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_realms_without_signing_key",
 		Help: "Realms that get no tokens from this server, because the KMS plugin has not decrypted their active signing key yet.",
 	}, func() float64 {
-		return float64(k.count(func(r *realmKeys) int { return boolToInt(r.realm.Signer() == nil) }))
+		return float64(k.count(func(r *realmKeys) int { return boolToInt(r.waitsForState(signingkey.Active)) }))
 	}))
 	if k.plugin != nil {
 		k.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minKeyDelay, maxKeyDelay))
@@ -112,6 +117,11 @@ func (r *realmKeys) decrypted(id string) (signingkey.Key, bool) {
 	}
 	key, ok := r.known[id]
 	return key, ok
+}
+
+// waitsForState reports whether a key in the given state isn't decrypted yet.
+func (r *realmKeys) waitsForState(state signingkey.State) bool {
+	return slices.ContainsFunc(r.waiting, func(w signingkey.Key) bool { return w.State == state })
 }
 
 // waitsFor reports whether the realm waits for the same encrypted key.
@@ -217,9 +227,7 @@ func (k *keyring) finish(record string, key, opened *signingkey.Key, err error) 
 		r.known[key.ID] = *opened
 		r.rejected = rejections{}
 		r.realm.Open(opened)
-		if len(r.waiting) == 0 {
-			k.decrypted()
-		}
+		k.decrypted()
 	case !errors.Is(err, keyencryption.ErrUnavailable):
 		if r.rejected.err == nil || r.rejected.err.Error() != err.Error() {
 			k.logger.Error("Failed to decrypt a signing key, will retry", "realm", r.realm.Name, "keyID", key.ID, "error", err)
@@ -252,17 +260,21 @@ func (k *keyring) observe(err error) {
 	}
 }
 
-// undecrypted returns the names of the realms with a Pending key that isn't decrypted yet. A realm whose
-// Active key isn't decrypted is not among them, because its next key is what helps.
-func (k *keyring) undecrypted() (realms []string) {
+// undecrypted returns the names of the realms with a Pending key that isn't decrypted yet, and of those
+// with such an Active key.
+func (k *keyring) undecrypted() (next, active []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	reportsActive := k.ready || k.now().Sub(k.started) > startGrace
 	for _, r := range k.realms {
-		if slices.ContainsFunc(r.waiting, func(w signingkey.Key) bool { return w.State == signingkey.Pending }) {
-			realms = append(realms, r.realm.Name)
+		if r.waitsForState(signingkey.Pending) {
+			next = append(next, r.realm.Name)
+		}
+		if reportsActive && r.waitsForState(signingkey.Active) {
+			active = append(active, r.realm.Name)
 		}
 	}
-	return realms
+	return next, active
 }
 
 // lastPlaintextReplaced reports whether all keys have been encrypted since the last call. The saved

@@ -281,11 +281,55 @@ func TestNextKeyIsReportedUntilItIsDecrypted(t *testing.T) {
 	if err := s.feed.Update(realmRecord(t, "acme", active, pending)); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.feed.UndecryptedRealms(); !slices.Equal(got, []string{"acme"}) {
-		t.Errorf("got %v", got)
+	if next, active := s.feed.UndecryptedRealms(); !slices.Equal(next, []string{"acme"}) || active != nil {
+		t.Errorf("got next %v, active %v", next, active)
 	}
 	s.plugin.Start()
-	eventually(t, "the next key is decrypted", func() bool { return len(s.feed.UndecryptedRealms()) == 0 })
+	eventually(t, "the next key is decrypted", func() bool { next, _ := s.feed.UndecryptedRealms(); return len(next) == 0 })
+}
+
+// A server that can't decrypt a key that signs says so, but not while it starts: it gets no requests then.
+func TestActiveKeyIsReportedUntilItIsDecrypted(t *testing.T) {
+	for name, ready := range map[string]bool{"ready": true, "not ready for a while": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newSealedRealms(t, newFakeKMS(), "")
+			active := func() []string { _, active := s.feed.UndecryptedRealms(); return active }
+			sealed := s.seal("acme", newKey(t, signingkey.Active))
+			s.plugin.Stop()
+			if ready {
+				s.list()
+				if err := s.feed.KeysReady(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.list(realmRecord(t, "acme", sealed))
+			if !ready {
+				if got := active(); got != nil {
+					t.Errorf("the server starts and reports %v", got)
+				}
+				s.later.Add(int64(time.Minute))
+			}
+			if got := active(); !slices.Equal(got, []string{"acme"}) {
+				t.Errorf("got %v", got)
+			}
+			s.plugin.Start()
+			eventually(t, "the key is decrypted", func() bool { return active() == nil && s.signs("acme") })
+		})
+	}
+}
+
+// A server is ready although the first key of a new realm isn't decrypted yet.
+func TestReadyWithUndecryptedFirstKey(t *testing.T) {
+	s := newSealedRealms(t, newFakeKMS(), "")
+	pending := s.seal("acme", newKey(t, signingkey.Pending))
+	s.plugin.Stop()
+	s.list(realmRecord(t, "acme", pending))
+	if err := s.feed.KeysReady(); err != nil || s.signs("acme") {
+		t.Errorf("not ready: %v, acme signs: %t", err, s.signs("acme"))
+	}
+	if next, _ := s.feed.UndecryptedRealms(); !slices.Equal(next, []string{"acme"}) {
+		t.Errorf("got %v", next)
+	}
 }
 
 // A hanging plugin blocks neither the feed nor realms in plaintext.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
 // A realm counts as rejected after this many attempts over at least this time, because a plugin that
@@ -40,7 +42,7 @@ func (r *rejections) add(err error, now time.Time) {
 	r.count, r.last, r.err = r.count+1, now, err
 }
 
-// KeysReady returns nil once each realm can sign, except for those whose keys the KMS plugin has
+// KeysReady returns nil once each realm with an Active key can sign, except for those whose keys the KMS plugin has
 // refused to decrypt for a minute while it decrypts others. From then on, it always returns nil: this
 // server keeps serving from memory when the plugin is unavailable, and only new keys have to wait.
 func (f *Feed) KeysReady() error {
@@ -52,7 +54,7 @@ func (f *Feed) KeysReady() error {
 	}
 	waiting, rejected := 0, 0
 	for _, r := range k.realms {
-		if r.realm.Signer() == nil {
+		if r.waitsForState(signingkey.Active) {
 			waiting++
 			rejected += boolToInt(r.rejected.persist())
 		}

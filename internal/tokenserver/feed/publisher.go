@@ -176,9 +176,11 @@ func (p *publisher) write(ctx context.Context) error {
 	now, version := p.Now(), p.progress.reached()
 	beat := heartbeat.Heartbeat{Server: p.Server, Renewed: now, Refresh: p.requests.current(now)}
 	if version == "" {
-		beat.Version, beat.Undecrypted, beat.Unreadable = p.previous.Version, p.previous.Undecrypted, p.previous.Unreadable
+		beat.Version, beat.UndecryptedNext, beat.UndecryptedActive = p.previous.Version, p.previous.UndecryptedNext, p.previous.UndecryptedActive
+		beat.Unreadable = p.previous.Unreadable
 	} else {
-		beat.Version, beat.Undecrypted, beat.Unreadable = version, p.keys.undecrypted(), p.unreadable() // of at least the records up to version
+		beat.Version, beat.Unreadable = version, p.unreadable() // of at least the records up to version
+		beat.UndecryptedNext, beat.UndecryptedActive = p.keys.undecrypted()
 	}
 	if p.Usage != nil {
 		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution

@@ -136,7 +136,8 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				}
 				api := &apiServer{reads: errDown, version: 200, previous: &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a"), Annotations: map[string]string{
-						heartbeat.LoadedAnnotation: "100", heartbeat.UndecryptedAnnotation: "acme", heartbeat.UnreadableAnnotation: "broken",
+						heartbeat.LoadedAnnotation: "100", heartbeat.UnreadableAnnotation: "broken",
+						heartbeat.UndecryptedNextAnnotation: "acme", heartbeat.UndecryptedActiveAnnotation: "shop",
 					}},
 					Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: new(metav1.NowMicro())},
 				}}
@@ -149,7 +150,7 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				}
 				beats := api.beatsSince(time.Time{})
 				for _, b := range beats {
-					if b.version != "100" || !slices.Equal(b.undecrypted, []string{"acme"}) || !slices.Equal(b.unreadable, []string{"broken"}) {
+					if b.version != "100" || !slices.Equal(b.next, []string{"acme"}) || !slices.Equal(b.active, []string{"shop"}) || !slices.Equal(b.unreadable, []string{"broken"}) {
 						t.Errorf("heartbeat %+v before the list", b)
 					}
 				}
@@ -159,7 +160,7 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				api.set(func(a *apiServer) { a.reads = nil })
 				time.Sleep(time.Minute)
 				beats = api.beatsSince(time.Time{})
-				if last := beats[len(beats)-1]; last.version == "100" || last.undecrypted != nil || last.unreadable != nil {
+				if last := beats[len(beats)-1]; last.version == "100" || last.next != nil || last.active != nil || last.unreadable != nil {
 					t.Errorf("heartbeat %+v after the list", last)
 				}
 			})
@@ -266,7 +267,7 @@ func TestHeartbeatReturnsWithWatch(t *testing.T) {
 	})
 }
 
-// The heartbeat that reports a record also reports that its next key isn't decrypted.
+// The heartbeat that reports a record also reports which of its keys aren't decrypted.
 func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &apiServer{}
@@ -278,22 +279,24 @@ func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
 		active, pending := sealed(signingkey.Active), sealed(signingkey.Pending)
 		time.Sleep(5 * time.Second) // so that no bookmark arrives in the same instant as a change
 		for name, step := range map[string]struct {
-			keys []signingkey.Key
-			want []string
+			keys       []signingkey.Key
+			wantNext   []string
+			wantActive []string
 		}{
-			"no next key":              {[]signingkey.Key{active}, nil},
-			"next key":                 {[]signingkey.Key{active, pending}, []string{"acme"}},
-			"next key in plaintext":    {[]signingkey.Key{active, newKey(t, signingkey.Pending)}, nil},
-			"active key in plaintext":  {[]signingkey.Key{newKey(t, signingkey.Active), pending}, []string{"acme"}},
-			"all keys are in the past": {[]signingkey.Key{newKey(t, signingkey.Active), sealed(signingkey.Retiring)}, nil},
+			"no next key":              {[]signingkey.Key{active}, nil, []string{"acme"}},
+			"next key":                 {[]signingkey.Key{active, pending}, []string{"acme"}, []string{"acme"}},
+			"next key in plaintext":    {[]signingkey.Key{active, newKey(t, signingkey.Pending)}, nil, []string{"acme"}},
+			"active key in plaintext":  {[]signingkey.Key{newKey(t, signingkey.Active), pending}, []string{"acme"}, nil},
+			"first key":                {[]signingkey.Key{pending}, []string{"acme"}, nil},
+			"all keys are in the past": {[]signingkey.Key{newKey(t, signingkey.Active), sealed(signingkey.Retiring)}, nil, nil},
 		} {
 			time.Sleep(time.Minute)
 			changed := time.Now()
 			version := api.deliver(realmRecord(t, "acme", step.keys...))
 			synctest.Wait()
 			for _, b := range api.beatsSince(changed) {
-				if b.version == version && !slices.Equal(b.undecrypted, step.want) {
-					t.Errorf("%s: got %v, want %v", name, b.undecrypted, step.want)
+				if b.version == version && (!slices.Equal(b.next, step.wantNext) || !slices.Equal(b.active, step.wantActive)) {
+					t.Errorf("%s: got next %v, active %v, want %v, %v", name, b.next, b.active, step.wantNext, step.wantActive)
 				}
 			}
 			if beats := api.beatsSince(changed); len(beats) == 0 || beats[len(beats)-1].version != version {

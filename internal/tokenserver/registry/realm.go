@@ -3,7 +3,6 @@ package registry
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,9 +15,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
-
-// ErrNoActiveKey means that a realm cannot sign tokens.
-var ErrNoActiveKey = errors.New("realm has no active signing key")
 
 // RealmSettings contains the inputs for NewRealm.
 type RealmSettings struct {
@@ -66,7 +62,7 @@ type Realm struct {
 	Keys []signingkey.Key
 	// PlaintextKeys is the number of keys whose private part is in plaintext in the record.
 	PlaintextKeys int
-	// signer issues tokens with the active key. It is nil while the key is sealed.
+	// signer issues tokens with the active key. It is nil while the key is sealed or there is none.
 	signer atomic.Pointer[token.Signer]
 	// verifier checks the signature, issuer and times of tokens signed with any published key.
 	// Verify also checks that the realm and the client are enabled.
@@ -90,7 +86,7 @@ type Realm struct {
 
 // NewRealm returns a realm with the given settings.
 //
-// Errors: ErrNoActiveKey; errors from encoding the documents.
+// Errors: from encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
 		Record: s.Record, UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
@@ -106,7 +102,6 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
-	active := false
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		public = append(public, key.Public())
@@ -117,16 +112,12 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		if key.InPlaintext() {
 			realm.PlaintextKeys++
 		}
-		active = active || key.State == signingkey.Active
 		realm.Open(key)
 	}
 	// Verifiers that read the metadata now will also receive tokens signed with the previous and
 	// the next key, so the metadata includes the algorithms of all published keys.
 	slices.Sort(algorithms)
 	algorithms = slices.Compact(algorithms)
-	if !active {
-		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, ErrNoActiveKey)
-	}
 
 	realm.verifier = token.NewVerifier(s.Issuer, public)
 	var err error
@@ -163,7 +154,8 @@ func (r *Realm) Open(key *signingkey.Key) {
 	}
 }
 
-// Signer issues tokens with the active key. It is nil while the key is sealed.
+// Signer issues tokens with the active key. It is nil while the key is sealed, and before the realm's first
+// key is active.
 func (r *Realm) Signer() *token.Signer { return r.signer.Load() }
 
 // Client returns the client with the given client ID, or nil. The caller must not modify it.

@@ -3,7 +3,6 @@ package registry_test
 import (
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,15 +13,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-func TestNewRealmRequiresAnActiveKeyAndSetsDefaults(t *testing.T) {
-	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme"}); !errors.Is(err, registry.ErrNoActiveKey) {
-		t.Errorf("without keys: got error %v, want %v", err, registry.ErrNoActiveKey)
-	}
+// A realm whose first key is Pending publishes it, and can't sign.
+func TestNewRealmWithoutActiveKey(t *testing.T) {
 	pending := activeKey()
 	pending.State = signingkey.Pending
-	if _, err := registry.NewRealm(registry.RealmSettings{Name: "acme", Keys: []signingkey.Key{pending}}); !errors.Is(err, registry.ErrNoActiveKey) {
-		t.Errorf("with a pending key: got error %v, want %v", err, registry.ErrNoActiveKey)
+	r, err := registry.NewRealm(registry.RealmSettings{Name: "acme", Keys: []signingkey.Key{pending}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if r.Signer() != nil || !strings.Contains(string(r.JWKS), pending.ID) {
+		t.Errorf("the realm signs: %t, its keys are %s", r.Signer() != nil, r.JWKS)
+	}
+}
+
+func TestNewRealmSetsDefaults(t *testing.T) {
 	r := realm(t, "1", "acme")
 	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
 		t.Errorf("default Cache-Control (-want +got):\n%s", diff)

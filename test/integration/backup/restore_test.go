@@ -1,6 +1,8 @@
 package backup_test
 
 import (
+	"bytes"
+	"errors"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -189,10 +191,12 @@ func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *
 	between := to.AccessToken(t, current)
 	to.ApplyFile(t, "docs", "backup", "restore-rbac.yaml")
 	plugin.Golden(t, "restore.golden", u.Succeeds(t, "restore", "--identity", identity, "--realm", "shop", file, "--as", "restorer"))
-	if got := to.OperatorRefusal(t); !strings.Contains(got, "leader election lost") {
-		t.Errorf("The operator exits with %q", got)
-	}
-	to.StartOperator(t, "")
+	install.Eventually(t, "the operator to start over", func() error {
+		if !bytes.Contains(to.OperatorLog(t), []byte("leader election lost")) {
+			return errors.New("it has not lost the Lease")
+		}
+		return nil
+	})
 	for _, of := range []used{s.billing, s.orders} {
 		of.accepts(t, to)
 	}
