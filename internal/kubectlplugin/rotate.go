@@ -175,7 +175,7 @@ func delivered(t *target, old map[string]bool) (state string, ok bool, err error
 func describeSecrets(r *changed, c *v1alpha1.ApiClient, old map[string]bool, now time.Time) {
 	for _, s := range c.Status.Secrets {
 		switch {
-		case !old[s.ID]:
+		case !old[s.ID] && s.Role == v1alpha1.SecretRoleCurrent:
 			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.ID))
 		case s.ExpiresAt != nil:
 			r.EndsAt = &metav1.Time{Time: s.ExpiresAt.UTC()}

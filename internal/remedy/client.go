@@ -105,7 +105,7 @@ var clients = map[v1alpha1.ConditionReason]entry{
 	},
 	v1alpha1.ReasonRecordUnreadable: {
 		cause:    "The record of the client, a Secret in the records namespace, is damaged. Token servers keep using the last version that they could read.",
-		action:   "Ask an administrator to run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: the client gets a new generated secret, and loses the identity of an earlier restore.",
+		action:   "Ask an administrator to run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new one for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.",
 		commands: func(o object) []string { return append(o.describe(), recordsOf("client")) },
 	},
 	v1alpha1.ReasonSecretNotFound: {

@@ -121,7 +121,7 @@ func (o *observed) read(secret *corev1.Secret) {
 	o.record, o.current = secret, current
 	if err != nil {
 		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
-			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: a generated client secret is replaced, and the identity of an earlier restore is lost.", err)
+			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new record for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.", err)
 	}
 }
 

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -160,22 +158,4 @@ func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOptio
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clients.Items[i])})
 	}
 	return requests
-}
-
-// limits keep a quarter of the workers for urgent requests, and a quarter for the others. A
-// namespace gets half of what remains.
-var limits = turns.Limits{Lane: concurrency * 3 / 4, Namespace: concurrency * 3 / 8}
-
-func (r *Reconciler) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return turns.New(name, limiter, limits, r.urgent)
-}
-
-// urgent reports whether a client must not get tokens: it is suspended, expired, being deleted, or
-// doesn't exist.
-func (r *Reconciler) urgent(request reconcile.Request) bool {
-	c := &v1alpha1.ApiClient{}
-	if err := r.Client.Get(context.Background(), request.NamespacedName, c); err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	return c.Spec.Suspend || !c.DeletionTimestamp.IsZero() || c.Spec.ExpiresAt != nil && !r.Now().Before(c.Spec.ExpiresAt.Time)
 }
