@@ -29,8 +29,9 @@ const (
 	//
 	// It is Unknown with ReasonProgressing while an acknowledgement is outstanding.
 	//
-	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable or ReasonKMSUnavailable (Realm) or
-	// ReasonRecordUnreadable (ApiClient), or with the reason of Accepted if that is False.
+	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable, ReasonKeysMissing, or
+	// ReasonKMSUnavailable (Realm) or ReasonRecordUnreadable (ApiClient), or with the reason of Accepted
+	// if that is False.
 	ConditionProgrammed ConditionType = "Programmed"
 
 	// ConditionReady summarizes the other conditions. On an ApiClient it is True only if the client
@@ -158,6 +159,13 @@ const (
 	// does not generate replacement keys, and token servers keep serving the last known good
 	// record, until an administrator restores or deletes the record.
 	ReasonKeysUnreadable ConditionReason = "KeysUnreadable"
+
+	// ReasonKeysMissing is used with the Programmed and Ready conditions when they are False because the
+	// realm's record does not exist, although status.signingKeys lists keys that it contained. The
+	// realm issues no tokens, and its tokens are rejected. The operator generates no new keys until an
+	// administrator restores the record from a backup, or until a rotation is due whose
+	// spec.signing.rotateAfter is later than the creation of every listed key.
+	ReasonKeysMissing ConditionReason = "KeysMissing"
 
 	// ReasonKeysEncrypted is used with the KeysEncrypted condition when it is True.
 	ReasonKeysEncrypted ConditionReason = "KeysEncrypted"

@@ -75,6 +75,7 @@ var reasonText = map[v1alpha1.ConditionReason]string{
 	v1alpha1.ReasonNoTokenServer:                  "No token server is running. Contact your administrator.",
 	v1alpha1.ReasonLifetimeExceedsInstanceMaximum: "The token lifetime is longer than this instance allows.",
 	v1alpha1.ReasonKeysUnreadable:                 "The realm's keys can't be read. Your administrator must restore them.",
+	v1alpha1.ReasonKeysMissing:                    "The realm's keys are gone. Your administrator must restore them from a backup or rotate the signing key.",
 	v1alpha1.ReasonRealmNotFound:                  "The realm doesn't exist.",
 	v1alpha1.ReasonNamespaceNotAllowed:            "The realm has no grant for this namespace.",
 	v1alpha1.ReasonScopeNotInRealm:                "The client uses scopes that the realm doesn't define.",

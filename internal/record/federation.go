@@ -1,6 +1,8 @@
 package record
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -30,6 +32,9 @@ type Issuer struct {
 	// Source identifies the configuration from which Keys were resolved, so that the operator never
 	// keeps keys of a different source. Token servers ignore it.
 	Source string `json:"source,omitempty"`
+	// FetchedAt identifies the fetch that Keys come from. It is the time at which the fetch began, and later
+	// than that of the keys that it replaced. It is zero for keys in the spec. Token servers ignore it.
+	FetchedAt time.Time `json:"fetchedAt,omitzero"`
 }
 
 // Identity selects tokens of a trusted issuer by either their subject or their claims.

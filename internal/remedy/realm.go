@@ -32,11 +32,9 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			commands: object.describe,
 		},
 		v1alpha1.ReasonRotationRequired: {
-			cause:  "A signing key is stored in plaintext although a KMS plugin is configured, or encrypted although keyEncryption.kms.decrypt is true.",
-			action: "Rotate the signing key. \"kubectl realmkeeper rotate --all\" does so for all realms.",
-			commands: func(r object) []string {
-				return []string{"kubectl realmkeeper rotate " + untrusted.Quote("realm/"+r.name) + " --wait=false"}
-			},
+			cause:    "A signing key is stored in plaintext although a KMS plugin is configured, or encrypted although keyEncryption.kms.decrypt is true.",
+			action:   "Rotate the signing key. \"kubectl realmkeeper rotate --all\" does so for all realms.",
+			commands: rotate,
 		},
 		v1alpha1.ReasonKMSUnavailable: {
 			cause:    "The KMS plugin failed to encrypt a new signing key. Keys that token servers already use stay in use, and new keys wait.",
@@ -55,10 +53,20 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 		},
 		v1alpha1.ReasonKeysUnreadable: {
 			cause:  "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",
-			action: "Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret: the realm gets new keys, and its tokens fail verification.",
+			action: "Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret and rotate the signing key: the realm gets new keys, and its tokens fail verification.",
 			commands: func(object) []string {
 				return []string{recordsOf("realm") + " --field-selector " + untrusted.Quote("metadata.name=realm-"+string(r.UID))}
 			},
 		},
+		v1alpha1.ReasonKeysMissing: {
+			cause:    "The record of the realm, a Secret with its signing keys in the records namespace, does not exist any more. No tokens are issued, and existing tokens are rejected.",
+			action:   "Run \"kubectl realmkeeper restore\" with a backup. Without a backup, rotate the signing key: the realm gets new keys, and its tokens stay invalid.",
+			commands: rotate,
+		},
 	}
+}
+
+// rotate requests a new signing key for a Realm that may not be Ready.
+func rotate(r object) []string {
+	return []string{"kubectl realmkeeper rotate " + untrusted.Quote("realm/"+r.name) + " --wait=false"}
 }

@@ -32,6 +32,8 @@ type Issuer struct {
 	Source string
 	// HaveKeys means that keys of this source are in use, so that the first fetch isn't urgent.
 	HaveKeys bool
+	// FetchedAt identifies the recorded fetch; zero if there is none.
+	FetchedAt time.Time
 }
 
 // State is the result of the fetches for an issuer since the operator became the leader. It is zero
@@ -40,6 +42,9 @@ type State struct {
 	// Keys are the last fetched keys, sorted; nil if none were fetched yet, and empty if the issuer
 	// revoked all of them. The caller must not modify them.
 	Keys []signingkey.PublicKey
+	// FetchedAt is the time at which the fetch of Keys began. After is Issuer.FetchedAt at that time, and
+	// always earlier.
+	FetchedAt, After time.Time
 	// FailingSince is the time of the first failure after the last success; zero after a success.
 	FailingSince time.Time
 	// Err is the reason for the last failure; empty after a success.
@@ -98,10 +103,11 @@ func (f *Fetcher) Want(realm string, issuers []Issuer) {
 	wanted := make(map[string]*worker, len(issuers))
 	for _, issuer := range issuers {
 		if w := f.realms[realm][issuer.Name]; w != nil && w.issuer.Source == issuer.Source {
+			w.replaced(issuer.FetchedAt)
 			wanted[issuer.Name] = w
 			continue
 		}
-		wanted[issuer.Name] = &worker{realm: realm, issuer: issuer, wake: make(chan struct{}, 1)}
+		wanted[issuer.Name] = &worker{realm: realm, issuer: issuer, wake: make(chan struct{}, 1), recorded: issuer.FetchedAt}
 	}
 	for name, w := range f.realms[realm] {
 		if wanted[name] != w {
@@ -134,10 +140,7 @@ func (f *Fetcher) Request(realm, issuer string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if w := f.realms[realm][issuer]; w != nil {
-		select {
-		case w.wake <- struct{}{}:
-		default: // a request is waiting already
-		}
+		w.request()
 	}
 }
 
@@ -172,8 +175,20 @@ func (f *Fetcher) spawnAll() {
 	}
 }
 
+// begin returns the fetch that is recorded when another one begins, and the time of the latter. That is later
+// even if the clock of another operator was ahead.
+func (f *Fetcher) begin(w *worker) (after, startedAt time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	after, startedAt = w.recorded, f.now().UTC()
+	if !startedAt.After(after) {
+		startedAt = after.Add(time.Microsecond)
+	}
+	return after, startedAt
+}
+
 // record stores the result of a fetch, and reconciles the Realm if the State changed.
-func (f *Fetcher) record(ctx context.Context, w *worker, keys []signingkey.PublicKey, err error) {
+func (f *Fetcher) record(ctx context.Context, w *worker, after, startedAt time.Time, keys []signingkey.PublicKey, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
@@ -181,10 +196,10 @@ func (f *Fetcher) record(ctx context.Context, w *worker, keys []signingkey.Publi
 	}
 	before := w.state
 	if err == nil {
-		w.state = State{Keys: keys}
+		w.state = State{Keys: keys, FetchedAt: startedAt, After: after}
 	} else {
 		if w.state.Err = fetchErrorOf(err, false); w.state.Err.revokes() {
-			w.state.Keys = []signingkey.PublicKey{}
+			w.state.Keys, w.state.FetchedAt, w.state.After = []signingkey.PublicKey{}, startedAt, after
 		}
 		if w.state.FailingSince.IsZero() {
 			w.state.FailingSince = f.now()

@@ -423,3 +423,45 @@ func TestLeaseRequests(t *testing.T) {
 		t.Errorf("remembered %v", h.seen)
 	}
 }
+
+// A fetch knows which one was recorded when it began, and is later than that. If another operator records a
+// fetch in the meantime, the keys are fetched again soon.
+func TestFetchFollowsRecordedOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const url = "https://edge.example.com"
+		n, start := lead(t), time.Now()
+		n.publish(t, url, "a")
+		edge := at("edge", url)
+		edge.FetchedAt = start.Add(time.Hour) // by an operator whose clock was ahead
+		want := func(recorded time.Time) State {
+			t.Helper()
+			edge.FetchedAt = recorded
+			n.Want("acme", []Issuer{edge})
+			time.Sleep(2 * minInterval)
+			synctest.Wait()
+			return n.State("acme", "edge", edge.Source)
+		}
+
+		first := want(edge.FetchedAt)
+		if !first.After.Equal(start.Add(time.Hour)) || !first.FetchedAt.After(first.After) {
+			t.Errorf("the fetch of %s is after that of %s", first.FetchedAt, first.After)
+		}
+		if own := want(first.FetchedAt); !own.FetchedAt.Equal(first.FetchedAt) {
+			t.Errorf("the keys were fetched again when they were recorded")
+		}
+		other := first.FetchedAt.Add(time.Second)
+		second := want(other)
+		if !second.After.Equal(other) || !second.FetchedAt.After(other) {
+			t.Errorf("the fetch of %s is after that of %s, want one after %s", second.FetchedAt, second.After, other)
+		}
+		n.mu.Lock()
+		delete(n.sets, url)
+		n.errs[url] = ErrNoKeys
+		n.mu.Unlock()
+		n.Request("acme", "edge")
+		revoked := want(second.FetchedAt)
+		if len(revoked.Keys) > 0 || !revoked.FetchedAt.After(second.FetchedAt) || !revoked.After.Equal(second.FetchedAt) {
+			t.Errorf("the revocation is %+v", revoked)
+		}
+	})
+}

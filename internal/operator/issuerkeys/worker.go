@@ -14,6 +14,25 @@ type worker struct {
 	// The Fetcher's mu protects the following fields.
 	cancel context.CancelFunc // nil before the worker runs
 	state  State
+	// recorded is the recorded fetch when the Realm was last reconciled.
+	recorded time.Time
+}
+
+// replaced sets the recorded fetch. If it is one of another operator, the keys are fetched again soon,
+// because a result that began before it is not used. The caller must hold mu.
+func (w *worker) replaced(recorded time.Time) {
+	if !recorded.Equal(w.recorded) && !recorded.Equal(w.state.FetchedAt) {
+		w.request()
+	}
+	w.recorded = recorded
+}
+
+// request makes the next fetch happen as soon as the schedule allows.
+func (w *worker) request() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // a request is waiting already
+	}
 }
 
 // stop ends the worker. A fetch that is under way is canceled, and its result is discarded.
@@ -42,8 +61,9 @@ func (f *Fetcher) run(ctx context.Context, w *worker) {
 			next = f.schedule.requested(started, next)
 		case <-timer.C:
 			started = time.Now()
+			after, startedAt := f.begin(w)
 			fetched, err := keys.keys(ctx)
-			f.record(ctx, w, fetched, err)
+			f.record(ctx, w, after, startedAt, fetched, err)
 			if failures++; err == nil {
 				failures = 0
 			}

@@ -28,9 +28,9 @@ type decision struct {
 	inconclusive bool
 	// irreversible means that the keys take a step that can't be undone, which depends on every token server.
 	irreversible bool
-	// unreadable is the reason why the record can't be read, or nil. An unreadable record is not
-	// changed, and token servers keep serving its last known good version.
-	unreadable *condition.Result
+	// blocked is the reason why no record is written, or nil: the record can't be read, and token servers
+	// keep serving its last known good version, or it is gone together with the realm's keys.
+	blocked *condition.Result
 	// record is the desired record. If nil, no record is created or changed.
 	record *record.Realm
 	// encryption describes the keys in the record.
@@ -73,9 +73,11 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	if seen.record != nil {
 		var err error
 		if current, err = record.ReadRealm(seen.record); err != nil {
-			d.unreadable = keysUnreadable(err)
+			d.blocked = keysUnreadable(realm, err)
 			return d, nil
 		}
+	} else if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
+		return d, nil
 	}
 	if older(&seen, &current) {
 		d.inconclusive = true
@@ -215,8 +217,31 @@ func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result
 	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid." + claims.Reserved(realm.Spec.Claims)}
 }
 
-func keysUnreadable(err error) *condition.Result {
+// keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the
+// Realm; nil and zero for a new realm. If the status lists keys, they were lost, and a user may have a
+// backup. The realm gets other keys only at the time of a rotation that replaces every one of them.
+func keysMissing(realm *v1alpha1.Realm, now time.Time) (blocked *condition.Result, until time.Time) {
+	if len(realm.Status.SigningKeys) == 0 {
+		return nil, time.Time{}
+	}
+	requested := realm.Spec.Signing.RotateAfter
+	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1alpha1.SigningKeyStatus) bool {
+		return !requested.After(k.CreatedAt.Time)
+	})
+	switch {
+	case replaced && !requested.After(now):
+		return nil, time.Time{}
+	case replaced:
+		until = requested.Time
+	}
+	r := condition.NotReady(v1alpha1.ReasonKeysMissing, fmt.Sprintf(
+		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotateAfter to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
+		record.RealmSecretName(realm.UID), realm.Name))
+	return &r, until
+}
+
+func keysUnreadable(realm *v1alpha1.Realm, err error) *condition.Result {
 	r := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
-		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret to generate new keys.", err))
+		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret, and request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\".", err, realm.Name))
 	return &r
 }

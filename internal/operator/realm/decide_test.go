@@ -79,6 +79,18 @@ func TestDecide(t *testing.T) {
 	settled := recorded(t, acme(unchanged), now.Add(-time.Hour), nil)
 	corrupt := settled.DeepCopy()
 	corrupt.Data[record.DataKey] = []byte("{")
+	hadKeys := func(r *v1alpha1.Realm) {
+		r.Status.SigningKeys = []v1alpha1.SigningKeyStatus{
+			{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-2 * time.Hour))},
+			{KeyID: "b", State: "Pending", CreatedAt: metav1.NewTime(now.Add(-time.Hour))},
+		}
+	}
+	hadKeysAndRotates := func(after time.Duration) func(*v1alpha1.Realm) {
+		return func(r *v1alpha1.Realm) {
+			hadKeys(r)
+			r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(after)}
+		}
+	}
 
 	const untilNext = 718 * time.Hour // until the successor of a one-hour-old key is published
 	type outcome struct {
@@ -154,6 +166,37 @@ func TestDecide(t *testing.T) {
 			acme(unchanged), corrupt,
 			outcome{v1alpha1.ReasonKeysUnreadable, "", false, 5 * time.Minute, 0},
 		},
+		"lost record": {
+			acme(hadKeys), nil,
+			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, 0},
+		},
+		"lost record, excessive lifetime": {
+			acme(func(r *v1alpha1.Realm) {
+				hadKeys(r)
+				r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour}
+			}), nil,
+			outcome{v1alpha1.ReasonKeysMissing, "", false, 2 * time.Hour, 0},
+		},
+		"lost record, an earlier rotation": {
+			acme(hadKeysAndRotates(-time.Hour)), nil,
+			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, 0},
+		},
+		"lost record, rotation between the keys": {
+			acme(hadKeysAndRotates(-90 * time.Minute)), nil,
+			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, 0},
+		},
+		"lost record, rotation of all keys": {
+			acme(hadKeysAndRotates(-time.Hour + time.Second)), nil,
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
+		},
+		"lost record, rotation of all keys now": {
+			acme(hadKeysAndRotates(0)), nil,
+			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
+		},
+		"lost record, rotation later": {
+			acme(hadKeysAndRotates(time.Hour)), nil,
+			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, time.Hour},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := decide(observed{realm: test.realm, record: test.record}, instance(), now, rand.Reader)
@@ -161,8 +204,8 @@ func TestDecide(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := outcome{Reason: d.accepted.Reason, Lifetime: d.lifetime}
-			if d.unreadable != nil {
-				got.Reason = d.unreadable.Reason
+			if d.blocked != nil {
+				got.Reason = d.blocked.Reason
 			}
 			if d.record != nil {
 				got.Keys, got.Disabled = states(d.record.Keys), d.record.Disabled

@@ -21,7 +21,7 @@ import (
 // observed is the state that a decision is based on.
 type observed struct {
 	realm  *v1alpha1.Realm
-	record *corev1.Secret // nil if there is none yet
+	record *corev1.Secret // nil if there is none according to the API server
 	// state is the state of this record at the token servers.
 	state acknowledgement.State
 	// unconfirmed means that a token server may not serve this record, although state says so.
@@ -69,6 +69,15 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	secret, err := get(ctx, record.RealmSecretName(uid))
 	if err != nil {
 		return observed{}, err
+	}
+	if secret == nil {
+		// The status says whether the realm had keys, and a lagging cache must not cause new ones.
+		current := &v1alpha1.Realm{}
+		found, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, current)
+		if err != nil || found != uid {
+			return observed{}, err // an event follows when the cache catches up
+		}
+		realm = current
 	}
 	seen := observed{
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -55,7 +56,7 @@ func sourceOf(issuer *v1alpha1.TrustedIssuer) string {
 }
 
 // recordedIssuers returns trusted issuers for the record, sorted by name. Their keys are those in the
-// spec, the last fetched ones, or those in the current record, in this order.
+// spec, or those of the latest fetch.
 func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
 	var issuers []record.Issuer
 	for i := range trusted {
@@ -63,7 +64,6 @@ func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current re
 		issuer := record.Issuer{
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
 			Audience: cmp.Or(string(spec.Audience), instance.Issuer(seen.realm.Name)),
-			Keys:     seen.fetched[spec.Name].Keys,
 		}
 		for claim, value := range spec.RequiredClaims {
 			if issuer.RequiredClaims == nil {
@@ -73,9 +73,8 @@ func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current re
 		}
 		if spec.Keys.JWKS != "" {
 			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it
-		}
-		if issuer.Keys == nil {
-			issuer.Keys = keysOfSource(current.Issuers, issuer.Source)
+		} else {
+			issuer.Keys, issuer.FetchedAt = latest(ofSource(current.Issuers, issuer.Source), seen.fetched[spec.Name])
 		}
 		issuers = append(issuers, issuer)
 	}
@@ -83,14 +82,25 @@ func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current re
 	return issuers
 }
 
-// keysOfSource returns the recorded keys from a source. The name of the issuer doesn't matter.
-func keysOfSource(issuers []record.Issuer, source string) []signingkey.PublicKey {
+// latest returns the keys of the later one of two fetches, and its time. A fetch of this process is the later
+// one only if it began when the recorded one was known. Otherwise another operator may have recorded a
+// revocation in the meantime. A fetch of the recorded keys changes nothing.
+func latest(recorded record.Issuer, fetched issuerkeys.State) ([]signingkey.PublicKey, time.Time) {
+	if fetched.Keys == nil || !fetched.After.Equal(recorded.FetchedAt) || slices.EqualFunc(fetched.Keys, recorded.Keys, signingkey.PublicKey.Equal) {
+		return recorded.Keys, recorded.FetchedAt
+	}
+	return fetched.Keys, fetched.FetchedAt
+}
+
+// ofSource returns the recorded issuer with keys from a source, or an empty one. The name of the issuer
+// doesn't matter.
+func ofSource(issuers []record.Issuer, source string) record.Issuer {
 	for _, issuer := range issuers {
 		if issuer.Source == source {
-			return issuer.Keys
+			return issuer
 		}
 	}
-	return nil
+	return record.Issuer{}
 }
 
 // issuersToFetch returns the trusted issuers whose keys are fetched.
@@ -102,19 +112,20 @@ func issuersToFetch(trusted []v1alpha1.TrustedIssuer, recorded []record.Issuer) 
 			continue
 		}
 		source := sourceOf(spec)
+		current := ofSource(recorded, source)
 		issuers = append(issuers, issuerkeys.Issuer{
 			Name: spec.Name, URL: string(spec.Issuer), JWKSURI: spec.Keys.JWKSURI, CABundle: []byte(spec.Keys.CABundle),
-			Source: source, HaveKeys: len(keysOfSource(recorded, source)) > 0,
+			Source: source, HaveKeys: len(current.Keys) > 0, FetchedAt: current.FetchedAt,
 		})
 	}
 	return issuers
 }
 
-// withoutIssuerKeys returns copies of the issuers without their keys.
+// withoutIssuerKeys returns copies of the issuers without their keys and the time of their fetch.
 func withoutIssuerKeys(issuers []record.Issuer) []record.Issuer {
 	copies := slices.Clone(issuers)
 	for i := range copies {
-		copies[i].Keys = nil
+		copies[i].Keys, copies[i].FetchedAt = nil, time.Time{}
 	}
 	return copies
 }

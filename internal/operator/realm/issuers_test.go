@@ -366,3 +366,37 @@ func TestNoIssuersCondition(t *testing.T) {
 		})
 	}
 }
+
+// Of two fetches, the one that began when the other was recorded is the later one. A fetch that changes
+// nothing changes no time, so that the record is not written.
+func TestLatestFetchWins(t *testing.T) {
+	first, _ := issuerKey(t)
+	second, _ := issuerKey(t)
+	keys := func(k ...signingkey.PublicKey) []signingkey.PublicKey { return append([]signingkey.PublicKey{}, k...) }
+	at := func(minute int) time.Time { return now.Add(time.Duration(minute) * time.Minute) }
+	for name, test := range map[string]struct {
+		recorded record.Issuer
+		fetched  issuerkeys.State
+		wantKeys []signingkey.PublicKey
+		wantAt   time.Time
+	}{
+		"nothing":          {},
+		"first fetch":      {fetched: issuerkeys.State{Keys: keys(first), FetchedAt: at(1)}, wantKeys: keys(first), wantAt: at(1)},
+		"only the record":  {recorded: record.Issuer{Keys: keys(first), FetchedAt: at(1)}, wantKeys: keys(first), wantAt: at(1)},
+		"only a failure":   {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Err: issuerkeys.ErrTimeout}, keys(first), at(1)},
+		"own result":       {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(1)}, keys(first), at(1)},
+		"same keys again":  {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(9), After: at(1)}, keys(first), at(1)},
+		"new keys":         {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(second), FetchedAt: at(9), After: at(1)}, keys(second), at(9)},
+		"revocation":       {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(), FetchedAt: at(9), After: at(1)}, keys(), at(9)},
+		"keys after it":    {record.Issuer{FetchedAt: at(9)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(12), After: at(9)}, keys(first), at(12)},
+		"revoked by other": {record.Issuer{FetchedAt: at(5)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(4), After: at(1)}, nil, at(5)},
+		"clock is ahead":   {record.Issuer{FetchedAt: at(5)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(60), After: at(1)}, nil, at(5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, gotAt := latest(test.recorded, test.fetched)
+			if diff := cmp.Diff(test.wantKeys, got, cmp.Comparer(signingkey.PublicKey.Equal), cmpopts.EquateEmpty()); diff != "" || !gotAt.Equal(test.wantAt) {
+				t.Errorf("time %s, want %s; keys (-want +got):\n%s", gotAt, test.wantAt, diff)
+			}
+		})
+	}
+}

@@ -41,15 +41,15 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
 	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
-	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.unreadable == nil {
+	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
 		conditions.Put(v1alpha1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
 	}
 	d.putOptional(conditions, realm.Name, state)
 	programmed := programmed(realm, d, state)
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
-	case d.unreadable != nil:
-		conditions.Summarize(*d.unreadable, true)
+	case d.blocked != nil:
+		conditions.Summarize(*d.blocked, true)
 	case d.accepted.Status != metav1.ConditionTrue:
 		conditions.Summarize(d.accepted, true)
 	case realm.Spec.Suspend:
@@ -70,15 +70,15 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 func (d decision) putOptional(conditions *condition.Set, realm string, state *acknowledgement.State) {
 	stored := encryptionOf(d.encryption.mode, d.storedKeys(state), d.encryption.undecrypted)
 	stored.waiting, stored.failed = d.encryption.waiting, d.encryption.failed
-	if encrypted := stored.condition(realm); encrypted != nil && d.unreadable == nil {
+	if encrypted := stored.condition(realm); encrypted != nil && d.blocked == nil {
 		conditions.Put(v1alpha1.ConditionKeysEncrypted, *encrypted)
 	}
 }
 
 func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Result {
 	switch {
-	case d.unreadable != nil:
-		return *d.unreadable
+	case d.blocked != nil:
+		return *d.blocked
 	case d.accepted.Status != metav1.ConditionTrue:
 		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
 	case d.encryption.waiting && len(d.recorded) == 0:

@@ -97,6 +97,29 @@ func TestStatusShowsKeys(t *testing.T) {
 	}
 }
 
+// A Realm whose record is gone needs user action, and its status still lists the keys that it lost.
+func TestLostKeysStayInStatus(t *testing.T) {
+	realm := acme(func(r *v1alpha1.Realm) {
+		r.Status.SigningKeys = []v1alpha1.SigningKeyStatus{{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-time.Hour))}}
+	})
+	d, err := decide(observed{realm: realm}, instance(), now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := status(realm, d, nil, instance(), now)
+	if diff := cmp.Diff(realm.Status.SigningKeys, got.SigningKeys); diff != "" {
+		t.Errorf("keys (-want +got):\n%s", diff)
+	}
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+		if reason := reasonOf(got, kind); reason != "False KeysMissing" {
+			t.Errorf("%s is %s", kind, reason)
+		}
+	}
+	if reason := reasonOf(got, v1alpha1.ConditionStalled); reason != "True KeysMissing" {
+		t.Errorf("Stalled is %s", reason)
+	}
+}
+
 // A Realm without an Active key is never Ready, and one whose Active key a live token server can't decrypt
 // says which.
 func TestReadyDependsOnTheActiveKey(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -166,6 +167,9 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name})
+	if owner := metav1.GetControllerOf(secret); owner != nil && of.uid != "" && owner.UID != of.uid {
+		return // It belongs to a deleted ApiClient with the same name.
+	}
 	text := string(secret.Data[v1alpha1.SecretKeyClientSecret])
 	first := true
 	for _, v := range of.values {

@@ -203,6 +203,47 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	scenario.AwaitUsable(t, inst, c)
 }
 
+// A Realm whose record was deleted gets no new key until a user requests a rotation. Its clients keep their
+// secrets.
+func testLostSigningKeys(t *testing.T, inst *install.Installation) {
+	realm, c := scenario.NewClient(t, inst, "lost")
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	credentials := inst.CredentialsSecret(t, c)
+	token := inst.AccessToken(t, credentials)
+	lost := realm.Status.SigningKeys
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}}
+	inst.Delete(t, secret.DeepCopy())
+
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
+	scenario.ExpectMessage(t, realm, v1alpha1.ConditionReady, secret.Name, "kubectl realmkeeper restore", "kubectl realmkeeper rotate realm/lost --wait=false")
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotReady)
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &lost[len(lost)-1].CreatedAt })
+	install.Eventually(t, "the rotation to be observed", func() error {
+		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
+		if realm.Status.ObservedGeneration != realm.Generation {
+			return fmt.Errorf("generation %d is observed, not %d", realm.Status.ObservedGeneration, realm.Generation)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(lost, realm.Status.SigningKeys); diff != "" {
+		t.Errorf("the listed keys have changed (-lost +listed):\n%s", diff)
+	}
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); install.NotFound(err) != nil {
+		t.Errorf("the record exists again: %v", err)
+	}
+
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)}
+	})
+	scenario.AwaitUsable(t, inst, c)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if keys := realm.Status.SigningKeys; len(keys) != 1 || keys[0].KeyID == lost[0].KeyID {
+		t.Errorf("the keys are %v, want a new one", keys)
+	}
+	inst.AwaitTokens(t, credentials, true)
+	inst.AwaitValid(t, realm.Name, token, false)
+}
+
 // The operator never changes a Secret that has the name of a credentials Secret but isn't owned by
 // the ApiClient.
 func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {

@@ -33,6 +33,7 @@ func TestClients(t *testing.T) {
 		"unowned Secret is not changed":     testUnownedSecretIsNotChanged,
 		"credentials Secret is restored":    testCredentialsSecretIsRestored,
 		"revoke and restore access":         testRevokeAndRestoreAccess,
+		"lost signing keys":                 testLostSigningKeys,
 		"kubectl plugin":                    testKubectlPlugin,
 	} {
 		t.Run(name, func(t *testing.T) {
