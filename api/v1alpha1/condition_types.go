@@ -43,8 +43,9 @@ const (
 	// needed.
 	//
 	// It is False only for a failure or an intentional state: with ReasonSuspended,
-	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, or with the reason for which
-	// Accepted or Programmed is False.
+	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, with ReasonKMSUnavailable (Realm)
+	// while a live token server has not decrypted the active key, or with the reason for which Accepted
+	// or Programmed is False.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
@@ -178,7 +179,8 @@ const (
 	// ReasonKMSUnavailable is used with the KeysEncrypted condition when it is False because the KMS
 	// plugin failed to encrypt a new key that the realm needs. The operator keeps trying. Keys that
 	// token servers already use stay in use, and rotations wait. It is also used with the
-	// Programmed and Ready conditions when they are False because the realm has no key yet.
+	// Programmed and Ready conditions when they are False because the realm has no key yet, and with
+	// the Ready condition when live token servers have not decrypted the active key.
 	ReasonKMSUnavailable ConditionReason = "KMSUnavailable"
 
 	// ReasonKMSNotConfigured is used with the KeysEncrypted condition when it is False because a

@@ -82,7 +82,7 @@ var (
 	ErrNotLoaded = newRetryable(http.StatusServiceUnavailable, "1", "The server has not loaded its realms yet. Try again later.")
 	// ErrNoSigningKey is not caused by the request itself: the realm has no active signing key yet, or the
 	// KMS plugin has not decrypted it yet.
-	ErrNoSigningKey = newRetryable(http.StatusServiceUnavailable, "5", "The server cannot sign tokens of this realm yet. Try again later.")
+	ErrNoSigningKey = newRetryable(http.StatusServiceUnavailable, "5", "The server cannot use a signing key of this realm yet. Try again later.")
 	ErrBusy         = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
 	// ErrTooManyHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
 	// rejects.

@@ -37,8 +37,8 @@ func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]entry {
 			commands: rotate,
 		},
 		v1alpha1.ReasonKMSUnavailable: {
-			cause:    "The KMS plugin failed to encrypt a new signing key. Keys that token servers already use stay in use, and new keys wait.",
-			action:   "Check the container kms-plugin in the operator's Pod, and the operator's log. The operator keeps trying.",
+			cause:    "The KMS plugin failed to encrypt a new signing key, or to decrypt the active key for the token servers that the message names. Keys that token servers already use stay in use, and new keys wait.",
+			action:   "Check the containers kms-plugin in the Pods of the operator and of these token servers, and the logs. They keep trying.",
 			commands: object.describe,
 		},
 		v1alpha1.ReasonKMSNotConfigured: {

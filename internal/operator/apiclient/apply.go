@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -129,10 +128,10 @@ func (r *Reconciler) acknowledgement(req ctrl.Request, seen *observed, a *applie
 		r.Tracker.Forget(acknowledgement.Client, req)
 		return
 	}
-	content := cmp.Or(seen.current.Basis.Content, seen.record.ResourceVersion)
-	state := r.Tracker.State(acknowledgement.Client, req, seen.served(content)...)
-	if seen.record.ResourceVersion != content {
-		r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
+	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
+	state := r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
+	if content := seen.current.Basis.Content; content != "" {
+		state = r.Tracker.Peek(seen.served(content)...)
 	}
 	a.state, a.created = &state, seen.record.CreationTimestamp.Time
 }

@@ -187,11 +187,11 @@ func TestDecide(t *testing.T) {
 		},
 		"lost record, rotation of all keys": {
 			acme(hadKeysAndRotates(-time.Hour + time.Second)), nil,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
 		},
 		"lost record, rotation of all keys now": {
 			acme(hadKeysAndRotates(0)), nil,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active", false, 5 * time.Minute, untilNext + time.Hour},
+			outcome{v1alpha1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
 		},
 		"lost record, rotation later": {
 			acme(hadKeysAndRotates(time.Hour)), nil,

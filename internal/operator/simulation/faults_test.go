@@ -44,6 +44,9 @@ func overwrites(name string) action {
 
 var rotatesKey = action{name: "a user requests a new signing key", times: 1, do: func(w *world) { w.rotateKey() }}
 
+// createsRealm creates the Realm of all ApiClients.
+var createsRealm = action{name: "a user creates the Realm", times: 1, do: (*world).createRealm}
+
 // passes lets a time pass.
 func passes(d time.Duration, times int) action {
 	return action{name: d.String() + " pass", times: times, do: func(w *world) { w.sleep(d) }}

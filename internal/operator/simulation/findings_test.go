@@ -35,6 +35,11 @@ func TestFindings(t *testing.T) {
 			lags: watches("operator 2", "ApiClients"), held: noRequest,
 			actions: []action{suspends("billing"), resumes("billing"), moves},
 		}, 4},
+		// A token server signs with a realm's first key before another one publishes it.
+		"F11": {empty, scope{
+			lags: watches("server 2", "records"), held: noRequest,
+			actions: []action{createsRealm, moves},
+		}, 4},
 		// A token server acknowledges a record that it can't read.
 		"F12": {settled, scope{
 			lags: nothing, held: noRequest,

@@ -406,7 +406,8 @@ func (h *history) key(id string) *keyHistory {
 }
 
 // S6: every live server publishes the key that a live server signs with. S7: a server ceases to publish a
-// key only after the last token that was signed with it has expired.
+// key only after the last token that was signed with it has expired. A first key that has waited for the
+// servers for too long is the exception.
 func (h *history) checkKeys(w *world) {
 	for _, signs := range w.live() {
 		realm := signs.registry.Realm(realmName)
@@ -414,13 +415,14 @@ func (h *history) checkKeys(w *world) {
 			continue
 		}
 		for i := range realm.Keys {
-			if realm.Keys[i].State != signingkey.Active {
+			recorded := &realm.Keys[i]
+			if recorded.State != signingkey.Active || recorded.PublishedAt.IsZero() && recorded.ActiveAt.Sub(recorded.CreatedAt) >= signingkey.FirstKeyWait {
 				continue
 			}
-			key := h.key(realm.Keys[i].ID)
+			key := h.key(recorded.ID)
 			key.signed = time.Now()
 			for _, s := range w.live() {
-				if other := s.registry.Realm(realmName); other != nil && !bytes.Contains(other.JWKS, []byte(realm.Keys[i].ID)) {
+				if other := s.registry.Realm(realmName); other == nil || !bytes.Contains(other.JWKS, []byte(recorded.ID)) {
 					w.violate(fmt.Errorf("S6: %s signs with %s, which %s does not publish", signs.name, key.name, s.name))
 				}
 			}

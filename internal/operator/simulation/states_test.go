@@ -38,15 +38,24 @@ type state struct {
 // everythingHappens is the scope of a run without faults.
 var everythingHappens = scope{lags: func(*stream) bool { return false }, held: func(*request) bool { return false }}
 
+// empty is the state without Realms and ApiClients.
+func empty(t *testing.T) state {
+	return reach(t, state{}, func(w *world) { w.create(object("v1", "Namespace", "", team, nil)) })
+}
+
 // realmOnly is the state in which there is a Realm that is Ready, and no ApiClient.
 func realmOnly(t *testing.T) state {
 	return reach(t, state{}, func(w *world) {
 		w.create(object("v1", "Namespace", "", team, nil))
-		w.create(object("auth.realmkeeper.dev/v1alpha1", "Realm", "", realmName, map[string]any{
-			"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
-			"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
-		}))
+		w.createRealm()
 	})
+}
+
+func (w *world) createRealm() {
+	w.create(object("auth.realmkeeper.dev/v1alpha1", "Realm", "", realmName, map[string]any{
+		"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
+		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
+	}))
 }
 
 // settled is the state in which a client has a secret that all servers accept.

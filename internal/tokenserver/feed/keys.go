@@ -28,10 +28,6 @@ const (
 	// resumeInterval is the minimum time between two times at which all realms are retried because the
 	// plugin is available again, so that a plugin that often fails gets no bursts of requests.
 	resumeInterval = maxKeyDelay
-	// startGrace is how long a server that starts doesn't report Active keys that it hasn't decrypted. It
-	// isn't ready then and gets no requests. Otherwise, the status of all Realms would change whenever a
-	// server starts.
-	startGrace = 10 * time.Second
 )
 
 // keyring decrypts the sealed keys of realms in the background, and keeps decrypted keys in memory for
@@ -43,7 +39,6 @@ type keyring struct {
 	now    func() time.Time
 	// decrypted is called when a key is decrypted.
 	decrypted func()
-	started   time.Time
 
 	mu     sync.Mutex
 	realms map[string]*realmKeys // by name of the record
@@ -65,7 +60,7 @@ type realmKeys struct {
 }
 
 func newKeyring(o Options, decrypted func()) *keyring {
-	k := &keyring{plugin: o.Keys, logger: o.Logger, now: o.Now, decrypted: decrypted, started: o.Now(), realms: map[string]*realmKeys{}}
+	k := &keyring{plugin: o.Keys, logger: o.Logger, now: o.Now, decrypted: decrypted, realms: map[string]*realmKeys{}}
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_realms_without_signing_key",
 		Help: "Realms that get no tokens from this server, because the KMS plugin has not decrypted their active signing key yet.",
@@ -261,16 +256,16 @@ func (k *keyring) observe(err error) {
 }
 
 // undecrypted returns the names of the realms with a Pending key that isn't decrypted yet, and of those
-// with such an Active key.
+// with such an Active key. The latter are empty until the server is ready, because it gets no requests
+// before. Otherwise, the status of all Realms would change whenever a server starts.
 func (k *keyring) undecrypted() (next, active []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	reportsActive := k.ready || k.now().Sub(k.started) > startGrace
 	for _, r := range k.realms {
 		if r.waitsForState(signingkey.Pending) {
 			next = append(next, r.realm.Name)
 		}
-		if reportsActive && r.waitsForState(signingkey.Active) {
+		if k.ready && r.waitsForState(signingkey.Active) {
 			active = append(active, r.realm.Name)
 		}
 	}

@@ -271,13 +271,16 @@ func TestHeartbeatReturnsWithWatch(t *testing.T) {
 func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := &apiServer{}
-		start(t, api, "")
+		f, _ := start(t, api, "")
 		sealed := func(state signingkey.State) signingkey.Key {
 			key := newKey(t, state)
 			return key.Seal(signingkey.Sealed{RealmUID: uidOf("acme"), KeyID: "1", EncryptedDataKey: []byte("x"), Ciphertext: []byte("x")})
 		}
 		active, pending := sealed(signingkey.Active), sealed(signingkey.Pending)
 		time.Sleep(5 * time.Second) // so that no bookmark arrives in the same instant as a change
+		if err := f.KeysReady(); err != nil {
+			t.Fatal(err)
+		}
 		for name, step := range map[string]struct {
 			keys       []signingkey.Key
 			wantNext   []string
