@@ -243,12 +243,13 @@ test-extra: control-plane race-binaries build peers chromium softhsm helm docs #
 ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FLAGS) -timeout 2h
 
 .PHONY: soak
-soak: control-plane build softhsm c-compiler ## Attack the token server and the portal at full length, as root, and write dist/soak.md (65 min).
-	@echo "Attacking the token server and the portal at full length; 65 min ..."
+soak: control-plane build softhsm c-compiler ## Attack the token server and the portal at full length, as root, and write dist/soak.md (75 min).
+	@echo "Attacking the token server and the portal at full length; 75 min ..."
 	@mkdir -p dist; rm -f dist/soak*.md
 	@failed=0; \
 	$(ATTACKS) -tags soak ./integration/kms -v -run TestManyRotations -args -kms.rotations 10 -kms.realms 100 || failed=$$?; \
 	$(ATTACKS) -v ./integration/authority -run TestRenewalsUnderLoad -args -renewals 20 || failed=$$?; \
+	$(ATTACKS) -v ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -skip TestGuessing -args -attack.duration 60s -attack.corpus 10s \
 		-attack.report "$(CURDIR)/dist/soak-floods.md" || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -run TestGuessing -args -attack.duration 10m \

@@ -75,6 +75,7 @@ type FaultProxy struct {
 	mu     sync.Mutex
 	failed []string
 	toPath map[string]int // number of writes by URL path
+	held   []*HeldWrites
 }
 
 // SetClock sets how far the time in the API server's responses is ahead of the machine's clock.
@@ -132,6 +133,9 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if version := p.version.Load(); version != nil && r.URL.Path == "/version" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(version) // a closed connection fails the request
+		return
+	}
+	if p.hold(w, r) {
 		return
 	}
 	fault := NoFault
