@@ -52,11 +52,13 @@ const (
 )
 
 const (
-	// CurrentSecretAnnotation and NextSecretAnnotation contain the serials and digests of the values that
-	// the operator has written to a credentials Secret, under the keys of the client secret and of the
-	// next one. They distinguish these values from those that anyone else has written.
+	// CurrentSecretAnnotation contains the serial and a digest of the value that the operator has written to
+	// a credentials Secret under the key of the client secret. It distinguishes that value from one that
+	// anyone else has written.
 	CurrentSecretAnnotation = "auth.realmkeeper.dev/client-secret"
-	NextSecretAnnotation    = "auth.realmkeeper.dev/next-client-secret"
+
+	// NextSecretAnnotation is the same for the value under the key of the next client secret.
+	NextSecretAnnotation = "auth.realmkeeper.dev/next-client-secret"
 )
 
 // ManagedByLabel marks, with the value ManagedBy, the objects that the operator manages in the

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ type fixture struct {
 	leases  toolscache.ResourceEventHandler
 	queues  map[acknowledgement.Kind]workqueue.TypedRateLimitingInterface[reconcile.Request]
 	now     time.Time
-	writes  int // of Leases
+	writes  atomic.Int64 // of Leases
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -55,10 +56,10 @@ func newFixture(t *testing.T) *fixture {
 // lease returns the Lease of a server that serves records up to version. It is renewed now.
 func (f *fixture) lease(server, version string) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(f.now)
-	f.writes++
+	write := f.writes.Add(1)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: heartbeat.LeaseName(server), UID: types.UID("uid-" + server), ResourceVersion: strconv.Itoa(f.writes),
+			Namespace: namespace, Name: heartbeat.LeaseName(server), UID: types.UID("uid-" + server), ResourceVersion: strconv.FormatInt(write, 10),
 			Labels:      map[string]string{heartbeat.Label: heartbeat.LabelValue},
 			Annotations: map[string]string{heartbeat.LoadedAnnotation: version},
 		},

@@ -58,8 +58,8 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
 		return a, err
 	}
-	if err := r.putCredentials(ctx, seen, d); err != nil {
-		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, err)
+	if seen.writeErr = r.putCredentials(ctx, seen, d); apply.IsStale(seen.writeErr) {
+		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, seen.writeErr)
 	}
 	a.delivered = d.credentials != nil && seen.writeErr == nil
 	r.acknowledgement(req, seen, &a)
@@ -105,20 +105,16 @@ func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []
 	return nil
 }
 
-// putCredentials writes the credentials Secret, if its write hasn't failed in this reconcile. It returns
-// only the error of a stale read.
+// putCredentials writes the credentials Secret, unless that has failed in this reconcile.
 func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decision) error {
 	if d.credentials == nil || seen.writeErr != nil {
-		return nil
+		return seen.writeErr
 	}
 	secret, err := apply.Secret(ctx, r.Client, r.Live, seen.credentials, d.credentials)
-	if apply.IsStale(err) {
-		return err
-	}
-	if seen.writeErr = err; err == nil {
+	if err == nil {
 		seen.credentials = secret
 	}
-	return nil
+	return err
 }
 
 // acknowledgement asks which token servers serve the record, and requests a reconcile when that changes.

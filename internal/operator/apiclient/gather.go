@@ -36,7 +36,8 @@ func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live b
 		return seen, nil
 	}
 	seen.client = c
-	return seen, r.gatherRealm(ctx, &seen)
+	err := r.gatherRealm(ctx, &seen)
+	return seen, err
 }
 
 // gather reads what else the decision depends on, except for subjects.

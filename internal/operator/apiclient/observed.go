@@ -104,8 +104,8 @@ type useReports struct {
 
 // read decodes the record with the client's ID. The Secret may be nil. If the record belongs to
 // another ApiClient, read only records which one.
-func (o *observed) read(secret *corev1.Secret) {
-	o.record, o.current, o.unreadable, o.holder = nil, record.Client{}, nil, types.NamespacedName{}
+func (seen *observed) read(secret *corev1.Secret) {
+	seen.record, seen.current, seen.unreadable, seen.holder = nil, record.Client{}, nil, types.NamespacedName{}
 	if secret == nil {
 		return
 	}
@@ -114,33 +114,33 @@ func (o *observed) read(secret *corev1.Secret) {
 	if err != nil {
 		owner = record.OwnerName(secret)
 	}
-	if owner != client.ObjectKeyFromObject(o.client) || err == nil && current.UID != o.client.UID {
-		o.holder = owner
+	if owner != client.ObjectKeyFromObject(seen.client) || err == nil && current.UID != seen.client.UID {
+		seen.holder = owner
 		return
 	}
-	o.record, o.current = secret, current
+	seen.record, seen.current = secret, current
 	if err != nil {
-		o.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
+		seen.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
 			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new record for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.", err)
 	}
 }
 
 // namespaceLabels returns the labels of the client's namespace; nil if they are unknown.
-func (o *request) namespaceLabels() map[string]string {
-	if o.namespace == nil {
+func (seen *request) namespaceLabels() map[string]string {
+	if seen.namespace == nil {
 		return nil
 	}
-	if o.namespace.Labels == nil {
+	if seen.namespace.Labels == nil {
 		return map[string]string{}
 	}
-	return o.namespace.Labels
+	return seen.namespace.Labels
 }
 
 // served returns the records that token servers must serve: the client's, from the given resource version
 // on, and those of the subjects that it holds.
-func (o *observed) served(version string) []acknowledgement.Record {
-	records := []acknowledgement.Record{{Name: o.record.Name, Version: version}}
-	for _, secret := range o.subjects {
+func (seen *observed) served(version string) []acknowledgement.Record {
+	records := []acknowledgement.Record{{Name: seen.record.Name, Version: version}}
+	for _, secret := range seen.subjects {
 		records = append(records, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
 	}
 	return records
@@ -156,7 +156,7 @@ func compareSubjects(a, b subject) int {
 
 // readSubject stores who holds a subject, and reports whether it is free. The Secret is the subject's
 // record and may be nil.
-func (o *observed) readSubject(s subject, secret *corev1.Secret) (free bool) {
+func (seen *observed) readSubject(s subject, secret *corev1.Secret) (free bool) {
 	if secret == nil {
 		return true
 	}
@@ -165,16 +165,16 @@ func (o *observed) readSubject(s subject, secret *corev1.Secret) (free bool) {
 	if err != nil {
 		owner = record.OwnerName(secret)
 	}
-	if owner == client.ObjectKeyFromObject(o.client) && (err != nil || body.UID == o.client.UID) {
-		if o.subjects == nil {
-			o.subjects = map[subject]*corev1.Secret{}
+	if owner == client.ObjectKeyFromObject(seen.client) && (err != nil || body.UID == seen.client.UID) {
+		if seen.subjects == nil {
+			seen.subjects = map[subject]*corev1.Secret{}
 		}
-		o.subjects[s] = secret
+		seen.subjects[s] = secret
 		return false
 	}
-	if o.subjectHolders == nil {
-		o.subjectHolders = map[subject]types.NamespacedName{}
+	if seen.subjectHolders == nil {
+		seen.subjectHolders = map[subject]types.NamespacedName{}
 	}
-	o.subjectHolders[s] = owner
+	seen.subjectHolders[s] = owner
 	return false
 }

@@ -19,23 +19,23 @@ import (
 
 // providedUnchanged reports whether the record contains this version of the provided secret or,
 // because the cache is stale, a newer one.
-func (o *observed) providedUnchanged() bool {
-	source := o.recordedProvided().Source
-	if source == providedVersion(o) {
+func (seen *observed) providedUnchanged() bool {
+	source := seen.recordedProvided().Source
+	if source == providedVersion(seen) {
 		return true
 	}
 	fields := strings.Split(source, "/")
-	if len(fields) != 3 || fields[0] != string(o.provided.UID) || fields[2] != providedKey(o.client) {
+	if len(fields) != 3 || fields[0] != string(seen.provided.UID) || fields[2] != providedKey(seen.client) {
 		return false // The spec refers to a different Secret or key.
 	}
-	order, err := resourceversion.CompareResourceVersion(fields[1], o.provided.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(fields[1], seen.provided.ResourceVersion)
 	return err == nil && order > 0
 }
 
 // recordedProvided returns the provided secret in the record that has not been replaced; empty if
 // there is none.
-func (o *observed) recordedProvided() record.ClientSecret {
-	for _, s := range slices.Backward(o.current.Secrets) {
+func (seen *observed) recordedProvided() record.ClientSecret {
+	for _, s := range slices.Backward(seen.current.Secrets) {
 		if s.Source != "" && s.Source != secrets.SourceSpec {
 			return s
 		}
@@ -45,11 +45,11 @@ func (o *observed) recordedProvided() record.ClientSecret {
 
 // knownHash returns the hash that the value of the provided Secret probably has: that of the recorded
 // secret, or else of a restored one. The value then keeps it, and is not accepted twice.
-func (o *observed) knownHash() string {
-	if recorded := o.recordedProvided(); recorded.Hash != "" {
+func (seen *observed) knownHash() string {
+	if recorded := seen.recordedProvided(); recorded.Hash != "" {
 		return recorded.Hash
 	}
-	for _, s := range slices.Backward(o.restoredSecrets()) {
+	for _, s := range slices.Backward(seen.restoredSecrets()) {
 		if s.Source != "" && s.Source != secrets.SourceSpec {
 			return s.Hash
 		}

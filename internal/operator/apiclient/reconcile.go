@@ -104,7 +104,8 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 	if older := lagging(&seen); len(older) > 0 && !live {
 		return seen, fmt.Errorf("%w: %v", errInconclusive, older)
 	}
-	return seen, r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
+	err = r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
+	return seen, err
 }
 
 // decide hashes a provided secret and confirms an irreversible step before it decides on them.

@@ -12,28 +12,28 @@ import (
 )
 
 // restoredSecrets returns the secrets of the backup that the client may accept.
-func (o *observed) restoredSecrets() []record.ClientSecret {
-	if o.current.Restored == nil || o.revokedSinceRestore() {
+func (seen *observed) restoredSecrets() []record.ClientSecret {
+	if seen.current.Restored == nil || seen.revokedSinceRestore() {
 		return nil
 	}
-	return o.current.Restored.Secrets
+	return seen.current.Restored.Secrets
 }
 
 // revokedSinceRestore reports whether a user has revoked the client's tokens since the restore, which
 // also ends the secrets of the backup. Only the spec decides: a missing credentials Secret may have been
 // revoked or lost, and the operator may see its deletion before or after the change of the spec.
-func (o *observed) revokedSinceRestore() bool {
-	current, after := o.current.Restored, o.client.Spec.TokensValidAfter
+func (seen *observed) revokedSinceRestore() bool {
+	current, after := seen.current.Restored, seen.client.Spec.TokensValidAfter
 	return current != nil && after != nil && !after.Time.Before(current.At) && after.After(current.TokensValidAfter)
 }
 
 // restoredWith returns what the client's record says about its restore, with the given secrets; nil if the
 // client was not restored.
-func (o *observed) restoredWith(secrets []record.ClientSecret) *record.Restored {
-	if o.current.Restored == nil {
+func (seen *observed) restoredWith(secrets []record.ClientSecret) *record.Restored {
+	if seen.current.Restored == nil {
 		return nil
 	}
-	kept := *o.current.Restored
+	kept := *seen.current.Restored
 	kept.Secrets = secrets
 	return &kept
 }

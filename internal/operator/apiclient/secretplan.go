@@ -52,7 +52,7 @@ func ownCredentials(seen *observed) *secrets.Credentials {
 }
 
 func secretOwner(seen *observed) secrets.Owner {
-	return secrets.Owner{Realm: seen.realm.UID, Client: seen.client.UID}
+	return secrets.Owner{Realm: string(seen.realm.UID), Client: string(seen.client.UID)}
 }
 
 // wantedSecret returns the kind of secret that an accepted spec requests.

@@ -65,7 +65,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.Ap
 	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, now); used != nil {
 		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
 	}
-	ready := summary(seen, d, done, programmed, now)
+	ready := summary(seen, d, programmed, now)
 	conditions.Summarize(ready, stuck[ready.Reason])
 	s.Conditions = conditions.Conditions()
 	return s
@@ -136,7 +136,7 @@ func programmed(d decision, done applied) condition.Result {
 }
 
 // summary returns the result for the Ready condition: whether the client can get a token now.
-func summary(seen *observed, d decision, done applied, programmed condition.Result, now time.Time) condition.Result {
+func summary(seen *observed, d decision, programmed condition.Result, now time.Time) condition.Result {
 	spec := &seen.client.Spec
 	switch {
 	case d.accepted.Status != metav1.ConditionTrue:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -107,6 +108,13 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// seen returns the resource versions of the lists, and the number of watches.
+func (s *server) seen() (lists []string, watches int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.lists), s.watches
+}
+
 // The first list is consistent, and after an outage of any length an informer continues within 3 seconds.
 func TestInformerContinuesAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -117,8 +125,8 @@ func TestInformerContinuesAfterOutage(t *testing.T) {
 		s.err = nil
 		s.mu.Unlock()
 		time.Sleep(3 * time.Second)
-		if !informer.HasSynced() || len(s.lists) != 1 || s.lists[0] != "" {
-			t.Fatalf("after the first outage: synced %t, lists %q", informer.HasSynced(), s.lists)
+		if lists, _ := s.seen(); !informer.HasSynced() || len(lists) != 1 || lists[0] != "" {
+			t.Fatalf("after the first outage: synced %t, lists %q", informer.HasSynced(), lists)
 		}
 		s.mu.Lock()
 		s.err = errDown
@@ -130,8 +138,8 @@ func TestInformerContinuesAfterOutage(t *testing.T) {
 		before := s.watches
 		s.mu.Unlock()
 		time.Sleep(3 * time.Second)
-		if s.watches == before || len(s.lists) != 1 {
-			t.Errorf("after the second outage: %d new watches, %d lists, want a resumed watch", s.watches-before, len(s.lists))
+		if lists, watches := s.seen(); watches == before || len(lists) != 1 {
+			t.Errorf("after the second outage: %d new watches, %d lists, want a resumed watch", watches-before, len(lists))
 		}
 	})
 }
@@ -167,8 +175,9 @@ func TestCatchUp(t *testing.T) {
 				}
 				took := time.Since(started)
 				synctest.Wait()
-				if version := informer.LastSyncResourceVersion(); version != strconv.Itoa(want) || took > test.wantIn || len(s.lists) != 1+test.wantLists {
-					t.Errorf("version %s after %s and %d lists, want %d, at most %s, %d lists", version, took, len(s.lists), want, test.wantIn, 1+test.wantLists)
+				lists, _ := s.seen()
+				if version := informer.LastSyncResourceVersion(); version != strconv.Itoa(want) || took > test.wantIn || len(lists) != 1+test.wantLists {
+					t.Errorf("version %s after %s and %d lists, want %d, at most %s, %d lists", version, took, len(lists), want, test.wantIn, 1+test.wantLists)
 				}
 			})
 		})
@@ -192,8 +201,9 @@ func TestList(t *testing.T) {
 		s.mu.Unlock()
 		set.List()
 		time.Sleep(3 * time.Second)
-		if version := informer.LastSyncResourceVersion(); version != "50" || len(s.lists) != 2 || s.lists[1] != "" {
-			t.Errorf("version %s after the lists %q", version, s.lists)
+		lists, _ := s.seen()
+		if version := informer.LastSyncResourceVersion(); version != "50" || len(lists) != 2 || lists[1] != "" {
+			t.Errorf("version %s after the lists %q", version, lists)
 		}
 	})
 }

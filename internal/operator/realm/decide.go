@@ -109,7 +109,19 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	}
 	d.nextRotation = signingkey.NextRotation(keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
-	d.record = &record.Realm{
+	d.record = d.newRecord(&seen, &current, keys, trusted, instance)
+	d.fetch = issuersToFetch(trusted, d.record.Issuers)
+	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
+	active := signingkey.ActiveID(current.Keys)
+	d.rotates = active != "" && active != signingkey.ActiveID(keys)
+	setBasis(&seen, &current, d.record)
+	return d, nil
+}
+
+// newRecord returns the record of an accepted Realm with the given keys.
+func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signingkey.Key, trusted []v1alpha1.TrustedIssuer, instance *config.Instance) *record.Realm {
+	realm := seen.realm
+	body := &record.Realm{
 		Name:                 realm.Name,
 		Issuer:               instance.Issuer(realm.Name),
 		Disabled:             realm.Spec.Suspend,
@@ -117,24 +129,19 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
-		Issuers:              recordedIssuers(trusted, seen, current, instance),
+		Issuers:              recordedIssuers(trusted, *seen, *current, instance),
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 		Restored:             current.Restored,
 	}
 	if realm.Spec.TokensValidAfter != nil {
-		d.record.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
+		body.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
 	}
-	if r := current.Restored; r != nil && d.record.TokensValidAfter.Before(r.TokensValidAfter) {
-		d.record.TokensValidAfter = r.TokensValidAfter
+	if r := current.Restored; r != nil && body.TokensValidAfter.Before(r.TokensValidAfter) {
+		body.TokensValidAfter = r.TokensValidAfter
 	}
-	d.fetch = issuersToFetch(trusted, d.record.Issuers)
-	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
-	active := signingkey.ActiveID(current.Keys)
-	d.rotates = active != "" && active != signingkey.ActiveID(keys)
-	setBasis(&seen, &current, d.record)
-	return d, nil
+	return body
 }
 
 // plan returns the keys that the realm must have now. A step that depends on the token servers waits until

@@ -171,9 +171,10 @@ func (w *watcher) Stop() {
 
 // Get reads the beacon. No operator of the model writes it, so an API server that answers proves that the
 // records are current.
-func (c secretClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+func (s secretClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	return secret, c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, secret)
+	err := s.live.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: name}, secret)
+	return secret, err
 }
 
 type leaseClient struct {

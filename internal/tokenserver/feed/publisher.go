@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,7 +44,7 @@ type publisher struct {
 	staleness   func() time.Duration
 	lastContact prometheus.Gauge
 
-	mu sync.Mutex // held during a write of the Lease
+	writing chan struct{} // contains a value during a write of the Lease, which must not overlap with another one
 	// joined reports whether the Lease was written, so that the records can be listed. began is the first
 	// attempt, which may have created the Lease even if it failed.
 	joined bool
@@ -67,7 +66,7 @@ func newPublisher(o Options, p *progress, r *keyRequests, k *keyring, unreadable
 		Name: "realmkeeper_heartbeat_lag_seconds",
 		Help: "How long the heartbeat has been behind the records that this server serves. The operator waits until it has caught up. 0 if it is not behind.",
 	}, func() float64 { return p.lag(o.Now()).Seconds() }))
-	return &publisher{Options: o, progress: p, requests: r, keys: k, unreadable: unreadable, staleness: staleness, lastContact: lastContact}
+	return &publisher{Options: o, progress: p, requests: r, keys: k, unreadable: unreadable, staleness: staleness, lastContact: lastContact, writing: make(chan struct{}, 1)}
 }
 
 // run writes the heartbeat after each change of the version, each new request for keys, and each
@@ -105,8 +104,8 @@ func (p *publisher) run(ctx context.Context) {
 // renew writes the heartbeat, unless the server has not joined yet, or its records are so stale that no
 // other process should wait for it.
 func (p *publisher) renew(ctx context.Context) (written bool, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
 	if !p.joined {
 		return false, nil
 	}
@@ -135,8 +134,8 @@ func (p *publisher) unrenewed() (stale, limit time.Duration) {
 // previous process has left a Lease, it keeps its version: the operator counts on what that process
 // served. join does nothing once the Lease is written.
 func (p *publisher) join(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
 	if p.joined {
 		return nil
 	}
@@ -160,8 +159,8 @@ func (p *publisher) joinedTooLate() bool {
 	if p.progress.reached() != "" {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.writing <- struct{}{}
+	defer func() { <-p.writing }()
 	if !p.joined || !p.uncounted && p.Now().Sub(p.began) <= maxLoad {
 		return false
 	}

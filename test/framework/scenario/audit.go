@@ -11,5 +11,5 @@ import (
 // ByOperator reports whether the operator sent a write that is in the audit log, and that isn't one of the
 // beacon, which it repeats.
 func ByOperator(write auditv1.Event) bool {
-	return strings.HasPrefix(write.UserAgent, "operator/") && !(write.ObjectRef.Resource == "secrets" && write.ObjectRef.Name == beacon.Name)
+	return strings.HasPrefix(write.UserAgent, "operator/") && (write.ObjectRef.Resource != "secrets" || write.ObjectRef.Name != beacon.Name)
 }

@@ -101,7 +101,7 @@ func (d *delivered) try(ctx context.Context, t *testing.T, s *install.TokenServe
 	if d.paused || !d.suspended && !d.due(value) {
 		return
 	}
-	a, err := install.RequestToken(t, s, httpClient, value.asSecret()) //nolint:contextcheck // It uses the context of the test.
+	a, err := install.RequestToken(t, s, httpClient, value.asSecret())
 	d.calls.Add(1)
 	switch {
 	case ctx.Err() != nil:

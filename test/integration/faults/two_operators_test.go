@@ -49,12 +49,15 @@ func TestTwoActiveOperators(t *testing.T) {
 	checkHolders := startHolders(t, inst)
 
 	a := &active{inst: inst}
+	t.Cleanup(func() { // after the clients are no longer tried
+		t.Logf("%d calls, %d rotations, %d suspensions, %d holders of one client ID, %d pauses", a.calls.Load(), a.rotations.Load(), a.suspensions.Load(), a.holders.Load(), a.pauses.Load())
+	})
 	var running sync.WaitGroup
 	defer running.Wait()
 	for n := range activeClients {
 		c := rotatingClient(t, inst, fmt.Sprintf("active-%d", n))
 		values := startDelivered(t, inst, c, shortOverlap)
-		defer func() { values.stop(); a.calls.Add(values.calls.Load()) }()
+		t.Cleanup(func() { values.stop(); a.calls.Add(values.calls.Load()) })
 		running.Go(func() { a.use(ctx, t, c, values, random(n)) })
 	}
 	running.Go(func() { a.compete(ctx, t, random(activeClients)) })
@@ -76,9 +79,6 @@ func TestTwoActiveOperators(t *testing.T) {
 	if a.rotations.Load() == 0 || a.suspensions.Load() == 0 || a.holders.Load() == 0 {
 		t.Error("nothing was changed")
 	}
-	t.Cleanup(func() { // after the clients are no longer tried
-		t.Logf("%d calls, %d rotations, %d suspensions, %d holders of one client ID, %d pauses", a.calls.Load(), a.rotations.Load(), a.suspensions.Load(), a.holders.Load(), a.pauses.Load())
-	})
 }
 
 // active counts what happens while two operators are active.
@@ -160,7 +160,7 @@ func startHolders(t *testing.T, inst *install.Installation) (stop func()) {
 }
 
 func random(n int) *rand.Rand {
-	return rand.New(rand.NewPCG(*faultSeed, uint64(n))) //nolint:gosec // The same seed must give the same changes.
+	return rand.New(rand.NewPCG(*faultSeed, uint64(n)))
 }
 
 func waitRandom(ctx context.Context, choice *rand.Rand) {

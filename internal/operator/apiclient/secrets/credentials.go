@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // Credentials are the well-formed values in a client's credentials Secret.
@@ -34,8 +32,8 @@ func (c *Credentials) values() []string {
 	return append([]string{c.Current.Plaintext, c.Next.Plaintext}, c.Others...)
 }
 
-// Owner identifies the client and the Realm for which a value was generated.
-type Owner struct{ Realm, Client types.UID }
+// Owner contains the UIDs of the Realm and of the client for which a value was generated.
+type Owner struct{ Realm, Client string }
 
 // Mark returns the annotation that the operator writes together with a value. It contains the serial and
 // a digest, so that a value that anyone else has written has no valid mark. The digest reveals nothing
