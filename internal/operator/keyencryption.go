@@ -14,15 +14,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
 
-// newSealer returns the Sealer, which generates encrypted keys for realms. Its connection is closed when ctx
-// ends.
+// newSealer returns the Sealer, which generates keys for realms. Its connection is closed when ctx ends.
 func newSealer(ctx context.Context, o Options, now func() time.Time, registerer prometheus.Registerer) (*sealing.Sealer, error) {
 	kms := o.Instance.KeyEncryption.KMS
+	sealer := &sealing.Sealer{Mode: sealing.Encrypt, Now: now, Random: rand.Reader}
 	switch {
 	case kms == nil && o.KMSSocket == "":
-		return &sealing.Sealer{Mode: sealing.Off}, nil
+		sealer.Mode = sealing.Off
+		return sealer, nil
 	case kms != nil && kms.Decrypt:
-		return &sealing.Sealer{Mode: sealing.Decrypt}, nil
+		sealer.Mode = sealing.Decrypt
+		return sealer, nil
 	}
 	connection := kmsclient.Options{Socket: cmp.Or(o.KMSSocket, config.KMSSocket), Metrics: kmsclient.NewMetrics(registerer)}
 	if kms != nil {
@@ -33,5 +35,6 @@ func newSealer(ctx context.Context, o Options, now func() time.Time, registerer 
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = plugin.Close() }) // No request is in progress any longer.
-	return &sealing.Sealer{Mode: sealing.Encrypt, Encrypter: keyencryption.New(plugin), Now: now, Random: rand.Reader}, nil
+	sealer.Encrypter = keyencryption.New(plugin)
+	return sealer, nil
 }

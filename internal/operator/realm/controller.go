@@ -33,7 +33,7 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
 
 // concurrency is the number of Realms that are reconciled in parallel. Parallelism hides API server
-// latency and the time that it takes to generate RSA keys.
+// latency.
 const concurrency = 4
 
 // Reconciler reconciles Realms. All fields are required.

@@ -35,10 +35,10 @@ type decision struct {
 	record *record.Realm
 	// encryption describes the keys in the record.
 	encryption encryption
-	// generate is the algorithm of the new key that the realm needs from the KMS plugin; empty if it
-	// needs none.
+	// generate is the algorithm of the new key that the realm needs from the Sealer; empty if it needs
+	// none.
 	generate signingkey.Algorithm
-	// retryAfter is the time after which the realm asks the KMS plugin again; zero if it needn't.
+	// retryAfter is the time after which the realm asks the Sealer again; zero if it needn't.
 	retryAfter time.Duration
 	// lifetime is the token lifetime.
 	lifetime time.Duration
@@ -101,7 +101,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	keys, err := d.plan(&seen, now, random)
 	switch {
 	case errors.Is(err, signingkey.ErrLater) && seen.record == nil:
-		return d, nil // the realm gets its first key when the plugin has encrypted it
+		return d, nil // the realm gets its first key from the Sealer
 	case errors.Is(err, signingkey.ErrLater):
 		keys = current.Keys
 	case err != nil:
@@ -154,7 +154,7 @@ func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]sign
 		keys = signingkey.Acknowledge(now, keys)
 	}
 	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))
-	d.encryption.waiting = d.generate != ""
+	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
 	d.next, d.irreversible = next, !policy.Unconfirmed && irreversible(d.recorded, planned)
 	return planned, err
 }
@@ -174,14 +174,14 @@ func activeIsSealed(keys []signingkey.Key) bool {
 	return slices.ContainsFunc(keys, func(k signingkey.Key) bool { return k.State == signingkey.Active && k.Sealed() != nil })
 }
 
-// generator returns the source of new keys. It returns signingkey.ErrLater for a key that the KMS plugin
-// must encrypt until there is one, and while the configuration of the plugin is missing.
+// generator returns the source of new keys. It returns signingkey.ErrLater for a key from the Sealer until
+// there is one, and while the configuration of the KMS plugin is missing.
 func (d *decision) generator(seen *observed, random io.Reader) signingkey.Generator {
 	return func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
 		switch {
 		case seen.mode == sealing.Off && d.encryption.sealed > 0:
 			return signingkey.Key{}, signingkey.ErrLater
-		case seen.mode != sealing.Encrypt:
+		case !seen.mode.Slow(algorithm):
 			return signingkey.Generate(algorithm, now, random)
 		case seen.generated == nil || seen.generated.Algorithm != algorithm:
 			d.generate = algorithm

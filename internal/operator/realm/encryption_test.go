@@ -101,6 +101,47 @@ func TestFirstKeyWaitsForThePlugin(t *testing.T) {
 	checkNoPrivateMember(t, written(t, realm, d))
 }
 
+// An RSA key takes long to generate, so a restriction of the same realm doesn't wait for it.
+func TestRSAKeyComesFromTheSealer(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode         sealing.Mode
+		before       *corev1.Secret
+		wantBefore   string // keys in the record while the key is being generated
+		wantDisabled bool
+		wantReady    string
+		want         string
+	}{
+		"first key":             {sealing.Off, nil, "", false, "Unknown Progressing", "RS256 Pending"},
+		"rotation":              {sealing.Off, settled(t, acme(func(*v1alpha1.Realm) {}), sealing.Off), "ES256 Active", true, "False Suspended", "ES256 Active, RS256 Pending"},
+		"encryption is removed": {sealing.Decrypt, nil, "", false, "Unknown Progressing", "RS256 Pending"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			realm := acme(func(r *v1alpha1.Realm) {
+				r.Spec.Signing.Algorithm, r.Spec.Suspend = v1alpha1.SigningAlgorithmRS256, test.before != nil
+			})
+			d, s := decideWith(t, realm, test.before, now.Add(time.Hour), test.mode, nil)
+			var keys string
+			if d.record != nil {
+				keys = states(d.record.Keys)
+			}
+			if d.generate != signingkey.RS256 || keys != test.wantBefore || d.record != nil && d.record.Disabled != test.wantDisabled {
+				t.Errorf("generate %q, record %+v, want keys %q and disabled %t", d.generate, d.record, test.wantBefore, test.wantDisabled)
+			}
+			if ready := reasonOf(s, v1alpha1.ConditionReady); ready != test.wantReady {
+				t.Errorf("Ready is %s, want %s", ready, test.wantReady)
+			}
+			key, err := signingkey.Generate(signingkey.RS256, now, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, _ = decideWith(t, realm, test.before, now.Add(time.Hour), test.mode, &key)
+			if got := states(d.record.Keys); got != test.want || d.generate != "" {
+				t.Errorf("keys %q, generate %q, want %q", got, d.generate, test.want)
+			}
+		})
+	}
+}
+
 // A first key that must be replaced before it signs keeps its place until the plugin has encrypted another
 // one. A restriction doesn't wait for that.
 func TestReplacedFirstKeyWaitsForThePlugin(t *testing.T) {

@@ -32,7 +32,7 @@ type observed struct {
 	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
 	// keys are in the spec have none.
 	fetched map[string]issuerkeys.State
-	// mode is the form of new keys. generated is a new key that the KMS plugin has encrypted, or nil.
+	// mode is the form of new keys. generated is a new key from the Sealer, or nil.
 	mode      sealing.Mode
 	generated *signingkey.Key
 }

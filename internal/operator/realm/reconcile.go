@@ -44,8 +44,8 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	r.Issuers.Want(req.Name, decided.fetch)
 	state, written, applyErr := r.apply(ctx, req, &seen, decided)
 	if decided.generate != "" && !written && applyErr == nil {
-		// Every other change has been written, so a plugin that doesn't respond delays no restriction. If
-		// one was written now, its event triggers the next reconcile.
+		// Every other change has been written, so a key that takes long delays no restriction. If one was
+		// written now, its event triggers the next reconcile.
 		if decided, err = r.generate(ctx, seen, decided, now); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -100,12 +100,12 @@ func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) 
 	return decide(*seen, r.Instance, now, r.Random)
 }
 
-// busyDelay is the shortest time after which a realm that found the KMS plugin busy tries again. The time
-// is random, because several realms wait for the same place.
+// busyDelay is the shortest time after which a realm that found the Sealer busy tries again. The time is
+// random, because several realms wait for the same place.
 const busyDelay = time.Second / 2
 
-// generate lets the KMS plugin encrypt the new key that the realm needs, and decides again with it. If
-// the plugin fails, it returns the decision without the key.
+// generate gets the new key that the realm needs from the Sealer, and decides again with it. If there is
+// none yet, it returns the decision without the key.
 func (r *Reconciler) generate(ctx context.Context, seen observed, d decision, now time.Time) (decision, error) {
 	key, err := r.Sealing.Generate(ctx, seen.realm.UID, d.generate)
 	switch {

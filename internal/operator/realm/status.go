@@ -83,6 +83,8 @@ func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State)
 		return condition.NotReady(d.accepted.Reason, d.accepted.Message)
 	case d.encryption.waiting && len(d.recorded) == 0:
 		return *d.encryption.condition(realm.Name)
+	case d.generate != "" && len(d.recorded) == 0:
+		return condition.Progressing("Generating the first signing key.")
 	case state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	case *state != acknowledgement.NoServer && signingkey.ActiveID(d.record.Keys) == "":

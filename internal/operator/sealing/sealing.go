@@ -1,5 +1,5 @@
-// Package sealing generates signing keys whose private part a KMS plugin encrypts. A key is encrypted
-// when it is generated and never again: a rotation replaces keys that are in another form.
+// Package sealing generates signing keys, which a KMS plugin can encrypt. A key is encrypted when it is
+// generated and never again: a rotation replaces keys that are in another form.
 package sealing
 
 import (
@@ -30,17 +30,24 @@ const (
 	Decrypt
 )
 
+// Slow reports whether a new key takes so long that keys of several realms must not be generated at the
+// same time.
+func (m Mode) Slow(algorithm signingkey.Algorithm) bool {
+	return m == Encrypt || algorithm.SlowToGenerate()
+}
+
 // Pause is the time after a failure in which no request is sent to the plugin.
 const Pause = 10 * time.Second
 
-// ErrBusy means that another realm waits for the plugin. The caller must try again soon.
-var ErrBusy = errors.New("another realm waits for the KMS plugin")
+// ErrBusy means that the key of another realm is being generated. The caller must try again soon.
+var ErrBusy = errors.New("the key of another realm is being generated")
 
-// Sealer generates encrypted keys. One realm at a time waits for the plugin, so a plugin that doesn't
-// respond occupies a single worker of the controller. It is safe for concurrent use.
+// Sealer generates keys. One realm at a time waits for a key that takes long, so RSA keys, or a plugin that
+// doesn't respond, occupy a single worker of the controller. It is safe for concurrent use.
 type Sealer struct {
-	// Mode is the form of new keys. The other fields are required only if it is Encrypt.
-	Mode      Mode
+	// Mode is the form of new keys.
+	Mode Mode
+	// Encrypter is required only if Mode is Encrypt.
 	Encrypter *keyencryption.Encrypter
 	Now       func() time.Time
 	Random    io.Reader
@@ -51,7 +58,8 @@ type Sealer struct {
 	retryAt time.Time
 }
 
-// Generate returns a new key for a realm, encrypted with the current key of the KMS.
+// Generate returns a new key for a realm. If Mode is Encrypt, it is encrypted with the current key of the
+// KMS.
 //
 // Errors: ErrBusy; keyencryption.ErrUnavailable and ErrRejected, which are repeated until Pause has
 // passed.
@@ -61,7 +69,7 @@ func (s *Sealer) Generate(ctx context.Context, realm types.UID, algorithm signin
 	}
 	key, err := s.generate(ctx, realm, algorithm)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to generate an encrypted signing key, will retry")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to generate a signing key, will retry")
 	}
 	s.leave(err)
 	return key, err
@@ -69,8 +77,8 @@ func (s *Sealer) Generate(ctx context.Context, realm types.UID, algorithm signin
 
 func (s *Sealer) generate(ctx context.Context, realm types.UID, algorithm signingkey.Algorithm) (signingkey.Key, error) {
 	key, err := signingkey.Generate(algorithm, s.Now(), s.Random)
-	if err != nil {
-		return signingkey.Key{}, err
+	if err != nil || s.Mode != Encrypt {
+		return key, err
 	}
 	sealed, err := s.Encrypter.Seal(ctx, string(realm), &key)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,5 +75,33 @@ func TestOneCallerWaits(t *testing.T) {
 	close(p.proceed)
 	if err := <-first; err != nil {
 		t.Error(err)
+	}
+}
+
+// An RSA key takes long to generate even without a plugin, so it also occupies one caller.
+func TestOneCallerGeneratesRSA(t *testing.T) {
+	started, proceed := make(chan struct{}), make(chan struct{})
+	now := sync.OnceValue(func() time.Time {
+		started <- struct{}{}
+		<-proceed
+		return time.Now()
+	})
+	s := &sealing.Sealer{Mode: sealing.Off, Now: now, Random: rand.Reader}
+	type result struct {
+		key signingkey.Key
+		err error
+	}
+	first := make(chan result)
+	go func() {
+		key, err := s.Generate(t.Context(), "a", signingkey.RS256)
+		first <- result{key, err}
+	}()
+	<-started
+	if _, err := s.Generate(t.Context(), "b", signingkey.PS256); !errors.Is(err, sealing.ErrBusy) {
+		t.Errorf("error %v, want %v", err, sealing.ErrBusy)
+	}
+	close(proceed)
+	if got := <-first; got.err != nil || got.key.Algorithm != signingkey.RS256 || !got.key.InPlaintext() {
+		t.Errorf("key %+v, error %v", got.key, got.err)
 	}
 }
