@@ -70,7 +70,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if d.inconclusive = plan.Inconclusive; d.inconclusive {
+	if d.inconclusive = plan.Inconclusive || seen.mayBeDeleted(); d.inconclusive {
 		return d, nil
 	}
 	if d.incomplete = waiting(seen, d.hash, plan); d.incomplete != nil && seen.record == nil {

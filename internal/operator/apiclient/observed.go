@@ -136,6 +136,12 @@ func (seen *request) namespaceLabels() map[string]string {
 	return seen.namespace.Labels
 }
 
+// mayBeDeleted reports whether a client that had a record has none any longer, according to a cache. The
+// client may then be deleted, too, and its record must not be created again.
+func (seen *observed) mayBeDeleted() bool {
+	return !seen.live && seen.record == nil && seen.client.Status.ObservedGeneration > 0
+}
+
 // served returns the records that token servers must serve: the client's, from the given resource version
 // on, and those of the subjects that it holds.
 func (seen *observed) served(version string) []acknowledgement.Record {

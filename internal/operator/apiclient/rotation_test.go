@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"crypto/rand"
 	"slices"
 	"testing"
 	"time"
@@ -262,6 +263,27 @@ func TestStaleCredentialsAreInconclusive(t *testing.T) {
 			d, err := decide(&seen, now.Add(10*time.Hour), nil)
 			if err != nil || d.inconclusive != test.want || d.inconclusive && (d.record != nil || d.credentials != nil) {
 				t.Errorf("inconclusive %t, want %t; error %v", d.inconclusive, test.want, err)
+			}
+		})
+	}
+}
+
+// The record of a client that had one is created again only if the API server says that the client exists.
+func TestDeletedClientGetsNoRecord(t *testing.T) {
+	for name, test := range map[string]struct {
+		observedGeneration int64
+		live, want         bool // want: decide again
+	}{
+		"new client":                                {0, false, false},
+		"known client, according to a cache":        {2, false, true},
+		"known client, according to the API server": {2, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe()
+			seen.client.Status.ObservedGeneration, seen.live = test.observedGeneration, test.live
+			d, err := decide(&seen, now, rand.Reader)
+			if err != nil || d.inconclusive != test.want || d.inconclusive && d.record != nil {
+				t.Errorf("inconclusive %t, want %t; record %v, error %v", d.inconclusive, test.want, d.record, err)
 			}
 		})
 	}
