@@ -256,6 +256,14 @@ soak: control-plane build softhsm c-compiler ## Attack the token server and the 
 		-attack.report "$(CURDIR)/dist/soak-guessing.md" || failed=$$?; \
 	cat dist/soak-*.md | tee dist/soak.md; exit $$failed
 
+# EXPLORE is how long the simulation explores.
+EXPLORE ?= 1h
+
+.PHONY: simulate
+simulate: ## Explore the control plane by simulation for EXPLORE (1h) in each of two ways.
+	@echo "Exploring the control plane; twice $(EXPLORE) ..."
+	@go test ./internal/operator/simulation -count=1 -timeout 8h -v -run 'TestExplore|TestRandomRuns' -explore $(EXPLORE)
+
 # Like the attacks, this target runs ordinary builds and needs the whole machine.
 CLIENTS ?= 20000
 

@@ -176,7 +176,10 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 		if v.current && (v.text != text || deleted) {
 			v.current, v.replaced = false, time.Now()
 		}
-		v.revoked = v.revoked || h.edits
+		// The operator takes a value back that its record has not adopted: another client holds the ID, or a user
+		// has revoked an earlier value that the operator had not seen.
+		withdrawn := (deleted || v.text != text) && (of.record == nil || !recorded(of.record, v.text))
+		v.revoked = v.revoked || h.edits || withdrawn
 		first = first && v.revoked
 	}
 	if deleted || !clientsecret.WellFormed(text) || h.edits {
@@ -471,8 +474,12 @@ func (h *history) checkAcknowledgements(w *world) {
 }
 
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
-// in its Secret. What a user has taken from the Secret since the decision is excepted.
+// in its Secret. What a user has taken from the Secret since the decision is excepted. The decision is based
+// on the versions that the operator has seen, which are older while a watch cache stands still.
 func (h *history) checkReady(w *world, c *v1alpha1.ApiClient) {
+	if len(w.api.stalled) > 0 {
+		return
+	}
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
 	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation {
 		return

@@ -13,11 +13,14 @@ import (
 // night.
 var exploreTime = flag.Duration("explore", exploreDefault(), "how long to explore states that no directed search covers; also $EXPLORE")
 
+// shortExploration is how long the exploration takes if nothing else is requested.
+const shortExploration = 5 * time.Second
+
 func exploreDefault() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("EXPLORE")); err == nil {
 		return d
 	}
-	return 5 * time.Second
+	return shortExploration
 }
 
 // search is a depth-first search. A path is a sequence of choices; to go on from a state, the search runs all

@@ -26,6 +26,7 @@ import (
 
 // world is everything that takes part in a run.
 type world struct {
+	steps     int // automatic steps so far
 	api       *api
 	scope     scope
 	operators []*operator
@@ -122,6 +123,11 @@ func (w *world) startServer(name string) *server {
 		must(os.MkdirAll(saved, 0o700))
 	}
 	s := newServer(w.newProcess(name), saved)
+	for _, earlier := range w.servers {
+		if earlier.name == name {
+			s.renewed, s.lost = earlier.renewed, earlier.lost // The Lease is the same.
+		}
+	}
 	w.servers = append(w.servers, s)
 	return s
 }
@@ -167,23 +173,26 @@ func (w *world) violate(err error) {
 }
 
 // maxAutomatic is the number of automatic steps after one choice from which on a run doesn't end.
-const maxAutomatic = 300
+const maxAutomatic = 1000
 
 // settle takes all automatic steps, and checks the invariants after each one.
 func (w *world) settle() {
-	for range maxAutomatic {
+	for steps := 0; !w.endless(steps); steps++ {
 		synctest.Wait()
 		w.history.observe(w)
 		if w.violation != nil || !w.automatic() && !w.awaitHeartbeat() {
 			return
 		}
 	}
-	w.stillWorking()
 }
 
-// stillWorking reports a violation of liveness, unless two operators lead of which one has an old view: they
-// write their statuses in turn until it has caught up.
-func (w *world) stillWorking() {
+// endless reports whether the automatic steps won't end. If two operators lead of which one has an old view,
+// they write their statuses in turn until it has caught up. Otherwise, that is a violation of liveness.
+func (w *world) endless(steps int) bool {
+	w.steps++
+	if steps < maxAutomatic/10 {
+		return false
+	}
 	leaders, behind := 0, false
 	for _, o := range w.operators {
 		if o.leads && !o.dead {
@@ -194,9 +203,13 @@ func (w *world) stillWorking() {
 		_, next := w.api.next(s)
 		behind = behind || next && s.owner.server == nil
 	}
-	if leaders < 2 || !behind {
-		w.violate(fmt.Errorf("liveness: the processes are still working after %d steps", maxAutomatic))
+	if leaders > 1 && behind {
+		return true
 	}
+	if steps >= maxAutomatic {
+		w.violate(fmt.Errorf("liveness: the processes are still working after %d steps", steps))
+	}
+	return steps >= maxAutomatic
 }
 
 // automatic takes a step that the search doesn't choose and that takes no time, if there is one.
@@ -389,14 +402,13 @@ func (w *world) sleep(d time.Duration) {
 
 // proceed takes all automatic steps that take no time.
 func (w *world) proceed() {
-	for range maxAutomatic {
+	for steps := 0; !w.endless(steps); steps++ {
 		if w.violation != nil || !w.automatic() {
 			return
 		}
 		synctest.Wait()
 		w.history.observe(w)
 	}
-	w.stillWorking()
 }
 
 // choice is a step that a search can take.
