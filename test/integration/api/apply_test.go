@@ -94,12 +94,12 @@ func TestApplyApiClientStatus(t *testing.T) {
 		ClientID:           object.EffectiveClientID(),
 		TokenEndpoint:      "https://api.example.com/acme/oauth2/token",
 		SecretName:         "billing",
-		Secrets:            []v1alpha1.ClientSecretStatus{{ID: "1", CreatedAt: now}},
+		Secrets:            []v1alpha1.ClientSecretStatus{{ID: "1", Role: v1alpha1.SecretRoleCurrent, CreatedAt: now}},
 	}
 	desired := v1alpha1ac.ApiClient(object.Name, object.Namespace).WithStatus(v1alpha1ac.ApiClientStatus().
 		WithObservedGeneration(want.ObservedGeneration).WithClientID(want.ClientID).
 		WithTokenEndpoint(want.TokenEndpoint).WithSecretName(want.SecretName).
-		WithSecrets(v1alpha1ac.ClientSecretStatus().WithID("1").WithCreatedAt(now)))
+		WithSecrets(v1alpha1ac.ClientSecretStatus().WithID("1").WithRole(v1alpha1.SecretRoleCurrent).WithCreatedAt(now)))
 	if err := cluster.Client.Status().Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ const (
 	oneSecretRule  = "spec.secret must have exactly one of: generated, provided, hashed"
 	secretKeyRule  = "a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: "
-	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not "
+	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not "
 	keySyntax      = " (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
 	ownLabels      = "spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
 	ownAnnotations = "spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
@@ -61,7 +61,7 @@ var generatedSecretValidations = map[string]validation{
 	"key name of 253 characters":                       generated("keys: {client_id: "+strings.Repeat("a", 253)+"}", "", ""),
 	"key name with all allowed characters":             generated("keys: {client_id: .A_-.0.}", "", ""),
 	"unknown key":                                      generated("keys: {scope: s, clientId: a}", ".keys", knownKeysRule+"clientId"),
-	"nine keys":                                        generated("keys: "+labels(9), ".keys", "must have at most 8 items"),
+	"ten keys":                                         generated("keys: "+labels(10), ".keys", "must have at most 9 items"),
 	"two keys with the same name":                      generated("keys: {client_id: a, issuer: a}", ".keys", ownNameRule+"client_id"),
 	"key renamed to the default name of another key":   generated("keys: {token_url: issuer}", ".keys", ownNameRule+"token_url"),
 	"key renamed to ca.crt":                            generated("keys: {issuer: ca.crt}", ".keys", ownNameRule+"issuer"),
