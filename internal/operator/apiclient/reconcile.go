@@ -56,11 +56,12 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	if err != nil || seen.client == nil {
 		return ctrl.Result{}, err
 	}
-	now := r.Now()
+	var now time.Time
 	var decided decision
 	var done applied
 	var hashErr, applyErr error
 	for range maxSteps {
+		now = r.Now() // An overlap begins after the write that replaces the secret.
 		if decided, hashErr, err = r.decide(ctx, &seen, now); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -101,11 +102,34 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 	if err := r.gather(ctx, &seen); err != nil {
 		return seen, err
 	}
-	if older := lagging(&seen); len(older) > 0 && !live {
-		return seen, fmt.Errorf("%w: %v", errInconclusive, older)
+	if older := lagging(&seen); len(older) > 0 {
+		if !live {
+			return seen, fmt.Errorf("%w: %v", errInconclusive, older)
+		}
+		if err := r.readAgain(ctx, req, &seen); err != nil || seen.client == nil {
+			return seen, err
+		}
 	}
 	err = r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
 	return seen, err
+}
+
+// readAgain reads the ApiClient, the Realm, and the namespace after the record, which has been written from
+// newer versions since they were read. If they are still older, the record was changed by hand or restored.
+func (r *Reconciler) readAgain(ctx context.Context, req ctrl.Request, seen *observed) error {
+	again, err := r.gatherRequest(ctx, req, true)
+	if err != nil {
+		return err
+	}
+	otherNamespace := seen.otherNamespace
+	seen.request = again.request
+	if seen.client != nil {
+		seen.otherNamespace = otherNamespace
+	}
+	if older := lagging(seen); seen.client != nil && len(older) > 0 {
+		ctrl.LoggerFrom(ctx).Info("The record implements a newer version than the API server has; replacing it", "record", seen.record.Name, "older", older)
+	}
+	return nil
 }
 
 // decide hashes a provided secret and confirms an irreversible step before it decides on them.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -59,7 +60,9 @@ func TestOperatorRefusesRecordsInSystemNamespace(t *testing.T) {
 		t.Errorf("%d records are still in the system namespace", len(left))
 	}
 	inst.StartOperator(t, "")
-	inst.AwaitTokens(t, credentials, false)
+	// The Realm has no keys until a rotation is requested. The client keeps the secret that workloads have.
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
+	inst.AwaitValid(t, realm.Name, token, false)
 }
 
 // moveRecords moves all records to another namespace.

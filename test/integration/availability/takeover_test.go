@@ -27,7 +27,10 @@ func newPod(t *testing.T, inst *install.Installation, name string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "realmkeeper"}}},
 	}
-	inst.Create(t, pod)
+	// A new namespace has no default service account at first, without which Pods are rejected.
+	install.Eventually(t, "Pod "+name+" to be created", func() error {
+		return client.IgnoreAlreadyExists(inst.Env.Client.Create(t.Context(), pod.DeepCopy()))
+	})
 	inst.Pod = name
 	return pod
 }

@@ -350,7 +350,15 @@ func testCredentialsSecretIsRestored(t *testing.T, inst *install.Installation) {
 	t.Run("deleted", func(t *testing.T) {
 		inst.Delete(t, credentials)
 		inst.AwaitTokens(t, credentials, false)
+		fresh := credentials
+		install.Eventually(t, "a new secret", func() error {
+			fresh = &corev1.Secret{}
+			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), fresh); err != nil {
+				return err
+			}
+			return nil
+		})
+		inst.AwaitTokens(t, fresh, true)
 		scenario.AwaitUsable(t, inst, c)
-		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
 	})
 }
