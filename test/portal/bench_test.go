@@ -92,7 +92,7 @@ func createReady(ctx context.Context, i *instance, namespace, name string) error
 	}
 	c.Status.ObservedGeneration, c.Status.ClientID, c.Status.SecretName = c.Generation, c.EffectiveClientID(), name
 	c.Status.TokenEndpoint = "https://auth.example.com/acme/token"
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: name, CreatedAt: now}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: name, Role: v1alpha1.SecretRoleCurrent, CreatedAt: now}}
 	return i.Env.Client.Status().Update(ctx, c)
 }
 

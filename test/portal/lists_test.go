@@ -51,7 +51,7 @@ func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
 	if l.oldSecretInUse {
 		c.Status.Conditions = append(c.Status.Conditions, condition(v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue, v1alpha1.ReasonOldSecretUsed, ""))
 	}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "a", CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "a", Role: v1alpha1.SecretRoleCurrent, CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
 	c.Status.LastUsedTime, c.Status.NextRotationTime = at(-l.used), at(l.rotates)
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
