@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
 // TestUpgradeUninstallReinstall upgrades from the previous commit's chart with an image of this
@@ -107,7 +108,7 @@ func keptObjects(t *testing.T) map[string]string {
 		kept["ApiClient "+c.Namespace+"/"+c.Name] = string(c.UID)
 	}
 	for _, s := range secrets.Items {
-		if _, record := s.Labels[v1alpha1.RecordLabel]; record {
+		if _, record := s.Labels[v1alpha1.RecordLabel]; record && s.Name != beacon.Name {
 			kept["record "+s.Name] = string(s.Data["record.json"])
 		}
 		if _, consumer := s.Labels[v1alpha1.ClientSecretLabel]; consumer {
