@@ -42,8 +42,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// errInconclusive means that a decision must not depend on caches.
-var errInconclusive = errors.New("the cache may be older than the client's record or credentials Secret")
+// errInconclusive means that what was read may be older than the client's record or credentials Secret. If
+// all of it was read from the API server, it has changed between the reads, and the retry decides.
+var errInconclusive = errors.New("the objects that were read may be out of date")
 
 // maxSteps limits the steps of a client's secret in one reconcile. A revocation takes the most: drop the
 // verifiers, write a value, and add its verifier.
@@ -103,33 +104,10 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 		return seen, err
 	}
 	if older := lagging(&seen); len(older) > 0 {
-		if !live {
-			return seen, fmt.Errorf("%w: %v", errInconclusive, older)
-		}
-		if err := r.readAgain(ctx, req, &seen); err != nil || seen.client == nil {
-			return seen, err
-		}
+		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.record.Name, older)
 	}
 	err = r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
 	return seen, err
-}
-
-// readAgain reads the ApiClient, the Realm, and the namespace after the record, which has been written from
-// newer versions since they were read. If they are still older, the record was changed by hand or restored.
-func (r *Reconciler) readAgain(ctx context.Context, req ctrl.Request, seen *observed) error {
-	again, err := r.gatherRequest(ctx, req, true)
-	if err != nil {
-		return err
-	}
-	otherNamespace := seen.otherNamespace
-	seen.request = again.request
-	if seen.client != nil {
-		seen.otherNamespace = otherNamespace
-	}
-	if older := lagging(seen); seen.client != nil && len(older) > 0 {
-		ctrl.LoggerFrom(ctx).Info("The record implements a newer version than the API server has; replacing it", "record", seen.record.Name, "older", older)
-	}
-	return nil
 }
 
 // decide hashes a provided secret and confirms an irreversible step before it decides on them.

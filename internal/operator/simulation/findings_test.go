@@ -35,6 +35,15 @@ func TestFindings(t *testing.T) {
 			lags: watches("operator 2", "ApiClients"), held: noRequest,
 			actions: []action{suspends("billing"), resumes("billing"), moves},
 		}, 4},
+		// An operator that is paused between its reads decides from an ApiClient that is older than the record
+		// that it reads next, and undoes what another operator has done in the meantime.
+		"F5 between reads": {suspended, scope{
+			lags: watches("operator 1", "ApiClients"),
+			held: func(r *request) bool {
+				return r.from.name == "operator 1" && r.reads() && r.resource == secretResource && r.name.Namespace == recordsNamespace
+			},
+			actions: []action{leadsToo, suspends("billing"), resumes("billing")},
+		}, 5},
 		// A token server signs with a realm's first key before another one publishes it.
 		"F11": {empty, scope{
 			lags: watches("server 2", "records"), held: noRequest,
