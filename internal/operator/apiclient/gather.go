@@ -103,8 +103,8 @@ func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	if err := readRealm(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
 		return err
 	}
-	if seen.realm != nil && seen.realm.UID != cached.UID {
-		seen.realm = nil // The cache is about to deliver the recreated Realm, which has other records.
+	if seen.realm == nil || seen.realm.UID != cached.UID {
+		return fmt.Errorf("%w: Realm %q was deleted", errInconclusive, cached.Name) // A recreated one has other records.
 	}
 	if seen.record != nil {
 		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
@@ -367,7 +367,7 @@ func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepte
 	if err != nil || !free {
 		return err
 	}
-	if err := r.readLiveRealm(ctx, seen); err != nil || seen.realm == nil {
+	if err := r.readLiveRealm(ctx, seen); err != nil {
 		return err
 	}
 	_, err = r.lookUpSubjects(ctx, seen)

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -27,8 +28,10 @@ type held struct {
 func (h held) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
 	case *v1alpha1.Realm:
-		*into = *h.realm
-		return nil
+		if h.realm != nil {
+			*into = *h.realm
+			return nil
+		}
 	case *corev1.Namespace:
 		if labels, exists := h.namespaces[key.Name]; exists {
 			into.Labels = labels
@@ -77,6 +80,22 @@ func TestNamespaceMissingInCache(t *testing.T) {
 			}
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s; want %s", got.Reason, got.Message, test.want)
+			}
+		})
+	}
+}
+
+// A client that acquires a subject while its Realm is deleted is decided on again, from the API server.
+func TestRealmMissingInAPIServer(t *testing.T) {
+	for name, live := range map[string]*v1alpha1.Realm{
+		"deleted":   nil,
+		"recreated": {ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, source := reconciled(t, observe()), held{realm: live}
+			r := Reconciler{Live: source, Namespaces: namespaces.New(heldCache{held: source}, source, nil, time.Minute)}
+			if err := r.readLiveRealm(t.Context(), &seen); !errors.Is(err, errInconclusive) {
+				t.Errorf("readLiveRealm = %v, want %v", err, errInconclusive)
 			}
 		})
 	}
