@@ -31,7 +31,7 @@ func TestCandidate(t *testing.T) {
 		"outside the cluster":      {holder: "outside/laptop_1", wantAfter: "outside/laptop_1"},
 		"both outside the cluster": {identity: "outside/laptop_2", holder: "outside/laptop_1", wantAfter: "outside/laptop_1"},
 		"seen from outside":        {identity: "outside/laptop_2", holder: "operator-c_1", wantAfter: ""},
-		"an unknown identity":      {holder: "somebody", wantAfter: "somebody"},
+		"an unknown identity":      {holder: "operator", wantAfter: "operator"},
 		"no holder":                {holder: ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,9 +23,9 @@ type Basis struct {
 	// Namespace is the version of the labels of the client's namespace; zero if no grant of the Realm
 	// selects namespaces by their labels.
 	Namespace NamespaceBasis `json:"namespace,omitzero"`
-	// Content is the resource version from which on the record has had its present content apart from
-	// the basis. It is empty if the content changed with the record's latest write. Acknowledgements count
-	// from it.
+	// Content is the resource version since which only the basis, generated secrets, or keys have changed.
+	// It is empty if anything else changed with the record's latest write. The status counts
+	// acknowledgements from it.
 	Content string `json:"content,omitempty"`
 }
 

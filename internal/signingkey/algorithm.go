@@ -51,7 +51,7 @@ func newPrivateKey(algorithm Algorithm, random io.Reader) (crypto.Signer, error)
 	return nil, fmt.Errorf("%w: %q", ErrAlgorithm, algorithm)
 }
 
-// SlowToGenerate reports whether a key takes up to seconds to generate, and not less than a millisecond.
+// SlowToGenerate reports whether generating a key can take seconds. Other keys take less than a millisecond.
 func (a Algorithm) SlowToGenerate() bool { return a == RS256 || a == PS256 }
 
 // matches reports whether a public key has the type and size that the algorithm requires. It ties

@@ -76,7 +76,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// lead starts an operator that leads at once. Its watch delivers all Leases.
+// lead starts an operator that leads immediately. Its watch delivers all Leases.
 func (c *cluster) lead() {
 	c.tracker = acknowledgement.NewTracker(c.Client, namespace, func() time.Time { return c.now })
 	c.leases = c.tracker.Handler()

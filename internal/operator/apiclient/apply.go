@@ -31,9 +31,9 @@ type applied struct {
 	created time.Time
 }
 
-// apply writes the records of subjects, the record, and the credentials Secret. It then deletes what is
-// obsolete. It updates seen to what it has written. An error from writing the credentials Secret is in
-// seen and not returned, because it must not hold back anything else.
+// apply writes the records of subjects, the record, and the credentials Secret, and stores the written
+// objects in seen. It then deletes what is obsolete. apply stores an error from writing the credentials
+// Secret in seen instead of returning it, because this error must not hold back anything else.
 //
 // Token servers ignore a subject until the client's record lists it. apply therefore acquires a
 // subject before the record lists it, and gives it up after the record no longer lists it.

@@ -37,8 +37,9 @@ type observed struct {
 	generated *signingkey.Key
 }
 
-// gather reads the Realm and its record. It also deletes the records of deleted Realms with the
-// same name. live reads the Realm and its record from the API server and not from caches. The returned Realm is nil if it does not exist or is being deleted.
+// gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
+// the records of deleted Realms with the same name. The returned Realm is nil if it does not exist or is being
+// deleted.
 func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
 	realm, from, get := &v1alpha1.Realm{}, client.Reader(r.Client), r.Records.Get
 	if live {

@@ -20,9 +20,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 )
 
-// api is the API server: its store, the requests that are in flight, and the watches. A request is sent
-// by a process, lands, which is when the store processes it, and is answered. In between, other steps can
-// take place, and the sender can die: what it has sent still lands.
+// api is the API server: its store, the requests that are in flight, and the watches. A process sends a
+// request, the store processes it when it lands, and the process receives the response. Other steps can take
+// place in between. A request lands even if its sender has died.
 type api struct {
 	store   *memoryapi.Store
 	scheme  *runtime.Scheme

@@ -52,8 +52,7 @@ func passes(d time.Duration, times int) action {
 	return action{name: d.String() + " pass", times: times, do: func(w *world) { w.sleep(d) }}
 }
 
-// moves makes operator 2 the leader. Operator 1 ends like a process of a node that fails: what it has sent
-// still lands.
+// moves kills operator 1 and makes operator 2 the leader. Requests that operator 1 has sent still land.
 var moves = action{
 	name: "operator 1 dies and operator 2 leads", times: 1,
 	possible: func(w *world) bool { return !w.operators[0].dead },

@@ -12,11 +12,11 @@
 // testing/synctest bubble: it passes only if a step says so. A run therefore depends only on its choices, and the
 // same choices repeat it.
 //
-// There are three ways through the model. TestFindings has a small search for each known mistake. TestExplore
-// searches from several states with groups of choices, as deep as the time allows, and TestRandomRuns has all
-// faults at once. The latter two take longer with -explore or $EXPLORE. A run that fails prints its steps: those
-// with an asterisk were chosen, the others follow from them. TestExplore repeats a run with -choices, rapid
-// with -rapid.seed.
+// There are three tests. TestFindings has a small search for each known mistake. TestExplore searches from
+// several states with groups of choices, as deep as the time allows. TestRandomRuns combines all faults. The
+// flag -explore or $EXPLORE sets how long TestExplore and TestRandomRuns take. A run that fails prints its
+// steps: those with an asterisk were chosen, and the others follow from them. To repeat a run, pass -choices to
+// TestExplore, or -rapid.seed to TestRandomRuns.
 //
 // A token server that was cut off for longer than heartbeat.Duration doesn't count until it has caught up,
 // because the operator may go on without it.

@@ -126,7 +126,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"users":    m.user,
 		"API server": func(*rapid.T) {
 			if stalled := m.world.api.stalled; len(stalled) > 0 {
-				m.do("the API server's watch cache of Secrets goes on", func(*world) { delete(stalled, secretResource) })
+				m.do("the API server's watch cache of Secrets continues", func(*world) { delete(stalled, secretResource) })
 			} else {
 				m.do(stops.name, stops.do)
 			}

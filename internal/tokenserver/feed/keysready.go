@@ -42,8 +42,8 @@ func (r *rejections) add(err error, now time.Time) {
 	r.count, r.last, r.err = r.count+1, now, err
 }
 
-// KeysReady returns nil once each realm with an Active key can sign, except for those whose keys the KMS plugin has
-// refused to decrypt for a minute while it decrypts others. From then on, it always returns nil: this
+// KeysReady returns nil once each realm with an Active key can sign, except for those whose keys the KMS
+// plugin has refused to decrypt for a minute while it decrypts others. From then on, it always returns nil: this
 // server keeps serving from memory when the plugin is unavailable, and only new keys have to wait.
 func (f *Feed) KeysReady() error {
 	k := f.keys

@@ -74,7 +74,7 @@ type Plan struct {
 	// Inconclusive reports whether the caches may lag. The caller must write nothing and plan again with
 	// facts from the API server.
 	Inconclusive bool
-	// Unfinished reports whether another step follows the writes of this plan at once.
+	// Unfinished reports whether another step follows the writes of this plan immediately.
 	Unfinished bool
 	// Continuous reports whether workloads have a valid secret before and after the change.
 	Continuous bool
