@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,16 +69,8 @@ func NewMembers(t *Tracker, c client.Client, system string, lost Lost, collected
 
 // Start checks the Leases until ctx is canceled. The manager runs it only on the leader.
 func (m *Members) Start(ctx context.Context) error {
-	ticker := time.NewTicker(checkInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			m.Check(ctx)
-		}
-	}
+	wait.UntilWithContext(ctx, m.Check, checkInterval)
+	return nil
 }
 
 // Check looks for dead servers if the latest renewal of the operator's Lease has arrived, and renews it if

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -41,16 +42,8 @@ type flusher struct {
 
 // Start implements manager.Runnable.
 func (f *flusher) Start(ctx context.Context) error {
-	ticker := time.NewTicker(flushInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			f.flush(ctx)
-		}
-	}
+	wait.UntilWithContext(ctx, f.flush, flushInterval)
+	return nil
 }
 
 // flush runs one pass.
