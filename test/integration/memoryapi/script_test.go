@@ -1,17 +1,19 @@
 package memoryapi_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,7 +64,7 @@ func TestSameAsAPIServer(t *testing.T) {
 		}
 		transcripts[name] = newScript(t, c, namespace).run()
 	}
-	if diff := cmp.Diff(transcripts["API server"], transcripts["memory"]); diff != "" {
+	if diff := gocmp.Diff(transcripts["API server"], transcripts["memory"]); diff != "" {
 		t.Errorf("responses (-API server +memory):\n%s", diff)
 	}
 }
@@ -91,11 +93,27 @@ func (s *script) note(step string, result any, err error) {
 		s.lines = append(s.lines, fmt.Sprintf("%s: %d %s: %s", step, status.Code, status.Reason, s.normal(status.Message)))
 		return
 	}
+	if object, ok := result.(client.Object); ok {
+		result = inOrder(object)
+	}
 	encoded, err := json.MarshalIndent(result, "", " ")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.lines = append(s.lines, step+": "+s.normal(string(encoded)))
+}
+
+// inOrder returns a copy whose managed fields are in the order of their managers. In an API they are in the
+// order of their times, which are in seconds: two managers of one second are in the order of their names.
+func inOrder(object client.Object) client.Object {
+	object = object.DeepCopyObject().(client.Object)
+	fields := object.GetManagedFields()
+	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(strings.Compare(a.Manager, b.Manager), strings.Compare(string(a.Operation), string(b.Operation)),
+			strings.Compare(a.Subresource, b.Subresource))
+	})
+	object.SetManagedFields(fields)
+	return object
 }
 
 var (

@@ -53,28 +53,29 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 		secret("unusable", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "0123456789abcdef\n"),
 		secret("keyless", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, ""))
 	past := metav1.NewTime(time.Now().Add(-time.Hour))
+	// Names have 12 characters at most: the lines of other tests that list all clients fit into 80 columns.
 	for name, test := range map[string]struct {
 		reason v1alpha1.ConditionReason
 		change func(*v1alpha1.ApiClient)
 	}{
-		"fix-suspended": {v1alpha1.ReasonSuspended, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }},
-		"fix-expired":   {v1alpha1.ReasonExpired, func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &past }},
-		"fix-lifetime":  {v1alpha1.ReasonLifetimeExceedsRealm, func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }},
+		"fix-suspend":  {v1alpha1.ReasonSuspended, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }},
+		"fix-expired":  {v1alpha1.ReasonExpired, func(c *v1alpha1.ApiClient) { c.Spec.ExpiresAt = &past }},
+		"fix-lifetime": {v1alpha1.ReasonLifetimeExceedsRealm, func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }},
 		"fix-account": {v1alpha1.ReasonServiceAccountNotFound, func(c *v1alpha1.ApiClient) {
 			c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "fixed"}}
 		}},
-		"fix-unlabelled":     {v1alpha1.ReasonSecretNotLabelled, providedBy("unlabelled")},
-		"fix-short":          {v1alpha1.ReasonSecretTooShort, providedBy("short")},
-		"fix-unusable":       {v1alpha1.ReasonSecretNotUsable, providedBy("unusable")},
-		"fix-missing-key":    {v1alpha1.ReasonSecretNotFound, providedBy("keyless")},
-		"fix-missing-secret": {v1alpha1.ReasonSecretNotFound, providedBy("missing-secret")},
+		"fix-label":    {v1alpha1.ReasonSecretNotLabelled, providedBy("unlabelled")},
+		"fix-short":    {v1alpha1.ReasonSecretTooShort, providedBy("short")},
+		"fix-unusable": {v1alpha1.ReasonSecretNotUsable, providedBy("unusable")},
+		"fix-key":      {v1alpha1.ReasonSecretNotFound, providedBy("keyless")},
+		"fix-secret":   {v1alpha1.ReasonSecretNotFound, providedBy("missing-secret")},
 		"fix-grant": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
 			c.Spec.RealmRef.Name, c.Spec.Scopes = "without-scopes", []string{"read", "o'reilly"}
 		}},
-		"fix-client-id": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
+		"fix-id": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
 			c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.ClientID = "without-client-id", nil, "mine"
 		}},
-		"fix-namespace": {v1alpha1.ReasonNamespaceNotAllowed, func(c *v1alpha1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
+		"fix-ns": {v1alpha1.ReasonNamespaceNotAllowed, func(c *v1alpha1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
