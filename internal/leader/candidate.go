@@ -16,7 +16,7 @@ import (
 
 const (
 	// checkInterval is the time between two looks at the holder's Pod.
-	checkInterval = 2 * time.Second
+	checkInterval = time.Second
 	// checkTimeout limits each look.
 	checkTimeout = 5 * time.Second
 	// outside is the start of the identity of an operator that runs in no Pod.

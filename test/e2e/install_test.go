@@ -128,12 +128,6 @@ func removeAll() error {
 	return errors.Join(errs...)
 }
 
-// deletePods replaces all Pods of the installation, without waiting for token servers that drain.
-func deletePods(t *testing.T) {
-	t.Helper()
-	kubectl(t, "delete", "pods", "--namespace", systemNamespace, "--all", "--grace-period=1")
-}
-
 // logState logs the state of the cluster to help debug a failed test.
 func logState(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

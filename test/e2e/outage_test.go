@@ -61,9 +61,6 @@ func TestAPIServerOutage(t *testing.T) {
 		l.requireNoFailures(t)
 	}
 	awaitReady(t, c)
-	// The next test doesn't wait until the operators watch objects again. After a failed attempt, they
-	// try again after up to a minute.
-	deletePods(t)
 }
 
 // requestToken requests a token from a token server. The Pods of the node are reachable from this
