@@ -136,10 +136,11 @@ func (seen *request) namespaceLabels() map[string]string {
 	return seen.namespace.Labels
 }
 
-// mayBeDeleted reports whether a client that had a record has none any longer, according to a cache. The
-// client may then be deleted, too, and its record must not be created again.
+// mayBeDeleted reports whether a client that was reconciled before, so that it had a record, has none,
+// according to a cache. The client may then be deleted, too, and its record must not be created again.
 func (seen *observed) mayBeDeleted() bool {
-	return !seen.live && seen.record == nil && seen.client.Status.ObservedGeneration > 0
+	reconciled := seen.client.Status.ObservedGeneration > 0 || len(seen.owned) > 0
+	return !seen.live && seen.record == nil && reconciled
 }
 
 // served returns the records that token servers must serve: the client's, from the given resource version

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -271,16 +272,18 @@ func TestStaleCredentialsAreInconclusive(t *testing.T) {
 // The record of a client that had one is created again only if the API server says that the client exists.
 func TestDeletedClientGetsNoRecord(t *testing.T) {
 	for name, test := range map[string]struct {
-		observedGeneration int64
-		live, want         bool // want: decide again
+		change     func(*observed)
+		live, want bool // want: decide again
 	}{
-		"new client":                                {0, false, false},
-		"known client, according to a cache":        {2, false, true},
-		"known client, according to the API server": {2, true, false},
+		"new client":                                {func(*observed) {}, false, false},
+		"client with a status":                      {withStatus, false, true},
+		"client with a credentials Secret":          {withOwnSecret, false, true},
+		"known client, according to the API server": {withStatus, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe()
-			seen.client.Status.ObservedGeneration, seen.live = test.observedGeneration, test.live
+			test.change(&seen)
+			seen.live = test.live
 			d, err := decide(&seen, now, rand.Reader)
 			if err != nil || d.inconclusive != test.want || d.inconclusive && d.record != nil {
 				t.Errorf("inconclusive %t, want %t; record %v, error %v", d.inconclusive, test.want, d.record, err)
@@ -288,3 +291,7 @@ func TestDeletedClientGetsNoRecord(t *testing.T) {
 		})
 	}
 }
+
+func withStatus(seen *observed) { seen.client.Status.ObservedGeneration = 2 }
+
+func withOwnSecret(seen *observed) { seen.owned = []corev1.Secret{{}} }

@@ -34,6 +34,10 @@ func creates(name string) action {
 	return action{name: "a user creates " + name, times: 1, possible: missing, do: func(w *world) { w.createClient(name) }}
 }
 
+func deletes(name string) action {
+	return action{name: "a user deletes " + name, times: 1, possible: exists(name), do: func(w *world) { w.deleteClient(name) }}
+}
+
 func revokes(name string) action {
 	return action{name: "a user deletes the Secret of " + name, times: 1, do: func(w *world) { w.deleteSecret(name) }}
 }

@@ -44,6 +44,11 @@ func TestFindings(t *testing.T) {
 			},
 			actions: []action{leadsToo, suspends("billing"), resumes("billing")},
 		}, 5},
+		// An operator whose cache still has a deleted client creates its record again and again.
+		"deleted client": {realmOnly, scope{
+			lags: watches("operator 1", "ApiClients"), held: noRequest,
+			actions: []action{creates("billing"), deletes("billing")},
+		}, 3},
 		// A token server signs with a realm's first key before another one publishes it.
 		"F11": {empty, scope{
 			lags: watches("server 2", "records"), held: noRequest,

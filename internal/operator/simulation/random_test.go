@@ -279,10 +279,7 @@ func (m *machine) user(rt *rapid.T) {
 		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
 		"revokes the tokens of":    func(w *world) { w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "tokensValidAfter") },
-		"deletes": func(w *world) {
-			_, err := w.api.store.Delete(clientResource, types.NamespacedName{Namespace: team, Name: name}, nil)
-			must(err)
-		},
+		"deletes":                  func(w *world) { w.deleteClient(name) },
 	}
 	edit := rapid.SampledFrom([]string{
 		"suspends", "resumes", "requests a secret of", "removes a scope of", "adds a scope to", "deletes the Secret of", "overwrites the Secret of",

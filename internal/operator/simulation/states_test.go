@@ -163,6 +163,11 @@ func (w *world) createClient(name string) {
 	}))
 }
 
+func (w *world) deleteClient(name string) {
+	_, err := w.api.store.Delete(clientResource, types.NamespacedName{Namespace: team, Name: name}, nil)
+	must(err)
+}
+
 // edit changes the spec of an ApiClient for a user.
 func (w *world) edit(name string, value any, path ...string) {
 	w.change(clientResource, types.NamespacedName{Namespace: team, Name: name}, value, path...)
