@@ -371,11 +371,12 @@ func (f *Feed) unchanged(secret *corev1.Secret) any {
 
 // Replace replaces all records with a list at the given resource version. The list contains the
 // results of Transformer, or the records themselves if the API server can't stream a list. If the first
-// list took too long, it is discarded, and the reflector lists again.
+// list took too long, it is discarded, and the reflector lists again, unless the server serves restored
+// records, which are even older.
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
-	if f.heartbeat.joinedTooLate() {
+	if !f.Registry.Loaded() && f.heartbeat.joinedTooLate() {
 		f.progress.reach(version, f.Now())
 		return errTooLate
 	}

@@ -210,6 +210,30 @@ func TestSlowServerListsAgain(t *testing.T) {
 	}
 }
 
+// A server with restored records serves the first list, even a late one: the records of the previous process
+// are older, and the heartbeat must not report a version that the server doesn't serve.
+func TestRestoredServerServesLateList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, api := t.TempDir(), &apiServer{}
+		_, stop := start(t, api, dir)
+		time.Sleep(time.Minute)
+		stop()
+		api.set(func(a *apiServer) { a.reads = errDown })
+		reg := registry.New()
+		startWith(t, api, feed.Options{Registry: reg, SnapshotDir: dir})
+		time.Sleep(heartbeat.MaxJoin)
+		if !reg.Loaded() {
+			t.Fatal("the saved records are not restored")
+		}
+		before := api.listed()
+		api.set(func(a *apiServer) { a.reads = nil })
+		time.Sleep(time.Minute)
+		if lists := api.listed() - before; lists != 1 {
+			t.Errorf("%d lists, want 1", lists)
+		}
+	})
+}
+
 // The heartbeat that reports the version of an unreadable record also reports that it is unreadable.
 func TestHeartbeatReportsUnreadableRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
