@@ -30,7 +30,7 @@ const (
 )
 
 // TestOperatorScale prints the cost of many ApiClients: the time until they are Ready, compared with
-// the time of the same writes without the operator, the operator's memory, and a restart.
+// the time of the same writes without the operator, the operator's memory, disruptions, and a restart.
 func TestOperatorScale(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
@@ -53,6 +53,7 @@ func TestOperatorScale(t *testing.T) {
 	perClient := memory(t, inst) / float64(total) / (1 << 10)
 	addRow(t, perClient <= maxMemory, fmt.Sprintf("operator, memory with %d ApiClients", total), fmt.Sprintf("%.1f KiB for each", perClient), fmt.Sprintf("at most %.0f KiB", maxMemory))
 
+	measureStatuses(t, inst, total)
 	measureRestart(t, inst, total)
 }
 
