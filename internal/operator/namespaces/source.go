@@ -32,20 +32,23 @@ func (n *Namespaces) Source(toRequests handler.MapFunc) source.Source {
 	})
 }
 
-// watch polls the named namespaces until ctx is done, and calls changed for each that has changed.
+// watch polls the named namespaces until ctx is done, and calls changed for each that has changed. Live
+// reads them in the meantime, so watch compares with the state of its own last poll.
 func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
+	n.mu.Lock()
+	seen := maps.Clone(n.polled)
+	n.mu.Unlock()
 	ticker := time.NewTicker(n.interval)
 	defer ticker.Stop()
 	for {
 		for _, name := range n.names {
-			n.mu.Lock()
-			before, known := n.polled[name]
-			n.mu.Unlock()
+			before, known := seen[name]
 			after, err := n.poll(ctx, name)
 			if err != nil {
 				ctrl.LoggerFrom(ctx).Error(err, "Failed to read a namespace, will retry", "namespace", name)
 				continue
 			}
+			seen[name] = after
 			if known && changedNamespace(before, after) {
 				changed(name)
 			}
