@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// MaxSkew is how far the machine's clock may be ahead of the API server's.
+// MaxSkew is how far the machine's clock may be off the API server's.
 const MaxSkew = time.Minute
 
 // maxDelay is the longest response time for which the Date header is still useful.
@@ -34,12 +34,13 @@ func New(wall func() time.Time, elapsed func() time.Duration) *Clock {
 	return &Clock{wall: wall, elapsed: elapsed}
 }
 
-// Now returns the machine's time. If it is ahead of the API server's by more than MaxSkew, Now returns
-// the API server's time. The operator deletes keys and secrets when it is time to, so being late is safe
-// and being early isn't. A clock that is corrected is used again after the next response.
+// Now returns the machine's time. If it differs from the API server's by more than MaxSkew, Now returns the
+// API server's time. With a clock that is ahead, the operator would delete keys and secrets too early. With
+// one that is behind, it would write times that are too early for token servers and for the next leader. A
+// clock that is corrected is used again after the next response.
 func (c *Clock) Now() time.Time {
 	now := c.wall().Round(0) // without the monotonic reading, so that differences are those of the time of day
-	if skew := c.Skew(now); skew > MaxSkew {
+	if skew := c.Skew(now); skew.Abs() > MaxSkew {
 		return now.Add(-skew)
 	}
 	return now
@@ -59,7 +60,7 @@ func (c *Clock) Skew(now time.Time) time.Duration {
 func (c *Clock) RegisterMetrics(registerer prometheus.Registerer) {
 	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_clock_skew_seconds",
-		Help: "How far the clock of the operator's node is ahead of the API server's, accurate to two seconds. If it is ahead by more than a minute, the operator uses the API server's time.",
+		Help: "How far the clock of the operator's node is ahead of the API server's, accurate to two seconds. If they differ by more than a minute, the operator uses the API server's time.",
 	}, func() float64 { return c.Skew(c.wall().Round(0)).Seconds() }))
 }
 

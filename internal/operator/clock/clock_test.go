@@ -12,8 +12,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A machine's clock that is ahead makes nothing happen early. One that is behind delays everything, and
-// a wrong clock of the API server that is ahead changes nothing.
+// A machine's clock that is wrong changes nothing, because the API server's counts.
 func TestClock(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	type step struct {
@@ -27,11 +26,12 @@ func TestClock(t *testing.T) {
 		"both are right":                            {{}, {pass: time.Hour}},
 		"before the first response":                 {{unavailable: true, wall: time.Hour, want: time.Hour}},
 		"slightly ahead":                            {{wall: 59 * time.Second, want: 59 * time.Second}},
-		"behind":                                    {{wall: -time.Hour, want: -time.Hour}, {pass: time.Hour}},
+		"slightly behind":                           {{wall: -59 * time.Second, want: -59 * time.Second}},
+		"behind, then corrected":                    {{wall: -time.Hour}, {pass: time.Hour}},
 		"ahead, then corrected":                     {{}, {pass: time.Second, wall: time.Hour}, {pass: 24 * time.Hour, wall: time.Hour}, {pass: time.Second}},
 		"ahead from the start":                      {{wall: time.Hour}},
 		"ahead while the API server is unavailable": {{}, {pass: time.Hour, wall: 2 * time.Hour, unavailable: true}},
-		"the API server is ahead":                   {{server: time.Hour}},
+		"the API server is ahead":                   {{server: time.Hour, want: time.Hour}, {pass: time.Second}},
 		"the API server is behind":                  {{server: -time.Hour, want: -time.Hour}, {pass: time.Second}},
 		"a slow response":                           {{}, {pass: time.Minute, server: -time.Hour, delay: 2 * time.Second}},
 	} {
