@@ -88,7 +88,7 @@ func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 		}
 		for _, known := range recorded {
 			if known.Source == SourceSpec && known.ID == h.ID && known.Hash == h.Hash {
-				s.CreatedAt, p.Continuous = known.CreatedAt, true
+				s.CreatedAt = known.CreatedAt
 			}
 		}
 		p.Secrets = append(p.Secrets, s)

@@ -108,7 +108,7 @@ func TestMakeHashed(t *testing.T) {
 		"another": {
 			[]record.ClientSecret{recorded("a", a, before, time.Time{})},
 			[]record.ClientSecret{listed("a", a, time.Time{}), listed("b", b, time.Time{})},
-			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, before, time.Time{}), recorded("b", b, now, time.Time{})}, Continuous: true},
+			secrets.Plan{Secrets: []record.ClientSecret{recorded("a", a, before, time.Time{}), recorded("b", b, now, time.Time{})}},
 		},
 		"different hash with the same ID": {
 			[]record.ClientSecret{recorded("a", a, before, time.Time{})},
@@ -123,7 +123,7 @@ func TestMakeHashed(t *testing.T) {
 		"expired": {
 			[]record.ClientSecret{recorded("a", a, before, now)},
 			[]record.ClientSecret{listed("a", a, now)},
-			secrets.Plan{Continuous: true},
+			secrets.Plan{},
 		},
 		"generated before": {
 			[]record.ClientSecret{g.ClientSecret},

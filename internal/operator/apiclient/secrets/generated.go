@@ -131,7 +131,7 @@ func (r *rotation) adoptCurrent() error {
 	r.dropGenerated()
 	for i := range r.plan.Secrets {
 		retire(&r.plan.Secrets[i], r.now, r.Overlap)
-		verifier.Successor, r.plan.Continuous = true, true
+		verifier.Successor = true
 	}
 	r.plan.Secrets = append(Valid(r.plan.Secrets, r.now), verifier)
 	r.plan.Serial, r.plan.Current = v.Serial, v

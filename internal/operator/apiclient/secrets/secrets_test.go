@@ -221,6 +221,9 @@ func TestAdoption(t *testing.T) {
 			if diff := cmp.Diff(test.wantRoles, roles); diff != "" || got.Step != test.wantStep || got.Inconclusive {
 				t.Errorf("step %q, inconclusive %t, roles (-want +got):\n%s", got.Step, got.Inconclusive, diff)
 			}
+			if settled := test.facts.Credentials.Current.Plaintext == old.plaintext; got.Continuous != settled {
+				t.Errorf("continuous: %t", got.Continuous) // Token servers must load a new current value first.
+			}
 			if got.Step == secrets.StepFirst && (got.Current.Serial != test.facts.Serial+1 || !clientsecret.WellFormed(got.Current.Plaintext)) {
 				t.Errorf("the fresh value is %+v", got.Current)
 			}
