@@ -169,15 +169,15 @@ func writeErrorMessage(err error) string {
 	return "the API server is unavailable"
 }
 
-// realmReadiness returns Ready if the Realm is Ready. After a change to the Realm, its previous
-// Ready condition is used until it is updated, because most changes do not affect clients.
+// realmReadiness returns Ready if the Realm is Ready. After a change to the Realm other than a suspension,
+// its previous Ready condition is used until it is updated, because most changes do not affect clients.
 func realmReadiness(realm *v1alpha1.Realm) condition.Result {
 	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
 	switch {
+	case realm.Spec.Suspend, ready != nil && ready.Reason == string(v1alpha1.ReasonSuspended):
+		return condition.NotReady(v1alpha1.ReasonRealmSuspended, fmt.Sprintf("Realm %q is suspended, so its clients cannot get tokens. Set spec.suspend of the Realm to false to resume it.", realm.Name))
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		return condition.Progressing(fmt.Sprintf("Waiting for Realm %q to become Ready.", realm.Name))
-	case ready.Status == metav1.ConditionFalse && ready.Reason == string(v1alpha1.ReasonSuspended):
-		return condition.NotReady(v1alpha1.ReasonRealmSuspended, fmt.Sprintf("Realm %q is suspended, so its clients cannot get tokens. Set spec.suspend of the Realm to false to resume it.", realm.Name))
 	case ready.Status == metav1.ConditionFalse:
 		return condition.NotReady(v1alpha1.ReasonRealmNotReady, fmt.Sprintf("Realm %q is not Ready (%s). See its status; the client is reconciled automatically when the Realm is Ready.", realm.Name, ready.Reason))
 	}

@@ -25,7 +25,11 @@ func TestReadyFollowsRealm(t *testing.T) {
 		"working":   {status: metav1.ConditionUnknown, reason: v1alpha1.ReasonProgressing, want: metav1.ConditionUnknown, wantReason: v1alpha1.ReasonProgressing},
 		"ready":     {status: metav1.ConditionTrue, reason: v1alpha1.ReasonReady, want: metav1.ConditionTrue, wantReason: v1alpha1.ReasonReady},
 		"suspended": {status: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended, want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmSuspended},
-		"failed":    {status: metav1.ConditionFalse, reason: v1alpha1.ReasonKeysUnreadable, want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmNotReady},
+		"suspended since": {
+			status: metav1.ConditionTrue, reason: v1alpha1.ReasonReady, change: func(s *observed) { s.realm.Spec.Suspend = true },
+			want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmSuspended,
+		},
+		"failed": {status: metav1.ConditionFalse, reason: v1alpha1.ReasonKeysUnreadable, want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmNotReady},
 		"suspended, as the client": {
 			status: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended, change: func(s *observed) { s.client.Spec.Suspend = true },
 			want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonSuspended,
