@@ -81,6 +81,9 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d.record = newRecord(seen, covered(&seen.request), plan)
 	d.subjects = wantedSubjects(seen)
 	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
+	if d.inconclusive = seen.mayStayDisabled(d.record); d.inconclusive {
+		return d, nil
+	}
 	setBasis(seen, d.record, plan.Continuous)
 	d.obsolete = obsolete(seen, plan)
 	if !seen.authorityMissing && plan.Current.Plaintext != "" {

@@ -323,3 +323,16 @@ func TestDecideReleasesOnlyListedClient(t *testing.T) {
 		t.Errorf("grant lost: %+v, error %v; want a disabled record", d, err)
 	}
 }
+
+// A cache of service accounts or provided Secrets that lags doesn't enable a disabled client: neither is in the
+// basis of its record.
+func TestDisabledClientIsEnabledByLiveReads(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		seen := reconciled(t, observe(func(s *observed) { s.client.Spec.Suspend = true }))
+		seen.client.Spec.Suspend, seen.live = false, live
+		d, err := decide(&seen, now, rand.Reader)
+		if err != nil || d.inconclusive == live || live && d.record.Disabled {
+			t.Errorf("live %t: inconclusive %t, error %v", live, d.inconclusive, err)
+		}
+	}
+}

@@ -259,16 +259,17 @@ func get(ctx context.Context, from client.Reader, key client.ObjectKey, into cli
 }
 
 // gatherProvided reads the metadata of the Secret that the spec refers to. The cache contains only
-// labeled Secrets and may be stale, so a missing one is looked for in the API server.
+// labeled Secrets, so a missing one is looked for in the API server.
 func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if secretSource(seen.client).Provided == nil {
 		return nil
 	}
 	key := providedName(seen.client)
-	secret := &corev1.Secret{}
-	found, err := get(ctx, r.Client, key, secret)
-	if err != nil {
-		return err
+	secret, found, err := &corev1.Secret{}, false, error(nil)
+	if !seen.live {
+		if found, err = get(ctx, r.Client, key, secret); err != nil {
+			return err
+		}
 	}
 	if !found || !provided.Readable(secret) {
 		metadata := secretMetadata()
@@ -285,10 +286,14 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 // gatherAccounts reads the UIDs of the service accounts that the spec lists.
 func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 	seen.accounts = map[string]types.UID{}
+	from := client.Reader(r.Accounts)
+	if seen.live {
+		from = r.Live
+	}
 	for _, name := range listedAccounts(seen.client) {
 		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: name}
 		account := accountMetadata()
-		if err := r.Accounts.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
+		if err := from.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ServiceAccount %s: %w", key, err)
 		}
 		if exists(account) {

@@ -20,7 +20,7 @@ import (
 // observed is the state that the controller read for an ApiClient. Each rule gets the part that it needs.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// service accounts, provided Secrets, and subjects.
+	// subjects.
 	live bool
 
 	request
@@ -141,6 +141,12 @@ func (seen *request) namespaceLabels() map[string]string {
 func (seen *observed) mayBeDeleted() bool {
 	reconciled := seen.client.Status.ObservedGeneration > 0 || len(seen.owned) > 0
 	return !seen.live && seen.record == nil && reconciled
+}
+
+// mayStayDisabled reports whether the desired record enables a client because of what a cache contains. The
+// basis doesn't contain the versions of service accounts and provided Secrets.
+func (seen *observed) mayStayDisabled(desired *record.Client) bool {
+	return !seen.live && seen.record != nil && seen.current.Disabled && !desired.Disabled
 }
 
 // served returns the records that token servers must serve: the client's, from the given resource version
