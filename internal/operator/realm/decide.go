@@ -149,8 +149,8 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]signingkey.Key, error) {
 	keys := d.recorded
 	policy := d.policy
-	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged
-	if !policy.Unconfirmed && len(d.encryption.undecrypted) == 0 {
+	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged || len(d.encryption.undecrypted) > 0
+	if !policy.Unconfirmed {
 		keys = signingkey.Acknowledge(now, keys)
 	}
 	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))

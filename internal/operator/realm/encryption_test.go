@@ -235,6 +235,25 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 	}
 }
 
+// A key that was published doesn't become Active while a server that has restarted since can't decrypt it.
+func TestPublishedKeyWaitsForTokenServers(t *testing.T) {
+	realm := acme(func(*v1alpha1.Realm) {})
+	before, successor := settled(t, realm, sealing.Encrypt), sealedKey(t, "1")
+	realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
+	d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), sealing.Encrypt, &successor)
+	for i, undecrypted := range [][]string{nil, {"a"}, nil} {
+		seen := observed{realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: undecrypted, mode: sealing.Encrypt}
+		published := !d.record.Keys[1].PublishedAt.IsZero()
+		var err error
+		if d, err = decide(seen, instance(), now.Add(time.Duration(i+1)*10*time.Hour), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+		if want := published && undecrypted == nil; want != (d.record.Keys[1].State == signingkey.Active) {
+			t.Errorf("published: %t, not decrypted by %q: the keys are %+v", published, undecrypted, d.record.Keys)
+		}
+	}
+}
+
 // A rotation replaces keys that are stored in another form than new ones.
 func TestRotationIsTheMigration(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -118,7 +118,7 @@ func (r *Reconciler) generate(ctx context.Context, seen observed, d decision, no
 		return d, nil
 	}
 	seen.generated = &key
-	return decide(seen, r.Instance, now, r.Random)
+	return r.decide(ctx, &seen, now)
 }
 
 // measure counts a rotation, and sets the time of the next one and how keys are stored.
