@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 )
 
 const (
+	// container is the name of the operator's container in its Pod.
+	container = "operator"
 	// checkInterval is the time between two looks at the holder's Pod.
 	checkInterval = time.Second
 	// checkTimeout limits each look.
@@ -36,9 +39,9 @@ func NewIdentity(pod string) (string, error) {
 	return pod + "_" + string(uuid.NewUUID()), nil
 }
 
-// Candidate clears the Lease of a leader whose Pod is gone, so that another operator needn't wait until it
-// expires. The API server rejects the token of a deleted Pod, so the former leader can't write any longer.
-// A leader with the name of this process's own Pod ran in a former container of it. All fields are required.
+// Candidate clears the Lease of a leader whose container or Pod is gone, so that another operator needn't wait
+// until it expires. API servers soon reject the token of a deleted Pod. A leader with the name of this process's
+// own Pod ran in a former container of it. All fields are required.
 type Candidate struct {
 	Client client.Client
 	// Live doesn't read from a cache.
@@ -86,7 +89,7 @@ func (c *Candidate) clear(ctx context.Context) (string, error) {
 		return "", err
 	}
 	holder := holderOf(lease)
-	gone, err := c.gone(ctx, holder)
+	gone, err := c.gone(ctx, holder, lease)
 	if err != nil || !gone {
 		return "", err
 	}
@@ -101,23 +104,40 @@ func (c *Candidate) clear(ctx context.Context) (string, error) {
 	return holder, nil
 }
 
-// gone reports whether the process of a holder has ended.
-func (c *Candidate) gone(ctx context.Context, holder string) (bool, error) {
-	pod, ok := podOf(holder)
+// gone reports whether the process of the holder of a Lease has ended.
+func (c *Candidate) gone(ctx context.Context, holder string, lease *coordinationv1.Lease) (bool, error) {
+	name, ok := podOf(holder)
 	if !ok || holder == c.Identity {
 		return false, nil
 	}
-	if own, ok := podOf(c.Identity); ok && pod == own {
+	if own, ok := podOf(c.Identity); ok && name == own {
 		return true, nil
 	}
-	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: pod}, &corev1.Pod{})
+	pod := &corev1.Pod{}
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, pod)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading Pod %s of the leader: %w", pod, err)
+		return false, fmt.Errorf("reading Pod %s of the leader: %w", name, err)
 	}
-	return false, nil
+	return ended(pod, lease), nil
+}
+
+// ended reports whether the container in which a Pod's operator acquired a Lease has ended.
+func ended(pod *corev1.Pod, lease *coordinationv1.Lease) bool {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
+	if i < 0 {
+		return false
+	}
+	state := pod.Status.ContainerStatuses[i].State
+	if state.Running == nil {
+		return state.Terminated != nil || state.Waiting != nil
+	}
+	return lease.Spec.AcquireTime != nil && state.Running.StartedAt.After(lease.Spec.AcquireTime.Time)
 }
 
 // podOf returns the name of the Pod in a holder identity. A restore and an operator outside the cluster

@@ -18,11 +18,28 @@ import (
 
 func TestCandidate(t *testing.T) {
 	const own = "operator-b_2"
+	state := func(s corev1.ContainerState) corev1.PodStatus {
+		return corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "operator", State: s}}}
+	}
+	started := func(after time.Duration) corev1.PodStatus { // after the Lease was acquired
+		at := metav1.NewTime(held("", 0).Spec.AcquireTime.Add(after))
+		return state(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}})
+	}
 	for name, test := range map[string]struct {
 		identity  string // own by default
 		holder    string
 		wantAfter string
+		status    func() corev1.PodStatus // of Pod operator-a, if it matters
 	}{
+		"the container runs":     {holder: "operator-a_1", wantAfter: "operator-a_1", status: func() corev1.PodStatus { return started(-time.Minute) }},
+		"another container runs": {holder: "operator-a_1", wantAfter: "", status: func() corev1.PodStatus { return started(time.Minute) }},
+		"the container has ended": {holder: "operator-a_1", wantAfter: "", status: func() corev1.PodStatus {
+			return state(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}})
+		}},
+		"the container waits": {holder: "operator-a_1", wantAfter: "", status: func() corev1.PodStatus {
+			return state(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}})
+		}},
+		"the Pod was evicted":      {holder: "operator-a_1", wantAfter: "", status: func() corev1.PodStatus { return corev1.PodStatus{Phase: corev1.PodFailed} }},
 		"the Pod exists":           {holder: "operator-a_1", wantAfter: "operator-a_1"},
 		"the Pod is gone":          {holder: "operator-c_1", wantAfter: ""},
 		"a former container":       {holder: "operator-b_1", wantAfter: ""},
@@ -43,8 +60,12 @@ func TestCandidate(t *testing.T) {
 					}
 				}
 				var objects []runtime.Object
-				for _, pod := range []string{"operator-a", "operator-b"} {
-					objects = append(objects, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: pod}})
+				for _, name := range []string{"operator-a", "operator-b"} {
+					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: name}}
+					if test.status != nil {
+						pod.Status = test.status()
+					}
+					objects = append(objects, pod)
 				}
 				c := fake.NewClientBuilder().WithScheme(scheme).WithRuntimeObjects(append(objects, held(test.holder, 0))...).Build()
 				identity := own
