@@ -85,13 +85,10 @@ func (s *Set) informers() []*informer {
 // needn't send bookmarks, and a list works in any case.
 func (i *informer) catchUp(ctx context.Context) error {
 	target, err := i.source.revision(ctx)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil // A namespace that is no longer served has no objects.
-	}
 	if err != nil {
 		return fmt.Errorf("reading the current resource version of %s: %w", i.source.kind, err)
 	}
-	if Reached(i.version(), target) {
+	if target == "" || Reached(i.version(), target) {
 		return nil
 	}
 	i.source.end(resumeShortly)
@@ -129,10 +126,17 @@ func Reached(version, target string) bool {
 	return err == nil && order >= 0
 }
 
-// revision returns the current resource version of the informer's collection.
+// revision returns the current resource version of the informer's collection. It is empty for a namespace that
+// is no longer served, which has no objects. A failed request is repeated.
 func (s *source) revision(ctx context.Context) (string, error) {
-	list, err := s.ListWithContext(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
+	list, err := retry(ctx, s, func() (runtime.Object, error) {
+		list, err := s.ListWithContext(ctx, metav1.ListOptions{Limit: 1})
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // There is no collection.
+		}
+		return list, err
+	})
+	if list == nil || err != nil {
 		return "", err
 	}
 	accessor, err := meta.ListAccessor(list)

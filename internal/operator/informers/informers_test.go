@@ -128,6 +128,7 @@ func TestInformerContinuesAfterOutage(t *testing.T) {
 		if lists, _ := s.seen(); !informer.HasSynced() || len(lists) != 1 || lists[0] != "" {
 			t.Fatalf("after the first outage: synced %t, lists %q", informer.HasSynced(), lists)
 		}
+		time.Sleep(time.Minute) // client-go lists after a watch of less than a second.
 		s.mu.Lock()
 		s.err = errDown
 		s.open.Stop()
@@ -154,6 +155,10 @@ func TestCatchUp(t *testing.T) {
 		"quiet, with a bookmark":    {change: func(s *server) { s.revision, s.bookmarks = 50, true }, wantIn: 3 * time.Second},
 		"quiet, without a bookmark": {change: func(s *server) { s.revision = 50 }, wantLists: 1, wantIn: 8 * time.Second},
 		"a change hasn't arrived":   {change: func(s *server) { s.revision = 50; time.AfterFunc(time.Second, s.deliver) }, wantIn: 2 * time.Second},
+		"a request fails": {change: func(s *server) {
+			s.revision, s.bookmarks, s.err = 50, true, errDown
+			time.AfterFunc(time.Second, func() { s.mu.Lock(); s.err = nil; s.mu.Unlock() })
+		}, wantIn: 5 * time.Second},
 		"the namespace was deleted": {change: func(s *server) { s.err = apierrors.NewForbidden(schema.GroupResource{}, "", nil) }},
 		"the watch is too old, 410s": {change: func(s *server) {
 			s.revision = 50
