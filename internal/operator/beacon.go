@@ -32,15 +32,20 @@ const (
 type beaconWriter struct {
 	client    client.Client
 	namespace string
+	recovered func() // is called after a write that follows a failed one
 }
 
 // Start implements manager.Runnable.
 func (w *beaconWriter) Start(ctx context.Context) error {
-	for {
+	for failed := false; ; {
 		next := beacon.Interval
-		if err := w.write(ctx); err != nil && ctx.Err() == nil {
-			next = beaconRetry
+		switch err := w.write(ctx); {
+		case err != nil && ctx.Err() == nil:
+			failed, next = true, beaconRetry
 			ctrl.Log.Error(err, "Failed to write the beacon, will retry")
+		case err == nil && failed:
+			failed = false
+			w.recovered()
 		}
 		select {
 		case <-ctx.Done():
@@ -159,7 +164,7 @@ func addBeacon(mgr ctrl.Manager, c *caches, records *recordstore.Store, register
 	if err := mgr.Add(reader); err != nil {
 		return fmt.Errorf("adding the reader of the beacon: %w", err)
 	}
-	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: records.Namespace()}); err != nil {
+	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: records.Namespace(), recovered: records.Recovered}); err != nil {
 		return fmt.Errorf("adding the writer of the beacon: %w", err)
 	}
 	return nil

@@ -173,17 +173,17 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err != nil {
 		return err
 	}
+	if o.LeaderElection { // Without an election, the first lists are current.
+		if mgr, err = newBarrier(mgr, caches.objects, caches.recordSecrets, caches.systemSecrets); err != nil {
+			return err
+		}
+	}
 	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
 		if err := addBeacon(mgr, caches, records, registerer); err != nil {
 			return err
 		}
 		events = mgr.GetEventRecorder(v1alpha1.EventController)
-	}
-	if o.LeaderElection { // Without an election, the first lists are current.
-		if mgr, err = newBarrier(mgr, caches.objects, caches.recordSecrets, caches.systemSecrets); err != nil {
-			return err
-		}
 	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
 	if err := uses.Watch(ctx, mgr); err != nil {
