@@ -295,6 +295,7 @@ type server struct {
 	*process
 
 	registry *registry.Registry
+	saved    string // the directory of its saved records
 	stopped  chan struct{}
 	// leaving means that the server was asked to stop.
 	leaving bool
@@ -310,7 +311,7 @@ type server struct {
 
 // newServer returns a running token server. Its container keeps the saved records between restarts.
 func newServer(p *process, savedRecords string) *server {
-	s := &server{process: p, registry: registry.New(), stopped: make(chan struct{}), renewed: time.Now()}
+	s := &server{process: p, registry: registry.New(), saved: savedRecords, stopped: make(chan struct{}), renewed: time.Now()}
 	p.server = s
 	f := feed.New(feed.Options{
 		Client: kube{live: &live{api: p.world.api, from: p}}, Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,

@@ -136,13 +136,27 @@ func (w *world) startServer(name string) *server {
 func (w *world) kill(p *process) {
 	w.api.abandon(p)
 	close(p.killed)
+	restore := func() {}
+	if p.server != nil { // A process that is killed deletes nothing.
+		restore = p.server.keepRecords()
+	}
 	p.cancel()
 	synctest.Wait()
+	restore()
 	for _, s := range w.api.streams {
 		if s.owner == p {
 			s.stopped.Store(true)
 		}
 	}
+}
+
+// keepRecords keeps the records that a server has saved, although it deletes them when it ends.
+func (s *server) keepRecords() (restore func()) {
+	records := filepath.Join(s.saved, "records")
+	if err := os.Link(records, records+".kept"); err != nil {
+		return func() {} // There are none.
+	}
+	return func() { must(os.Rename(records+".kept", records)) }
 }
 
 // close ends all processes.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -100,6 +101,17 @@ func startWith(t *testing.T, api *apiServer, o feed.Options) (f *feed.Feed, stop
 	t.Cleanup(stop)
 	synctest.Wait()
 	return f, stop
+}
+
+// kill stops a feed, and leaves its saved records as SIGKILL would.
+func kill(t *testing.T, stop func(), snapshotDir string) {
+	t.Helper()
+	records := filepath.Join(snapshotDir, "records")
+	linkErr := os.Link(records, records+".kept")
+	stop()
+	if err := errors.Join(linkErr, os.Rename(records+".kept", records)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (a *apiServer) client() *fake.Clientset {

@@ -123,8 +123,8 @@ func New(o Options) *Feed {
 // process last knew that they were current.
 func (f *Feed) Staleness() time.Duration { return f.monitor.Staleness() }
 
-// Run updates the registry and writes the heartbeat until ctx is done. It then deletes the
-// heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
+// Run updates the registry and writes the heartbeat until ctx is done. It then deletes the saved records and
+// the heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
 // can't be reported. While the API server is unavailable, the registry does not change. If it is
 // unavailable from the start, the registry is loaded with the previous process's last known good
 // records.
@@ -155,7 +155,13 @@ func (f *Feed) Run(ctx context.Context) {
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 3 * time.Second},
 	})
 	var running sync.WaitGroup
-	running.Go(func() { f.heartbeat.run(ctx) })
+	running.Go(func() {
+		f.heartbeat.run(ctx)
+		// Without the Lease, the operator doesn't wait for this server, so the next process must not serve
+		// what is saved.
+		f.saved.Delete()
+		f.heartbeat.remove(context.WithoutCancel(ctx))
+	})
 	running.Go(func() { f.restore(ctx) })
 	running.Go(func() { f.keys.run(ctx) })
 	running.Go(func() { f.monitor.Run(ctx) })

@@ -132,7 +132,7 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				if saved {
 					dir = t.TempDir()
 					_, stop := start(t, &apiServer{}, dir)
-					stop()
+					kill(t, stop, dir)
 				}
 				api := &apiServer{reads: errDown, version: 200, previous: &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a"), Annotations: map[string]string{
@@ -217,7 +217,7 @@ func TestRestoredServerServesLateList(t *testing.T) {
 		dir, api := t.TempDir(), &apiServer{}
 		_, stop := start(t, api, dir)
 		time.Sleep(time.Minute)
-		stop()
+		kill(t, stop, dir)
 		api.set(func(a *apiServer) { a.reads = errDown })
 		reg := registry.New()
 		startWith(t, api, feed.Options{Registry: reg, SnapshotDir: dir})

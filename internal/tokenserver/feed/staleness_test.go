@@ -11,6 +11,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // Staleness is 0 while beacons arrive, and while the API server has no newer one. After that, it counts
@@ -172,7 +175,7 @@ func TestRestoredRecordsAreStale(t *testing.T) {
 		_, stop := start(t, api, dir)
 		time.Sleep(10*time.Minute + 2*time.Second)
 		lastBeacon := time.Now().Add(-2 * time.Second)
-		stop()
+		kill(t, stop, dir)
 		api.set(func(a *apiServer) { a.reads = errDown })
 		for range 2 {
 			time.Sleep(5 * time.Second)
@@ -186,7 +189,30 @@ func TestRestoredRecordsAreStale(t *testing.T) {
 			if len(api.beatsSince(restarted)) == 0 {
 				t.Error("the restored server has not written a heartbeat")
 			}
-			stop()
+			kill(t, stop, dir)
+		}
+	})
+}
+
+// A server that ends by itself tells the operator not to wait for it. The next process in its Pod therefore
+// serves nothing until it has loaded the records, and has a Lease again.
+func TestEndedServerLeavesNoRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, api := t.TempDir(), &apiServer{}
+		_, stop := start(t, api, dir)
+		time.Sleep(time.Minute)
+		stop()
+		api.set(func(a *apiServer) { a.reads = errDown })
+		reg := registry.New()
+		startWith(t, api, feed.Options{Registry: reg, SnapshotDir: dir})
+		time.Sleep(time.Minute)
+		if reg.Loaded() {
+			t.Error("the server serves the records of one that has ended")
+		}
+		api.set(func(a *apiServer) { a.reads = nil })
+		time.Sleep(time.Minute)
+		if !reg.Loaded() {
+			t.Error("the server has not loaded the records")
 		}
 	})
 }

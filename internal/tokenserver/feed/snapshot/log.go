@@ -171,6 +171,29 @@ func (l *Log) Close() {
 	}
 }
 
+// Delete deletes the file. From then on, nothing is saved.
+func (l *Log) Delete() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.path == "" {
+		return
+	}
+	l.discard()
+	if err := errors.Join(l.closeFile(), l.remove()); err != nil {
+		l.failed(fmt.Errorf("deleting the snapshot: %w", err))
+	}
+	l.path = ""
+}
+
+// remove removes the file if it exists.
+func (l *Log) remove() error {
+	err := os.Remove(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 func (l *Log) closeFile() error {
 	if l.file == nil {
 		return nil
@@ -194,9 +217,5 @@ func (l *Log) use(file *os.File, end int64) error {
 
 // abandon reports an error and deletes the file, which is now stale.
 func (l *Log) abandon(err error) {
-	remove := os.Remove(l.path)
-	if errors.Is(remove, os.ErrNotExist) {
-		remove = nil
-	}
-	l.failed(errors.Join(err, l.closeFile(), remove))
+	l.failed(errors.Join(err, l.closeFile(), l.remove()))
 }
