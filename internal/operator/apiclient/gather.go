@@ -265,15 +265,16 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	key := providedName(seen.client)
-	secret, found, err := &corev1.Secret{}, false, error(nil)
+	secret, cached := &corev1.Secret{}, false
 	if !seen.live {
-		if found, err = get(ctx, r.Client, key, secret); err != nil {
+		var err error
+		if cached, err = get(ctx, r.Client, key, secret); err != nil {
 			return err
 		}
 	}
-	if !found || !provided.Readable(secret) {
+	if !cached || !provided.Readable(secret) {
 		metadata := secretMetadata()
-		if found, err = get(ctx, r.Live, key, metadata); err != nil || !found {
+		if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 			return err
 		}
 		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
