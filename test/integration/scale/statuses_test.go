@@ -4,6 +4,7 @@ package scale_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func measureStatuses(t *testing.T, inst *install.Installation, clients int) {
 				}
 			}
 		}
-		addRow(t, changed == 0, fmt.Sprintf("%s, statuses of %d ApiClients that change", disruption.name, clients), fmt.Sprint(changed), "none")
+		addRow(t, changed == 0, fmt.Sprintf("%s, statuses of %d ApiClients that change", disruption.name, clients), strconv.Itoa(changed), "none")
 	}
 }
 
