@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,11 +16,11 @@ import (
 type applier struct {
 	client.Client
 
-	down bool
+	down atomic.Bool
 }
 
 func (a *applier) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	if a.down {
+	if a.down.Load() {
 		return errors.New("connection refused")
 	}
 	return nil
@@ -29,25 +30,25 @@ func (a *applier) Apply(context.Context, runtime.ApplyConfiguration, ...client.A
 // longer than the interval of the beacon.
 func TestBeaconWriterNoticesEndOfOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, recoveries := &applier{}, 0
+		api, recoveries := &applier{}, atomic.Int64{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_ = (&beaconWriter{client: api, namespace: "records", recovered: func() { recoveries++ }}).Start(ctx)
+			_ = (&beaconWriter{client: api, namespace: "records", recovered: func() { recoveries.Add(1) }}).Start(ctx)
 		}()
-		for outages := range 2 {
+		for outages := range int64(2) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			if recoveries != outages {
-				t.Errorf("%d recoveries after %d outages", recoveries, outages)
+			if got := recoveries.Load(); got != outages {
+				t.Errorf("%d recoveries after %d outages", got, outages)
 			}
-			api.down = true
+			api.down.Store(true)
 			time.Sleep(12 * time.Second)
-			api.down = false
+			api.down.Store(false)
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if recoveries != outages+1 {
-				t.Errorf("%d recoveries 2 seconds after %d outages", recoveries, outages+1)
+			if got := recoveries.Load(); got != outages+1 {
+				t.Errorf("%d recoveries 2 seconds after %d outages", got, outages+1)
 			}
 		}
 	})
