@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -141,6 +142,18 @@ func (seen *request) namespaceLabels() map[string]string {
 func (seen *observed) mayBeDeleted() bool {
 	reconciled := seen.client.Status.ObservedGeneration > 0 || len(seen.owned) > 0
 	return !seen.live && seen.record == nil && reconciled
+}
+
+// recordMayBeOld reports whether the status lists a secret in use that the record doesn't contain, according to
+// caches. The record may then be older than the status, and nothing that depends on it may be reported.
+func (seen *observed) recordMayBeOld() bool {
+	if seen.live || seen.record == nil || seen.unreadable != nil {
+		return false
+	}
+	return slices.ContainsFunc(seen.client.Status.Secrets, func(listed v1alpha1.ClientSecretStatus) bool {
+		inUse := listed.Role == v1alpha1.SecretRoleCurrent || listed.Role == v1alpha1.SecretRoleNext
+		return inUse && !slices.ContainsFunc(seen.current.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.ID })
+	})
 }
 
 // mayStayDisabled reports whether the desired record enables a client because of what a cache contains. The

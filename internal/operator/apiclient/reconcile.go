@@ -106,6 +106,9 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 	if older := lagging(&seen); len(older) > 0 {
 		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.record.Name, older)
 	}
+	if seen.recordMayBeOld() {
+		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.record.Name)
+	}
 	err = r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
 	return seen, err
 }

@@ -49,6 +49,15 @@ func TestFindings(t *testing.T) {
 			lags: watches("operator 1", "ApiClients"), held: noRequest,
 			actions: []action{creates("billing"), deletes("billing")},
 		}, 3},
+		// An operator whose caches have an old record reports a client as Ready, although a token server has
+		// not loaded its new secret.
+		"Ready from an old record": {settled, scope{
+			lags: func(s *stream) bool {
+				return s.owner.name == "operator 2" && s.what != "ApiClients" || s.owner.name == "server 1"
+			},
+			held:    noRequest,
+			actions: []action{leadsToo, revokes("billing")},
+		}, 3},
 		// A token server signs with a realm's first key before another one publishes it.
 		"F11": {empty, scope{
 			lags: watches("server 2", "records"), held: noRequest,
