@@ -13,8 +13,12 @@ import (
 // night.
 var exploreTime = flag.Duration("explore", exploreDefault(), "how long to explore states that no directed search covers; also $EXPLORE")
 
-// shortExploration is how long the exploration takes if nothing else is requested.
-const shortExploration = 5 * time.Second
+// shortExploration is how long the exploration takes if nothing else is requested. From longExploration on,
+// it looks for something new each time.
+const (
+	shortExploration = 5 * time.Second
+	longExploration  = 10 * time.Minute
+)
 
 func exploreDefault() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("EXPLORE")); err == nil {

@@ -187,7 +187,7 @@ func (w *world) violate(err error) {
 }
 
 // maxAutomatic is the number of automatic steps after one choice from which on a run doesn't end.
-const maxAutomatic = 1000
+const maxAutomatic = 5000
 
 // settle takes all automatic steps, and checks the invariants after each one.
 func (w *world) settle() {
@@ -204,7 +204,7 @@ func (w *world) settle() {
 // they write their statuses in turn until it has caught up. Otherwise, that is a violation of liveness.
 func (w *world) endless(steps int) bool {
 	w.steps++
-	if steps < maxAutomatic/10 {
+	if steps < maxAutomatic/50 {
 		return false
 	}
 	leaders, behind := 0, false
