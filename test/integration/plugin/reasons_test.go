@@ -83,8 +83,12 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 			inst.Create(t, c)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.reason)
 			got := sh.run(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
-			for _, command := range commandsIn(got.Stdout) {
+			commands := commandsIn(got.Stdout)
+			for _, command := range commands {
 				sh.succeeds(t, command)
+			}
+			if len(commands) == 0 {
+				t.Fatalf("explain suggests no command: %+v", got)
 			}
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 			sh.succeeds(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
