@@ -102,7 +102,7 @@ func (seen *observed) secretProvided() *condition.Result {
 // nothing changes.
 func stillRejected(seen *observed) *condition.Result {
 	before := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
-	if !seen.current.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
+	if seen.record != nil && !seen.current.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
 		return nil
 	}
 	return notReady(v1alpha1.ConditionReason(before.Reason), "%s", before.Message)

@@ -251,6 +251,35 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 	}
 }
 
+// While the value of a rejected client is hashed again, its status doesn't change, whether it has a record or
+// not. A client that works isn't rejected because of an earlier result.
+func TestResultWhileHashing(t *testing.T) {
+	const tooShort = v1alpha1.ReasonSecretTooShort
+	for name, test := range map[string]struct {
+		change func(*observed)
+		want   v1alpha1.ConditionReason
+	}{
+		"without a record":   {func(*observed) {}, tooShort},
+		"disabled":           {func(s *observed) { s.record, s.current.Disabled = &corev1.Secret{}, true }, tooShort},
+		"enabled":            {func(s *observed) { s.record = &corev1.Secret{} }, v1alpha1.ReasonAccepted},
+		"never checked":      {func(s *observed) { s.client.Status.Conditions = nil }, v1alpha1.ReasonAccepted},
+		"rejected otherwise": {func(s *observed) { s.client.Status.Conditions[0].Reason = string(v1alpha1.ReasonNotGranted) }, v1alpha1.ReasonAccepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe(withProvided(time.Hour), func(s *observed) {
+				s.provided, s.hashing = providedVersionOf(2, "a new value"), true
+				s.client.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(tooShort)}}
+			}, test.change)
+			if got := accepted(&seen); got.Reason != test.want {
+				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)
+			}
+			if d, err := decide(&seen, now, rand.Reader); err != nil || !d.hash {
+				t.Errorf("hash %t, error %v", d.hash, err)
+			}
+		})
+	}
+}
+
 // When the kind of secret changes, the client always has a valid secret, and its previous secret
 // remains valid for the overlap.
 func TestChangeOfSecretKind(t *testing.T) {
