@@ -22,7 +22,7 @@ import (
 // renewed the Lease. A leader that can't renew its Lease stops before the Lease expires.
 const (
 	leaseDuration = 9 * time.Second
-	renewDeadline = 6 * time.Second
+	renewDeadline = 8 * time.Second
 	retryPeriod   = time.Second
 )
 
