@@ -50,7 +50,7 @@ func TestSuspensionAfterFailure(t *testing.T) {
 			p := leaderPod(t)
 			ctr(t, "tasks", "kill", "--signal", "SIGKILL", containerOf(t, p, "operator"))
 			// The kubelet would wait longer and longer before it starts this container again.
-			return func() { kubectl(t, "delete", "pod", "--namespace", systemNamespace, p.Name, "--grace-period=1") }
+			return func() { deletePod(t, p) }
 		}},
 		{"leader's Pod deleted", func(t *testing.T) func() {
 			if err := cluster.Delete(t.Context(), leaderPod(t)); err != nil {
@@ -59,9 +59,13 @@ func TestSuspensionAfterFailure(t *testing.T) {
 			return func() {}
 		}},
 		{"leader's node lost", func(t *testing.T) func() {
-			container := containerOf(t, leaderPod(t), "operator")
+			p := leaderPod(t)
+			container := containerOf(t, p, "operator")
 			ctr(t, "tasks", "pause", container)
-			return func() { ctr(t, "tasks", "resume", container) }
+			return func() {
+				ctr(t, "tasks", "resume", container)
+				deletePod(t, p) // It may not have noticed yet that it no longer leads.
+			}
 		}},
 		{fmt.Sprintf("API server away for %s", *away), func(t *testing.T) func() {
 			stopAPIServer(t)
@@ -92,6 +96,11 @@ func TestSuspensionAfterFailure(t *testing.T) {
 		})
 	}
 	l.requireNoFailures(t)
+}
+
+func deletePod(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	kubectl(t, "delete", "pod", "--namespace", p.Namespace, p.Name, "--grace-period=1")
 }
 
 func scaleOperator(t *testing.T, replicas int) {
