@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -34,8 +33,9 @@ func TestSuspensionAfterFailure(t *testing.T) {
 	needsNode(t)
 	c := inUse(t)
 	if *single {
-		scaleOperator(t, 1)
-		t.Cleanup(func() { scaleOperator(t, 2) })
+		kubectl(t, "scale", "--namespace", systemNamespace, "deployment/"+operator, "--replicas=1")
+		awaitRollout(t, operator)
+		reusable = false // The next test needs two operators.
 	}
 	suspended := apiClient(c.Namespace, "suspended", "acme")
 	create(t, suspended)
@@ -101,14 +101,6 @@ func TestSuspensionAfterFailure(t *testing.T) {
 func deletePod(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	kubectl(t, "delete", "pod", "--namespace", p.Namespace, p.Name, "--grace-period=1")
-}
-
-func scaleOperator(t *testing.T, replicas int) {
-	t.Helper()
-	if _, err := try(context.Background(), tool("kubectl"), "scale", "--namespace", systemNamespace, "deployment/"+operator, fmt.Sprintf("--replicas=%d", replicas)); err != nil {
-		t.Error(err)
-	}
-	awaitRollout(t, operator)
 }
 
 // leaderPod returns the Pod of the leading operator.
