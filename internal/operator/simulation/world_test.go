@@ -337,7 +337,7 @@ func (w *world) land(r *request) {
 	if object, ok := r.result.(*unstructured.Unstructured); !ok || r.err != nil || r.orphaned || !renewal(before, object) {
 		w.noteLanding(r)
 	}
-	if s := r.from.server; s != nil && r.err == nil && r.resource == leaseResource && !r.orphaned {
+	if s := r.from.server; s != nil && r.err == nil && r.resource == leaseResource && !r.reads() && !r.orphaned {
 		lost := w.excused(s)
 		s.renewed, s.lost = time.Now(), lost && !w.caughtUp(s)
 		if object, ok := r.result.(*unstructured.Unstructured); ok {
