@@ -124,7 +124,7 @@ func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) 
 	if err := plan(); err != nil {
 		return d, nil, err
 	}
-	if d.hash {
+	if d.hash && !d.inconclusive {
 		if hashErr = r.hash(ctx, seen); !seen.hashing {
 			if err := plan(); err != nil {
 				return d, nil, err
