@@ -37,9 +37,6 @@ func TestSuspensionAfterFailure(t *testing.T) {
 		awaitRollout(t, operator)
 		reusable = false // The next test needs two operators.
 	}
-	suspended := apiClient(c.Namespace, "suspended", "acme")
-	create(t, suspended)
-	awaitReady(t, suspended)
 	l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--rate", "100")
 	for _, failure := range []struct {
 		name string
@@ -79,16 +76,19 @@ func TestSuspensionAfterFailure(t *testing.T) {
 				return // The Deployment replaces the Pod of a lost node after minutes.
 			}
 			var took []time.Duration
-			for range *tries {
+			for i := range *tries {
+				// Token servers count the refused requests of a client from one source, and then answer with 429.
+				suspended := apiClient(c.Namespace, fmt.Sprintf("suspended-%d", i), "acme")
+				create(t, suspended)
 				awaitReady(t, suspended)
 				secret := &corev1.Secret{}
 				get(t, suspended.Namespace, suspended.Status.SecretName, secret)
 				servers := tokenServers(t)
 				repair := failure.fail(t)
-				suspend(t, suspended, true)
+				suspend(t, suspended)
 				took = append(took, untilRefused(t, servers, secret)...)
 				repair()
-				suspend(t, suspended, false)
+				remove(t, suspended)
 				awaitRollout(t, operator)
 			}
 			slices.Sort(took)
@@ -123,10 +123,10 @@ func leaderPod(t *testing.T) *corev1.Pod {
 	return leader
 }
 
-// suspend changes spec.suspend as soon as the API server accepts it.
-func suspend(t *testing.T, c *v1alpha1.ApiClient, value bool) {
+// suspend suspends a client as soon as the API server accepts it.
+func suspend(t *testing.T, c *v1alpha1.ApiClient) {
 	t.Helper()
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, value))
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))
 	eventually(t, "the API server to accept the change", func() error { return cluster.Patch(t.Context(), c, patch) })
 }
 
