@@ -19,7 +19,7 @@ const (
 	// container is the name of the operator's container in its Pod.
 	container = "operator"
 	// checkInterval is the time between two looks at the holder's Pod.
-	checkInterval = time.Second
+	checkInterval = 500 * time.Millisecond
 	// checkTimeout limits each look.
 	checkTimeout = 5 * time.Second
 	// outside is the start of the identity of an operator that runs in no Pod.
