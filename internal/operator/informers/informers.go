@@ -47,10 +47,11 @@ func New(ctx context.Context) *Set { return &Set{ctx: ctx} }
 // NewInformer is for cache.Options of controller-runtime. The informer never resyncs, because nothing
 // follows from an object that hasn't changed.
 func (s *Set) NewInformer(lw cache.ListerWatcher, object runtime.Object, _ time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
-	i := &informer{source: &source{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), stopped: s.ctx, kind: fmt.Sprintf("%T", object)}}
+	i := &informer{source: &source{ListerWatcherWithContext: cache.ToListerWatcherWithContext(lw), stopped: s.ctx, kind: fmt.Sprintf("%T", object), prototype: object}}
 	i.shared = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: i.source.list, WatchFuncWithContext: i.source.watch,
 	}, object, 0, indexers)
+	i.source.shared = i.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, i)

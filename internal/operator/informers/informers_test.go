@@ -1,6 +1,7 @@
 package informers_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,10 +34,13 @@ func TestMain(m *testing.M) {
 
 var errDown = errors.New("connection refused")
 
-// server is an API server with one Secret.
+// server is an API server with one Secret, whose resource version is the revision.
 type server struct {
 	mu        sync.Mutex
-	err       error // the response to every request
+	unchanged string   // the resource version of the Secret, if that isn't the revision
+	others    []string // names of more Secrets
+	restarted bool     // a watch can't be resumed from an older revision
+	err       error    // the response to every request
 	revision  int
 	bookmarks bool // whether a short watch gets a bookmark after a second, as in Kubernetes
 	lists     []string
@@ -54,7 +58,13 @@ func (s *server) list(_ context.Context, o metav1.ListOptions) (runtime.Object, 
 		s.lists = append(s.lists, o.ResourceVersion)
 	}
 	version := strconv.Itoa(s.revision)
-	return &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []corev1.Secret{*secret(version)}}, nil
+	list := &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []corev1.Secret{*secret(cmp.Or(s.unchanged, version))}}
+	for _, name := range s.others {
+		other := secret("1")
+		other.Name = name
+		list.Items = append(list.Items, *other)
+	}
+	return list, nil
 }
 
 func (s *server) watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -69,6 +79,10 @@ func (s *server) watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 	s.watches++
 	open := watch.NewRaceFreeFake()
 	s.open = open
+	if s.restarted && o.ResourceVersion != strconv.Itoa(s.revision) {
+		open.Error(&apierrors.NewResourceExpired("too old resource version").ErrStatus)
+		return open, nil
+	}
 	if s.bookmarks && *o.TimeoutSeconds < 5 {
 		bookmark := secret(strconv.Itoa(s.revision))
 		time.AfterFunc(time.Second, func() { open.Action(watch.Bookmark, bookmark) })
@@ -145,10 +159,71 @@ func TestInformerContinuesAfterOutage(t *testing.T) {
 	})
 }
 
+// An API server that has restarted can't resume a watch. However often that happens, the informer has what has
+// changed within 3 seconds.
+func TestInformerContinuesAfterRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{revision: 10, restarted: true, others: []string{"a", "b"}}
+		_, informer := start(t, s)
+		time.Sleep(time.Minute)
+		var (
+			mu     sync.Mutex
+			events []string
+		)
+		record := func(what string) func(any) {
+			return func(o any) {
+				mu.Lock()
+				defer mu.Unlock()
+				events = append(events, what+" "+o.(*corev1.Secret).Name)
+			}
+		}
+		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: record("add"), UpdateFunc: func(_, o any) { record("update")(o) }, DeleteFunc: record("delete"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		mu.Lock()
+		events = nil
+		mu.Unlock()
+		for _, others := range [][]string{{"a"}, {"a", "c"}, nil, {"b"}, {"b"}, {"b", "c"}, {"a"}, {"c"}} {
+			if slices.Equal(others, []string{"c"}) {
+				s.unchanged = strconv.Itoa(s.revision)
+			}
+			s.mu.Lock()
+			s.err = errDown
+			s.open.Stop()
+			s.mu.Unlock()
+			time.Sleep(6 * time.Second)
+			s.mu.Lock()
+			s.err, s.others = nil, others
+			s.revision += 10
+			s.mu.Unlock()
+			time.Sleep(3 * time.Second)
+			var stored []string
+			for _, o := range informer.GetStore().List() {
+				if name := o.(*corev1.Secret).Name; name != "one" {
+					stored = append(stored, name)
+				}
+			}
+			slices.Sort(stored)
+			if version := informer.GetIndexer().LastStoreSyncResourceVersion(); version != strconv.Itoa(s.revision) || !slices.Equal(stored, others) {
+				t.Fatalf("version %s, want %d; Secrets %q, want %q", version, s.revision, stored, others)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{"delete b", "update one", "add c", "update one"}; !slices.Equal(events[:4], want) {
+			t.Errorf("events %q, want them to begin with %q", events, want)
+		}
+	})
+}
+
 func TestCatchUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		change    func(*server)
-		wantLists int           // in addition to the first one
+		wantLists int           // at most, in addition to the first one
 		wantIn    time.Duration // at most
 	}{
 		"current":                   {change: func(*server) {}},
@@ -163,7 +238,7 @@ func TestCatchUp(t *testing.T) {
 		"the watch is too old, 410s": {change: func(s *server) {
 			s.revision = 50
 			s.open.Error(&metav1.Status{Reason: metav1.StatusReasonExpired, Code: 410})
-		}, wantLists: 1, wantIn: 8 * time.Second},
+		}, wantLists: 2, wantIn: 8 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +256,7 @@ func TestCatchUp(t *testing.T) {
 				took := time.Since(started)
 				synctest.Wait()
 				lists, _ := s.seen()
-				if version := informer.LastSyncResourceVersion(); version != strconv.Itoa(want) || took > test.wantIn || len(lists) != 1+test.wantLists {
+				if version := informer.LastSyncResourceVersion(); version != strconv.Itoa(want) || took > test.wantIn || len(lists) > 1+test.wantLists {
 					t.Errorf("version %s after %s and %d lists, want %d, at most %s, %d lists", version, took, len(lists), want, test.wantIn, 1+test.wantLists)
 				}
 			})

@@ -42,6 +42,9 @@ type source struct {
 
 	stopped context.Context //nolint:containedctx // client-go lists with a context that never ends.
 	kind    string
+	shared  cache.SharedIndexInformer
+	// prototype has the type of the objects.
+	prototype runtime.Object
 
 	mu     sync.Mutex
 	next   next
@@ -65,22 +68,34 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return retry(ctx, s, func() (watch.Interface, error) {
 		next := s.take()
 		o.TimeoutSeconds = timeout
-		switch {
-		case lists:
-		case next == listAgain:
-			return nil, apierrors.NewResourceExpired("the watch delivers nothing")
-		case next == resumeShortly:
+		if next == listAgain && !lists {
+			return s.opens(newStream(ctx, s, o, nil)), nil
+		}
+		if next == resumeShortly && !lists {
 			o.TimeoutSeconds = new(int64(shortTimeout))
 		}
 		events, err := s.WatchWithContext(ctx, o)
-		if err != nil {
+		switch {
+		case lists && err == nil:
+			return s.opens(events), nil
+		case lists:
 			return nil, err
+		case err == nil:
+			return s.opens(newStream(ctx, s, o, events)), nil
+		case expired(err):
+			o.TimeoutSeconds = timeout
+			return s.opens(newStream(ctx, s, o, nil)), nil
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.open, s.opened = events, time.Now()
-		return events, nil
+		return nil, err
 	})
+}
+
+// opens stores the watch that is open.
+func (s *source) opens(events watch.Interface) watch.Interface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.opened = events, time.Now()
+	return events
 }
 
 // take returns how the watch continues, once.
