@@ -18,7 +18,8 @@ import (
 
 // If the Pod of a leader is gone, a standby operator is elected within 3 seconds: it looks at the Pod twice a
 // second, and client-go tries again after up to 2.2 times the retryPeriod. If the Pod still exists, because
-// its node is lost, it takes 12 seconds at most: leaseDuration and a retry after the last renewal. A leader that can't renew its Lease stops before the Lease expires.
+// its node is lost, it takes 12 seconds at most: leaseDuration and a retry after the last renewal. A leader that
+// can't renew its Lease stops before the Lease expires.
 const (
 	leaseDuration = 9 * time.Second
 	renewDeadline = 8 * time.Second
