@@ -127,13 +127,14 @@ func plainServer(handler http.Handler) newServer {
 func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm, issuers ...registry.Issuer) *registry.Realm {
 	b.Helper()
 	const lifetime = 15 * time.Minute
-	keys, _, err := signingkey.Plan(time.Now(), nil, signingkey.Policy{Algorithm: algorithm, TokenLifetime: lifetime}, rand.Reader)
+	key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
 	if err != nil {
 		b.Fatal(err)
 	}
+	key.State = signingkey.Active
 	realm, err := registry.NewRealm(registry.RealmSettings{
 		Record: "realm-" + name, UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
-		Scopes: []string{"orders:read", "orders:write"}, Keys: keys, Issuers: issuers,
+		Scopes: []string{"orders:read", "orders:write"}, Keys: []signingkey.Key{key}, Issuers: issuers,
 	})
 	if err != nil {
 		b.Fatal(err)

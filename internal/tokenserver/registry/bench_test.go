@@ -83,13 +83,14 @@ func newLookup(b *testing.B, size int) *lookup {
 	if err != nil {
 		b.Fatal(err)
 	}
-	keys, _, err := signingkey.Plan(time.Now(), nil, signingkey.Policy{Algorithm: signingkey.EdDSA, TokenLifetime: time.Minute}, rand.Reader)
+	key, err := signingkey.Generate(signingkey.EdDSA, time.Now(), rand.Reader)
 	if err != nil {
 		b.Fatal(err)
 	}
+	key.State = signingkey.Active
 	realm, err := registry.NewRealm(registry.RealmSettings{
 		UID: "realm", Name: "bench", Issuer: "https://bench.example/bench", TokenLifetime: time.Minute, KeyCache: time.Minute,
-		Keys: keys,
+		Keys: []signingkey.Key{key},
 	})
 	if err != nil {
 		b.Fatal(err)
