@@ -125,7 +125,7 @@ func (s *source) end(next next) {
 // retry calls request until it succeeds, or until its error means something to client-go. The error is io.EOF
 // if the informer stops.
 func retry[T any](ctx context.Context, s *source, request func() (T, error)) (T, error) {
-	delays := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 2 * time.Second}
+	delays := wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4, Cap: time.Second}
 	for failed := false; ; failed = true {
 		result, err := request()
 		if err == nil || final(err) {

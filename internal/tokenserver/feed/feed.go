@@ -152,7 +152,7 @@ func (f *Feed) Run(ctx context.Context) {
 		Name:   "records",
 		Logger: &logger,
 		// Resume a broken watch within seconds, so that revocations take effect soon.
-		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 3 * time.Second},
+		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 2 * time.Second},
 	})
 	var running sync.WaitGroup
 	running.Go(func() {
