@@ -169,9 +169,8 @@ type ClientSecret struct {
 	Hash string `json:"hash"`
 	// Role is what the secret is for. Token servers ignore it: they accept every secret that hasn't expired.
 	Role SecretRole `json:"role,omitempty"`
-	// Source identifies the origin of a current secret, so that the operator recognizes a secret
-	// that it has already hashed. It is empty for a generated secret and for a replaced one. Token
-	// servers ignore it.
+	// Source identifies the origin of a secret, so that the operator recognizes one that it has already
+	// hashed. It is empty for a generated secret. Token servers ignore it.
 	Source string `json:"source,omitempty"`
 	// Successor means that the secret replaced another one. Status reports this rotation even
 	// after the old secret is removed. Token servers ignore it.

@@ -36,7 +36,7 @@ func (seen *observed) providedUnchanged() bool {
 // there is none.
 func (seen *observed) recordedProvided() record.ClientSecret {
 	for _, s := range slices.Backward(seen.current.Secrets) {
-		if s.Source != "" && s.Source != secrets.SourceSpec {
+		if secrets.IsProvided(s) {
 			return s
 		}
 	}

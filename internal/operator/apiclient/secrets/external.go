@@ -51,10 +51,15 @@ func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, er
 	return p, nil
 }
 
-// matches reports whether s was read from this version, or from a different version with the same
-// value.
+// matches reports whether s is current and was read from this version, or from a different version with
+// the same value.
 func (w *Provided) matches(s record.ClientSecret) bool {
-	return s.Source == w.Source || s.Hash == w.Hash && s.Source != "" && s.Source != SourceSpec
+	return IsProvided(s) && (s.Source == w.Source || s.Hash == w.Hash)
+}
+
+// IsProvided reports whether s is a provided secret that has not been replaced.
+func IsProvided(s record.ClientSecret) bool {
+	return s.Role == record.RoleCurrent && s.Source != "" && s.Source != SourceSpec
 }
 
 // replacedByProvided returns the secret that a provided one replaces, or nil: the provided or listed one

@@ -27,8 +27,8 @@ func TestMakeProvided(t *testing.T) {
 		"first":           {secrets.Facts{}, secrets.Plan{Secrets: []record.ClientSecret{accepted}}},
 		"same version":    {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/2")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.from("v1/2")}, Continuous: true}},
 		"same value":      {secrets.Facts{Recorded: []record.ClientSecret{value.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{accepted}, Continuous: true}},
-		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{value.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted}},
-		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted}},
+		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{from("spec", value.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted}},
+		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", newer.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted}},
 		"generated before": {
 			secrets.Facts{Recorded: []record.ClientSecret{newer.ClientSecret, older.as(record.RoleNext)}},
 			secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted},
@@ -39,7 +39,7 @@ func TestMakeProvided(t *testing.T) {
 		},
 		"provided before, and a generated one that was never used": {
 			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.as(record.RoleNext)}},
-			secrets.Plan{Secrets: []record.ClientSecret{older.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", older.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted},
 		},
 		"hashed before, expire at different times": {
 			secrets.Facts{Recorded: []record.ClientSecret{
@@ -47,7 +47,7 @@ func TestMakeProvided(t *testing.T) {
 				{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(3 * time.Minute)},
 				{ID: "c", Hash: older.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(2 * time.Minute)},
 			}},
-			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, Role: record.RoleRetiring, ReplacedAt: now.Add(time.Second), ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleRetiring, ReplacedAt: now.Add(time.Second), ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +66,44 @@ func TestMakeProvided(t *testing.T) {
 }
 
 // Until the value is hashed, the client keeps the secrets that it has.
+func from(source string, s record.ClientSecret) record.ClientSecret {
+	s.Source = source
+	return s
+}
+
+// A replaced provided secret stays valid until it expires, also if the spec then generates secrets, and if a
+// user revokes one of them.
+func TestReplacedProvidedSecretIsNotRevoked(t *testing.T) {
+	first, second, generated := newSecret(t, now.Add(-time.Hour)), newSecret(t, now), newSecret(t, now)
+	f := secrets.Facts{Recorded: []record.ClientSecret{first.from("v1/1")}, Live: true}
+	generate := secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}}
+	for _, step := range []struct {
+		name        string
+		credentials *secrets.Credentials
+		want        secrets.Want
+		accepted    []secret
+	}{
+		{"another value", nil, secrets.Want{Provided: &secrets.Provided{Source: "v1/2", Hash: second.Hash, Overlap: time.Hour}}, []secret{first, second}},
+		{"a generated secret", &secrets.Credentials{Current: generated.value(1)}, generate, []secret{first, second, generated}},
+		{"it was revoked", nil, generate, []secret{first, second}},
+	} {
+		f.Credentials = step.credentials
+		got, err := secrets.Make(f, step.want, now, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Recorded, f.Serial = got.Secrets, got.Serial
+		if len(got.Secrets) != len(step.accepted) {
+			t.Fatalf("%s: %d secrets, want %d", step.name, len(got.Secrets), len(step.accepted))
+		}
+		for _, s := range step.accepted {
+			if !accepts(got.Secrets, s.plaintext, now) {
+				t.Errorf("%s: a secret is not accepted", step.name)
+			}
+		}
+	}
+}
+
 func TestProvidedIsNotHashedYet(t *testing.T) {
 	older, newer := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
 	for name, recorded := range map[string][]record.ClientSecret{

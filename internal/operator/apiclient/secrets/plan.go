@@ -164,7 +164,7 @@ func retire(s *record.ClientSecret, now time.Time, overlap time.Duration) {
 	if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
 		s.ExpiresAt = end
 	}
-	s.Role, s.Source, s.ReplacedAt = record.RoleRetiring, "", roundUp(now)
+	s.Role, s.ReplacedAt = record.RoleRetiring, roundUp(now)
 }
 
 // expiration returns the end of an overlap that begins now, rounded up to a whole second. Without
