@@ -201,6 +201,19 @@ func (a *api) next(s *stream) (memoryapi.Event, bool) {
 	return memoryapi.Event{}, false
 }
 
+// behind reports whether a stream has not been sent everything that is stored, for example because the API
+// server's watch cache has stopped.
+func (a *api) behind(s *stream) bool {
+	events, _, err := a.store.Since(s.at)
+	if err != nil {
+		panic(err)
+	}
+	return slices.ContainsFunc(events, func(e memoryapi.Event) bool {
+		_, selected := s.selection.Select(e)
+		return e.Resource == s.gvr && selected
+	})
+}
+
 // get returns an object as it is in the store, or in the watch cache.
 func (a *api) get(gvr schema.GroupVersionResource, name types.NamespacedName, cached bool) (*unstructured.Unstructured, error) {
 	f, stalled := a.stalled[gvr]

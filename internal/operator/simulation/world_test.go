@@ -347,8 +347,8 @@ func (w *world) land(r *request) {
 	close(r.answered)
 }
 
-// caughtUp reports whether a token server serves all records: its watch has delivered everything, and it could
-// read that.
+// caughtUp reports whether a token server serves all records: its watch has delivered everything that is
+// stored, and it could read that.
 func (w *world) caughtUp(s *server) bool {
 	if s.old {
 		return false
@@ -357,7 +357,7 @@ func (w *world) caughtUp(s *server) bool {
 	for _, stream := range w.openStreams() {
 		if stream.owner == s.process {
 			watches++
-			if _, behind := w.api.next(stream); behind {
+			if w.api.behind(stream) {
 				return false
 			}
 		}
