@@ -108,6 +108,9 @@ func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
 // reject disables the record of a client that is not Accepted. A client whose ID another one holds has no
 // record, so its credentials Secret, which was created before the conflict was known, is deleted.
 func (d *decision) reject(seen *observed, now time.Time) {
+	if d.inconclusive = seen.mayStayEnabled(d.accepted.Reason); d.inconclusive {
+		return
+	}
 	if seen.record != nil {
 		current := seen.current
 		current.Disabled = true

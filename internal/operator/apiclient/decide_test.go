@@ -207,6 +207,19 @@ func TestSecretOfDeletedClientConflicts(t *testing.T) {
 	}
 }
 
+// A Secret in a cache doesn't disable a client that can get tokens: it may be one that was deleted.
+func TestConflictInCacheDisablesNothing(t *testing.T) {
+	for _, live := range []bool{false, true} {
+		seen := reconciled(t, observe())
+		seen.live = live
+		seen.credentials.OwnerReferences = nil
+		d, err := decide(&seen, now, rand.Reader)
+		if err != nil || d.accepted.Reason != v1alpha1.ReasonSecretConflict || d.inconclusive == live || live != (d.record != nil && d.record.Disabled) {
+			t.Errorf("live %t: reason %s, inconclusive %t, record %+v, error %v", live, d.accepted.Reason, d.inconclusive, d.record, err)
+		}
+	}
+}
+
 // No secret is delivered before the certificate authority that clients must trust exists.
 func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 	d, err := decide(new(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)

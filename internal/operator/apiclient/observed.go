@@ -162,6 +162,17 @@ func (seen *observed) mayStayDisabled(desired *record.Client) bool {
 	return !seen.live && seen.record != nil && seen.current.Disabled && !desired.Disabled
 }
 
+// mayStayEnabled reports whether a client that is enabled would be disabled because of a Secret or a service
+// account in a cache, whose version the basis doesn't contain. Otherwise, an operator whose cache lags would
+// disable and enable the client in turns.
+func (seen *observed) mayStayEnabled(reason v1alpha1.ConditionReason) bool {
+	switch reason {
+	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled, v1alpha1.ReasonServiceAccountNotFound:
+		return !seen.live && seen.record != nil && !seen.current.Disabled
+	}
+	return false
+}
+
 // served returns the records that token servers must serve: the client's, from the given resource version
 // on, and those of the subjects that it holds.
 func (seen *observed) served(version string) []acknowledgement.Record {
