@@ -40,6 +40,7 @@ type server struct {
 	unchanged string   // the resource version of the Secret, if that isn't the revision
 	others    []string // names of more Secrets
 	restarted bool     // a watch can't be resumed from an older revision
+	expired   bool     // no watch can be resumed
 	err       error    // the response to every request
 	revision  int
 	bookmarks bool // whether a short watch gets a bookmark after a second, as in Kubernetes
@@ -79,7 +80,7 @@ func (s *server) watch(_ context.Context, o metav1.ListOptions) (watch.Interface
 	s.watches++
 	open := watch.NewRaceFreeFake()
 	s.open = open
-	if s.restarted && o.ResourceVersion != strconv.Itoa(s.revision) {
+	if s.expired || s.restarted && o.ResourceVersion != strconv.Itoa(s.revision) {
 		open.Error(&apierrors.NewResourceExpired("too old resource version").ErrStatus)
 		return open, nil
 	}
@@ -216,6 +217,18 @@ func TestInformerContinuesAfterRestarts(t *testing.T) {
 		defer mu.Unlock()
 		if want := []string{"delete b", "update one", "add c", "update one"}; !slices.Equal(events[:4], want) {
 			t.Errorf("events %q, want them to begin with %q", events, want)
+		}
+	})
+}
+
+// An API server that can't even resume the watch after a list isn't flooded with lists.
+func TestListsDoNotFollowOneAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{revision: 10, expired: true}
+		start(t, s)
+		time.Sleep(time.Minute)
+		if lists, _ := s.seen(); len(lists) > 20 {
+			t.Errorf("%d lists in a minute", len(lists))
 		}
 	})
 }

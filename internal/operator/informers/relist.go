@@ -32,6 +32,9 @@ type stream struct {
 	source  *source
 	options metav1.ListOptions
 	events  chan watch.Event
+	// listed means that the stream has listed the objects. If the API server can't resume the watch that
+	// followed either, client-go lists them after its delay, so that lists don't follow one another.
+	listed bool
 
 	stopped context.Context //nolint:containedctx // Stop ends it.
 	stop    context.CancelFunc
@@ -71,7 +74,7 @@ func (s *stream) run() {
 		switch {
 		case !ok:
 			return
-		case e.Type == watch.Error && expired(apierrors.FromObject(e.Object)):
+		case e.Type == watch.Error && !s.listed && expired(apierrors.FromObject(e.Object)):
 			if !s.list() {
 				return
 			}
@@ -95,6 +98,7 @@ func (s *stream) send(e watch.Event) bool {
 // list sends what has changed since the last event, and opens another watch. It returns false if the stream
 // has ended.
 func (s *stream) list() bool {
+	s.listed = true
 	changes, open, err := s.source.relist(s.stopped, s.options)
 	if err != nil {
 		s.send(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired(err.Error()).ErrStatus})
@@ -178,7 +182,8 @@ func compare(store cache.Store, list runtime.Object) (changes []watch.Event, ver
 		key, err := cache.MetaNamespaceKeyFunc(stored)
 		object, ok := stored.(runtime.Object)
 		if err == nil && ok && !listed[key] {
-			deletions = append(deletions, watch.Event{Type: watch.Deleted, Object: object})
+			// The informer transforms the object of an event in place.
+			deletions = append(deletions, watch.Event{Type: watch.Deleted, Object: object.DeepCopyObject()})
 		}
 	}
 	return append(deletions, changes...), version, incomparable

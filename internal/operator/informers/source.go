@@ -146,6 +146,6 @@ func retry[T any](ctx context.Context, s *source, request func() (T, error)) (T,
 
 // final reports whether the same request would fail again with the error.
 func final(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
+	return expired(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) ||
 		apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsMethodNotSupported(err)
 }
