@@ -37,6 +37,10 @@ const IssuerKubernetes = "kubernetes"
 // itself is identified by its UID, which is part of the record's name.
 const OwnerAnnotation = "auth.realmkeeper.dev/owner"
 
+// AppliedFieldsAnnotation names the labels, annotations and data that the operator has set in a Secret, as
+// JSON. It removes those that it no longer sets, and leaves all others alone.
+const AppliedFieldsAnnotation = "auth.realmkeeper.dev/applied-fields"
+
 const (
 	// ClientSecretLabel marks a Secret that contains the credentials of an ApiClient. Outside the
 	// system and records namespaces, the operator reads no data from Secrets without this label.

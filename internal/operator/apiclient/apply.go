@@ -110,7 +110,7 @@ func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decis
 	if d.credentials == nil || seen.writeErr != nil {
 		return seen.writeErr
 	}
-	secret, err := apply.Secret(ctx, r.Client, r.Live, seen.credentials, d.credentials)
+	secret, err := apply.Secret(ctx, r.Client, seen.credentials, d.credentials)
 	if err == nil {
 		seen.credentials = secret
 	}

@@ -6,17 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -51,44 +44,6 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 	return nil
 }
 
-// Secret creates the desired Secret or updates live, and returns the result with the desired data and
-// annotations, and with a Summary after an update. live is nil if no Secret is known to exist. It may
-// have a Summary, as in a cache or in a previous result. reader must not
-// read from a cache.
-//
-// Secret never changes a Secret other than live. A creation fails if the Secret already exists, and
-// an update fails with a conflict if live is not the latest version. Therefore no decision based on
-// a stale read takes effect. IsStale returns true for both errors.
-func Secret(ctx context.Context, c client.Client, reader client.Reader, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	if live == nil {
-		return createSecret(ctx, c, desired)
-	}
-	owned, err := ownedFields(live)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := digest(desired)
-	if err != nil || wanted == owned {
-		return live, err
-	}
-	if live, err = withManagedFields(ctx, reader, live); err != nil {
-		return nil, err
-	}
-	version, err := upgradeManager(ctx, c, live)
-	if err != nil {
-		return nil, err
-	}
-	desired.WithUID(live.UID).WithResourceVersion(version)
-	if err := apply(ctx, c, desired); err != nil {
-		return nil, err
-	}
-	changed := live.DeepCopy()
-	changed.ResourceVersion, changed.Data, changed.ManagedFields = *desired.ResourceVersion, desired.Data, nil
-	changed.Annotations = maps.Clone(desired.Annotations)
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, ownedKey, wanted)
-	return changed, nil
-}
-
 // Status applies the status of a Realm or ApiClient. If the object has been deleted, IsStale returns true
 // for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
@@ -104,44 +59,6 @@ func apply(ctx context.Context, c client.Client, desired runtime.ApplyConfigurat
 		return fmt.Errorf("applying %T: %w", desired, err)
 	}
 	return nil
-}
-
-// createSecret uses Create instead of Apply, because only Create fails if the Secret exists.
-func createSecret(ctx context.Context, c client.Client, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	secret, err := Convert[corev1.Secret](desired)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
-		return nil, fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err)
-	}
-	return secret, nil
-}
-
-// upgradeManager merges the operator's Create entry in the managed fields into its Apply entry, so
-// that a later apply removes omitted fields. It returns the new resource version.
-func upgradeManager(ctx context.Context, c client.Client, live *corev1.Secret) (string, error) {
-	if !createdByOperator(live) {
-		return live.ResourceVersion, nil
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(v1alpha1.FieldOwner), v1alpha1.FieldOwner)
-	if err != nil {
-		return "", fmt.Errorf("upgrading the managed fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
-	}
-	upgraded := live.DeepCopy()
-	if err := deleted(c.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch))); err != nil {
-		return "", fmt.Errorf("upgrading the managed fields of Secret %s: %w", client.ObjectKeyFromObject(live), err)
-	}
-	return upgraded.ResourceVersion, nil
-}
-
-func createdByOperator(live *corev1.Secret) bool {
-	for _, entry := range live.ManagedFields {
-		if entry.Manager == v1alpha1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate {
-			return true
-		}
-	}
-	return false
 }
 
 // Convert converts an API type to its apply configuration or back through JSON.

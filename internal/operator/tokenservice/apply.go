@@ -37,13 +37,13 @@ func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d dec
 	namespace := r.Instance.SystemNamespace
 	if d.plan.Authority != nil {
 		desired := d.plan.Secret(namespace, labels())
-		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.authority, desired); err != nil {
+		if _, err := apply.Secret(ctx, r.Client, seen.authority, desired); err != nil {
 			return fmt.Errorf("writing the managed CA: %w", err)
 		}
 	}
 	if d.serving != nil {
 		desired := servingcert.Secret(namespace, *d.serving, labels())
-		if _, err := apply.Secret(ctx, r.Client, r.Live, seen.serving, desired); err != nil {
+		if _, err := apply.Secret(ctx, r.Client, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}
 	}

@@ -1,0 +1,210 @@
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+// digestKey is the annotation of a cached Secret with the digest of what the operator has set. The API
+// server rejects this key, so no user can set the annotation.
+const digestKey = "Realmkeeper Digest"
+
+// Secret creates the desired Secret or changes live, and returns the result. live is nil if no Secret is
+// known to exist. It may be one with a Summary, as in a cache.
+//
+// Secret never changes a Secret other than live. A creation fails if the Secret already exists, and a
+// change fails with a conflict if live is not the latest version. Therefore no decision based on a stale
+// read takes effect. IsStale returns true for both errors.
+//
+// Labels, annotations and data of others stay. Server-side apply would keep them too, but it can't create
+// a Secret only if there is none, and it doesn't remove what was created otherwise. So the annotation
+// v1alpha1.AppliedFieldsAnnotation names what the operator has set, and a change removes what it no longer
+// sets.
+func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+	wanted := newContent(desired)
+	desired.WithAnnotations(map[string]string{v1alpha1.AppliedFieldsAnnotation: wanted.Fields})
+	if live == nil {
+		return createSecret(ctx, c, desired)
+	}
+	if digestOf(live) == wanted.digest() {
+		return live, nil
+	}
+	patch, err := json.Marshal(newPatch(live, desired))
+	if err != nil {
+		return nil, fmt.Errorf("encoding the change of Secret %s: %w", client.ObjectKeyFromObject(live), err)
+	}
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	if err = deleted(err); err != nil {
+		return nil, fmt.Errorf("changing Secret %s: %w", client.ObjectKeyFromObject(live), err)
+	}
+	return changed, nil
+}
+
+func createSecret(ctx context.Context, c client.Client, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+	secret, err := Convert[corev1.Secret](desired)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		return nil, fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	return secret, nil
+}
+
+// Summary returns the annotations with which a Secret is cached instead of what the operator has set. With
+// these annotations, the function Secret still detects every change to it.
+func Summary(live *corev1.Secret) map[string]string {
+	summary := map[string]string{digestKey: digestOf(live)}
+	if fields, ok := live.Annotations[v1alpha1.AppliedFieldsAnnotation]; ok {
+		summary[v1alpha1.AppliedFieldsAnnotation] = unique.Make(fields).Value() // It is the same for many Secrets.
+	}
+	return summary
+}
+
+// NoSummary returns the annotations of a cached Secret that the operator doesn't write.
+func NoSummary() map[string]string { return map[string]string{digestKey: ""} }
+
+// Summarized reports whether a Secret has annotations from Summary. Client libraries transform objects
+// more than once before they cache them.
+func Summarized(cached *corev1.Secret) bool {
+	_, ok := cached.Annotations[digestKey]
+	return ok
+}
+
+// content is what the operator sets in a Secret.
+type content struct {
+	// Fields is the value of v1alpha1.AppliedFieldsAnnotation.
+	Fields      string
+	Type        corev1.SecretType
+	Controller  string            // UID
+	Labels      map[string]string `json:",omitempty"`
+	Annotations map[string]string `json:",omitempty"`
+	Data        map[string][]byte `json:",omitempty"`
+}
+
+// fieldNames contains the keys that the operator has set in a Secret.
+type fieldNames struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+	Data        []string `json:"data,omitempty"`
+}
+
+// newContent returns the content of a desired Secret.
+func newContent(desired *corev1ac.SecretApplyConfiguration) content {
+	annotations := maps.Clone(desired.Annotations)
+	delete(annotations, v1alpha1.AppliedFieldsAnnotation)
+	c := content{Type: corev1.SecretTypeOpaque, Labels: desired.Labels, Annotations: annotations, Data: desired.Data}
+	if desired.Type != nil {
+		c.Type = *desired.Type
+	}
+	for i := range desired.OwnerReferences {
+		c.Controller = string(*desired.OwnerReferences[i].UID)
+	}
+	fields := fieldNames{Labels: slices.Sorted(maps.Keys(c.Labels)), Annotations: slices.Sorted(maps.Keys(annotations)), Data: slices.Sorted(maps.Keys(c.Data))}
+	c.Fields = string(encode(fields))
+	return c
+}
+
+// digestOf returns the digest of what the operator has set in a Secret.
+func digestOf(live *corev1.Secret) string {
+	if digest, ok := live.Annotations[digestKey]; ok {
+		return digest
+	}
+	fields := fieldsOf(live)
+	c := content{
+		Fields: live.Annotations[v1alpha1.AppliedFieldsAnnotation], Type: live.Type,
+		Labels: only(live.Labels, fields.Labels), Annotations: only(live.Annotations, fields.Annotations), Data: only(live.Data, fields.Data),
+	}
+	if controller := metav1.GetControllerOf(live); controller != nil {
+		c.Controller = string(controller.UID)
+	}
+	return c.digest()
+}
+
+func (c content) digest() string {
+	sum := sha256.Sum256(encode(c))
+	return string(sum[:])
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // Maps of strings always encode.
+	}
+	return data
+}
+
+// fieldsOf returns the keys that the operator has set. There are none if someone else has changed the
+// annotation to something else than the operator writes.
+func fieldsOf(live *corev1.Secret) fieldNames {
+	var fields fieldNames
+	if json.Unmarshal([]byte(live.Annotations[v1alpha1.AppliedFieldsAnnotation]), &fields) != nil {
+		return fieldNames{}
+	}
+	return fields
+}
+
+func only[V any](values map[string]V, keys []string) map[string]V {
+	some := make(map[string]V, len(keys))
+	for _, key := range keys {
+		if value, ok := values[key]; ok {
+			some[key] = value
+		}
+	}
+	return some
+}
+
+// patch is a JSON merge patch (RFC 7396) of a Secret. A null removes a key.
+type patch struct {
+	Metadata struct {
+		ResourceVersion string                                      `json:"resourceVersion"`
+		Labels          map[string]*string                          `json:"labels,omitempty"`
+		Annotations     map[string]*string                          `json:"annotations,omitempty"`
+		OwnerReferences []metav1ac.OwnerReferenceApplyConfiguration `json:"ownerReferences,omitempty"`
+	} `json:"metadata"`
+	Type corev1.SecretType  `json:"type,omitempty"`
+	Data map[string]*[]byte `json:"data,omitempty"`
+}
+
+// newPatch returns the change of live to the desired Secret.
+func newPatch(live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) patch {
+	fields, p := fieldsOf(live), patch{}
+	p.Metadata.ResourceVersion = live.ResourceVersion
+	p.Metadata.Labels = changes(fields.Labels, desired.Labels)
+	p.Metadata.Annotations = changes(fields.Annotations, desired.Annotations)
+	if desired.Type != nil {
+		p.Type = *desired.Type // The API server rejects a change.
+	}
+	p.Data = changes(fields.Data, desired.Data)
+	if metav1.GetControllerOf(live) == nil {
+		p.Metadata.OwnerReferences = desired.OwnerReferences
+	}
+	return p
+}
+
+// changes returns the desired values, and nil for each key that is no longer desired.
+func changes[V any](keys []string, desired map[string]V) map[string]*V {
+	all := make(map[string]*V, len(keys)+len(desired))
+	for _, key := range keys {
+		all[key] = nil
+	}
+	for key, value := range desired {
+		all[key] = &value
+	}
+	return all
+}

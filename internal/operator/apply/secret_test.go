@@ -1,0 +1,166 @@
+package apply_test
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+)
+
+func desired() *corev1ac.SecretApplyConfiguration {
+	return corev1ac.Secret("a", "team").WithLabels(map[string]string{"role": "x"}).WithAnnotations(map[string]string{"note": "x"}).WithType(corev1.SecretTypeOpaque).
+		WithData(map[string][]byte{"key": []byte("value"), "empty": {}}).
+		WithOwnerReferences(metav1ac.OwnerReference().WithAPIVersion("v1").WithKind("ConfigMap").WithName("a").WithUID("u").WithController(true))
+}
+
+// created returns a client of an API server, and the Secret that the operator created there.
+func created(t *testing.T) (client.Client, *corev1.Secret) {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+	secret, err := apply.Secret(t.Context(), c, nil, desired())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, secret
+}
+
+// cached returns the part of a Secret that a cache contains.
+func cached(live *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: live.Name, Namespace: live.Namespace, UID: live.UID, ResourceVersion: live.ResourceVersion,
+		OwnerReferences: live.OwnerReferences, Annotations: apply.Summary(live),
+	}}
+}
+
+// A cached Secret without its data shows every change to what the operator has set, and no other change.
+// The operator reverts the former and keeps the latter.
+func TestSecretRevertsOnlyChangesToItsFields(t *testing.T) {
+	for name, test := range map[string]struct {
+		change    func(*corev1.Secret)
+		wantWrite bool
+		// wantKept means that the change stays.
+		wantKept bool
+	}{
+		"unchanged":          {change: func(*corev1.Secret) {}, wantKept: true},
+		"foreign annotation": {change: func(s *corev1.Secret) { s.Annotations["other"] = "x" }, wantKept: true},
+		"foreign label":      {change: func(s *corev1.Secret) { s.Labels["other"] = "x" }, wantKept: true},
+		"foreign data":       {change: func(s *corev1.Secret) { s.Data["other"] = []byte("x") }, wantKept: true},
+		"foreign owner": {change: func(s *corev1.Secret) {
+			s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "b", UID: "v"})
+		}, wantKept: true},
+		"value changed":       {change: func(s *corev1.Secret) { s.Data["key"] = []byte("x") }, wantWrite: true},
+		"data removed":        {change: func(s *corev1.Secret) { s.Data = nil }, wantWrite: true},
+		"empty value removed": {change: func(s *corev1.Secret) { delete(s.Data, "empty") }, wantWrite: true},
+		"label changed":       {change: func(s *corev1.Secret) { s.Labels["role"] = "y" }, wantWrite: true},
+		"labels removed":      {change: func(s *corev1.Secret) { s.Labels = nil }, wantWrite: true},
+		"annotations removed": {change: func(s *corev1.Secret) { s.Annotations = nil }, wantWrite: true},
+		"owner removed":       {change: func(s *corev1.Secret) { s.OwnerReferences = nil }, wantWrite: true},
+		"names changed":       {change: func(s *corev1.Secret) { s.Annotations[v1alpha1.AppliedFieldsAnnotation] = `{"data":["key"]}` }, wantWrite: true},
+		"names not readable":  {change: func(s *corev1.Secret) { s.Annotations[v1alpha1.AppliedFieldsAnnotation] = `{` }, wantWrite: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, original := created(t)
+			live := original.DeepCopy()
+			test.change(live)
+			if err := c.Update(t.Context(), live); err != nil {
+				t.Fatal(err)
+			}
+			known := cached(live)
+			got, err := apply.Secret(t.Context(), c, known, desired())
+			if err != nil || (got != known) != test.wantWrite {
+				t.Fatalf("wrote: %t, want %t; error %v", got != known, test.wantWrite, err)
+			}
+			want := live
+			if !test.wantKept {
+				want = original
+			}
+			requireContent(t, c, want)
+		})
+	}
+}
+
+// requireContent requires that a Secret has the labels, annotations, owners and data of another one.
+func requireContent(t *testing.T, c client.Client, want *corev1.Secret) {
+	t.Helper()
+	content := func(s *corev1.Secret) string {
+		text, err := json.Marshal([]any{s.Labels, s.Annotations, s.OwnerReferences, s.Data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	got := &corev1.Secret{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
+		t.Fatal(err)
+	}
+	if content(got) != content(want) {
+		t.Errorf("The Secret has %s, want %s", content(got), content(want))
+	}
+}
+
+// What the operator no longer sets is removed, and what others set stays.
+func TestSecretRemovesItsFields(t *testing.T) {
+	c, live := created(t)
+	live.Labels["foreign"], live.Annotations["foreign"], live.Data["foreign"] = "x", "x", []byte("x")
+	if err := c.Update(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	less := desired()
+	less.Labels, less.Annotations = nil, nil
+	delete(less.Data, "key")
+	if _, err := apply.Secret(t.Context(), c, cached(live), less); err != nil {
+		t.Fatal(err)
+	}
+	delete(live.Labels, "role")
+	live.Annotations = map[string]string{"foreign": "x", v1alpha1.AppliedFieldsAnnotation: `{"data":["empty"]}`}
+	delete(live.Data, "key")
+	requireContent(t, c, live)
+}
+
+// A write based on a stale read fails.
+func TestSecretIsNotWrittenFromStaleRead(t *testing.T) {
+	other := func() *corev1ac.SecretApplyConfiguration {
+		return desired().WithData(map[string][]byte{"key": []byte("new")})
+	}
+	for name, change := range map[string]func(client.Client, *corev1.Secret) error{
+		"changed": func(c client.Client, s *corev1.Secret) error {
+			s.Labels["other"] = "x"
+			return c.Update(t.Context(), s)
+		},
+		"deleted": func(c client.Client, s *corev1.Secret) error { return c.Delete(t.Context(), s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, live := created(t)
+			known := cached(live)
+			if err := change(c, live); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := apply.Secret(t.Context(), c, known, other()); !apply.IsStale(err) {
+				t.Errorf("Secret() = %v, want an error that satisfies IsStale", err)
+			}
+		})
+	}
+	c, _ := created(t)
+	if _, err := apply.Secret(t.Context(), c, nil, other()); !apply.IsStale(err) {
+		t.Errorf("Secret() = %v for a Secret that exists, want an error that satisfies IsStale", err)
+	}
+}
+
+// A cache calls its transformation more than once.
+func TestSummaryOfSummary(t *testing.T) {
+	_, live := created(t)
+	once := cached(live)
+	if !apply.Summarized(once) || apply.Summarized(live) || !maps.Equal(cached(once).Annotations, once.Annotations) {
+		t.Errorf("Summary() = %q, and then %q", once.Annotations, cached(once).Annotations)
+	}
+}
