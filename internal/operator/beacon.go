@@ -17,7 +17,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
-	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 )
 
 // errRolledBack means that the operator's caches contain a state that the API server has lost.
@@ -158,13 +157,14 @@ func (r *beaconReader) version(ctx context.Context, reader client.Reader) (strin
 	return secret.ResourceVersion, nil
 }
 
-// addBeacon adds the reader and the writer of the beacon.
-func addBeacon(mgr ctrl.Manager, c *caches, records *recordstore.Store, registerer prometheus.Registerer) error {
-	reader := newBeaconReader(c.records, mgr.GetAPIReader(), records.Namespace(), c.recordSecrets.List, records.Recovered, registerer)
+// addBeacon adds the reader and the writer of the beacon in namespace. Both call recovered after an outage,
+// when changes of the records arrive again.
+func addBeacon(mgr ctrl.Manager, c *caches, namespace string, recovered func(), registerer prometheus.Registerer) error {
+	reader := newBeaconReader(c.records, mgr.GetAPIReader(), namespace, c.recordSecrets.List, recovered, registerer)
 	if err := mgr.Add(reader); err != nil {
 		return fmt.Errorf("adding the reader of the beacon: %w", err)
 	}
-	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: records.Namespace(), recovered: records.Recovered}); err != nil {
+	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: namespace, recovered: recovered}); err != nil {
 		return fmt.Errorf("adding the writer of the beacon: %w", err)
 	}
 	return nil

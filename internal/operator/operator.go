@@ -180,23 +180,17 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
-		if err := addBeacon(mgr, caches, records, registerer); err != nil {
-			return err
-		}
 		events = mgr.GetEventRecorder(v1alpha1.EventController)
 	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
-	if err := uses.Watch(ctx, mgr); err != nil {
-		return err
-	}
-	if err := tracker.Watch(ctx, mgr, o.Instance.SystemNamespace, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease)); err != nil {
+	if err := uses.Watch(ctx, mgr, tracker.Synced); err != nil {
 		return err
 	}
 	issuers := issuerkeys.New(o.Instance, operatorMetrics, now, mathrand.Float64)
 	if err := mgr.Add(issuers); err != nil {
 		return fmt.Errorf("adding the fetcher of issuers' keys: %w", err)
 	}
-	if err := issuers.Watch(ctx, mgr, o.Instance.RecordsNamespace); err != nil {
+	if err := tracker.Watch(ctx, mgr, o.Instance.SystemNamespace, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease), uses, issuers); err != nil {
 		return err
 	}
 	sealer, err := newSealer(ctx, o, now, registerer)
@@ -223,6 +217,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	registerer.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
 	if o.Local {
 		return nil
+	}
+	recovered := func() { // What failed during the outage would otherwise wait for its next retry.
+		realms.ReconcileAll(ctx)
+		clients.ReconcileAll(ctx)
+	}
+	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, recovered, registerer); err != nil {
+		return err
 	}
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: caches.system, Metrics: operatorMetrics, Events: events,

@@ -7,20 +7,28 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 )
 
-// Watch feeds the tracker from the heartbeat Leases in the manager's cache. It also adds the tracker's
-// Members to the manager: see NewMembers.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, collected func()) error {
+// Observer also needs the heartbeat Leases.
+type Observer interface {
+	// SetLease is called with each Lease and each change of it.
+	SetLease(lease *coordinationv1.Lease)
+	// RemoveLease is called with the name of a deleted Lease.
+	RemoveLease(name string)
+}
+
+// Watch feeds the tracker and the observers from the heartbeat Leases in the manager's cache. It also adds
+// the tracker's Members to the manager: see NewMembers.
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, collected func(), observers ...Observer) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
-	registration, err := informer.AddEventHandler(t.Handler())
+	registration, err := informer.AddEventHandler(t.Handler(observers...))
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
@@ -29,39 +37,38 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lo
 }
 
 // Handler returns the event handler of the informer of heartbeat Leases, including the operator's own.
-func (t *Tracker) Handler() toolscache.ResourceEventHandler { return leaseHandler{t} }
+func (t *Tracker) Handler(observers ...Observer) toolscache.ResourceEventHandler {
+	return leaseHandler{t, observers}
+}
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The
 // controller starts after the tracker has processed all existing Leases.
 func (t *Tracker) Source(kind Kind) source.SyncingSource {
-	return &kindSource{tracker: t, kind: kind}
+	return &synced{t.changed[kind], t}
 }
 
-type kindSource struct {
+// Synced reports whether all existing Leases were processed.
+func (t *Tracker) Synced() bool { return t.synced != nil && t.synced() }
+
+type synced struct {
+	*trigger.Source
+
 	tracker *Tracker
-	kind    Kind
-}
-
-// Start registers the controller's queue.
-func (s *kindSource) Start(_ context.Context, q queue) error {
-	s.tracker.mu.Lock()
-	defer s.tracker.mu.Unlock()
-	s.tracker.queues[s.kind] = q
-	return nil
 }
 
 // WaitForSync waits until the tracker has processed all existing Leases.
-func (s *kindSource) WaitForSync(ctx context.Context) error {
-	if !toolscache.WaitForCacheSync(ctx.Done(), s.tracker.synced) {
+func (s *synced) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), s.tracker.Synced) {
 		return fmt.Errorf("waiting for the heartbeat Leases: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
-var _ source.TypedSyncingSource[reconcile.Request] = &kindSource{}
-
-// leaseHandler passes the informer's events to the tracker.
-type leaseHandler struct{ tracker *Tracker }
+// leaseHandler passes the informer's events to the tracker and the observers.
+type leaseHandler struct {
+	tracker   *Tracker
+	observers []Observer
+}
 
 func (h leaseHandler) OnAdd(obj any, _ bool) {
 	lease, ok := obj.(*coordinationv1.Lease)
@@ -71,6 +78,9 @@ func (h leaseHandler) OnAdd(obj any, _ bool) {
 	switch lease.Labels[heartbeat.Label] {
 	case heartbeat.LabelValue:
 		h.tracker.setLease(lease)
+		for _, o := range h.observers {
+			o.SetLease(lease)
+		}
 	case heartbeat.OperatorLabelValue:
 		h.tracker.setArrived(lease.ResourceVersion)
 	}
@@ -82,7 +92,12 @@ func (h leaseHandler) OnDelete(obj any) {
 	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = unknown.Obj
 	}
-	if lease, ok := obj.(*coordinationv1.Lease); ok {
-		h.tracker.removeServer(lease.Name)
+	lease, ok := obj.(*coordinationv1.Lease)
+	if !ok || lease.Namespace != h.tracker.namespace {
+		return
+	}
+	h.tracker.removeServer(lease.Name)
+	for _, o := range h.observers {
+		o.RemoveLease(lease.Name)
 	}
 }

@@ -15,11 +15,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 )
 
 // State describes whether the live token servers serve a record.
@@ -59,12 +59,10 @@ type Tracker struct {
 	// waiting contains the watched objects whose last state was Waiting. When a server loads newer
 	// records, only these objects' states can change.
 	waiting map[watch]struct{}
-	queues  map[Kind]queue
+	changed map[Kind]*trigger.Source
 	// arrived is the latest resource version of the operator's own Lease that the watch has delivered.
 	arrived string
 }
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // server is a token server with a Lease. The heartbeat is empty if the Lease is invalid.
 type server struct {
@@ -105,7 +103,8 @@ type answer struct {
 func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tracker {
 	return &Tracker{
 		live: live, namespace: namespace, now: now,
-		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{}, queues: map[Kind]queue{},
+		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{},
+		changed: map[Kind]*trigger.Source{Realm: {}, Client: {}},
 	}
 }
 
@@ -260,8 +259,6 @@ func enqueueChanged[V any](t *Tracker, objects map[watch]V) {
 			continue
 		}
 		t.setAnswer(w, watched{known.records, current})
-		if q := t.queues[w.kind]; q != nil {
-			q.Add(w.request)
-		}
+		t.changed[w.kind].Enqueue(w.request)
 	}
 }

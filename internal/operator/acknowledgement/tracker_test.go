@@ -153,8 +153,15 @@ func TestOnlyHeartbeatLeasesCount(t *testing.T) {
 		})
 	}
 	f := newFixture(t)
+	observer := &observer{}
+	f.leases = f.tracker.Handler(observer)
 	f.leases.OnAdd("not a Lease", false)
 	f.leases.OnDelete("not a Lease")
+	for _, name := range []string{"another namespace", "no label", "another label"} {
+		other := f.lease("a", "100")
+		tests[name](other)
+		f.leases.OnAdd(other, true)
+	}
 	old := f.lease("a", "100")
 	f.now = f.now.Add(time.Hour)
 	f.leases.OnAdd(old, true)
@@ -165,7 +172,18 @@ func TestOnlyHeartbeatLeasesCount(t *testing.T) {
 	if got := f.state("billing", "100"); got != acknowledgement.NoServer {
 		t.Errorf("state after a missed deletion is %d, want %d", got, acknowledgement.NoServer)
 	}
+	if want := []string{"set " + old.Name, "removed " + old.Name}; !slices.Equal(observer.events, want) {
+		t.Errorf("observed %q, want %q", observer.events, want)
+	}
 }
+
+type observer struct{ events []string }
+
+func (o *observer) SetLease(lease *coordinationv1.Lease) {
+	o.events = append(o.events, "set "+lease.Name)
+}
+
+func (o *observer) RemoveLease(name string) { o.events = append(o.events, "removed "+name) }
 
 // An object is Acknowledged if each server serves all of its records.
 func TestStateOfSeveralRecords(t *testing.T) {

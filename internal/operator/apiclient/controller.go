@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 )
 
 // The permissions in the namespaces that the operator serves have roles of their own, because these
@@ -49,4 +50,6 @@ type Reconciler struct {
 	Events     *notice.Recorder
 	Now        func() time.Time
 	Random     io.Reader
+
+	everything trigger.Source
 }

@@ -44,8 +44,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
-		WatchesRawSource(r.Usage.Source()).
-		WatchesRawSource(r.Records.RecoverySource(r.allClients))
+		WatchesRawSource(&r.Usage.Grants).
+		WatchesRawSource(&r.everything)
 	if r.Instance.ManagesCredentialsSecrets() {
 		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
 			return fmt.Errorf("indexing Secrets: %w", err)
@@ -133,6 +133,10 @@ func (r *Reconciler) clientsOfAccount(ctx context.Context, account client.Object
 func (r *Reconciler) allClients(ctx context.Context) []reconcile.Request {
 	return r.requests(ctx)
 }
+
+// ReconcileAll reconciles all ApiClients soon, for example because their requests failed during an outage
+// and would wait for their next retry.
+func (r *Reconciler) ReconcileAll(ctx context.Context) { r.everything.Enqueue(r.allClients(ctx)...) }
 
 // maxBundleSpread is the longest time over which the writes of a changed CA bundle are spread.
 const maxBundleSpread = time.Hour

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
@@ -53,6 +53,9 @@ type State struct {
 
 // Fetcher fetches keys while the operator is the leader. It is safe for concurrent use.
 type Fetcher struct {
+	// Changed reconciles a Realm when the State of one of its issuers changes.
+	Changed trigger.Source
+
 	schedule   schedule
 	allowLocal bool
 	now        func() time.Time
@@ -63,7 +66,8 @@ type Fetcher struct {
 	mu     sync.Mutex
 	spawn  func(*worker)                 // starts a worker; nil while the operator isn't the leader
 	realms map[string]map[string]*worker // by realm and issuer name
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// requested contains the requests in each token server's Lease, by its name.
+	requested map[string][]heartbeat.Refresh
 }
 
 // keySource returns the current keys of one issuer. The error is a FetchError.
@@ -81,18 +85,8 @@ func New(instance *config.Instance, m *metrics.Metrics, now func() time.Time, ra
 		},
 		allowLocal: allowLocal, now: now, random: random, metrics: m,
 		newSource: func(i Issuer) (keySource, error) { return newGetter(i, allowLocal) },
-		realms:    map[string]map[string]*worker{},
+		realms:    map[string]map[string]*worker{}, requested: map[string][]heartbeat.Refresh{},
 	}
-}
-
-// Source returns a source that reconciles a Realm when the State of one of its issuers changes.
-func (f *Fetcher) Source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.queue = queue
-		return nil
-	})
 }
 
 // Want sets the issuers of a Realm whose keys are fetched. An issuer whose source is unchanged keeps
@@ -206,8 +200,8 @@ func (f *Fetcher) record(ctx context.Context, w *worker, after, startedAt time.T
 		}
 	}
 	f.metrics.IssuerFetched(w.realm, w.issuer.Name, len(keys), f.now(), err)
-	if f.queue != nil && (before.Err != w.state.Err || !slices.EqualFunc(before.Keys, w.state.Keys, signingkey.PublicKey.Equal)) {
-		f.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: w.realm}})
+	if before.Err != w.state.Err || !slices.EqualFunc(before.Keys, w.state.Keys, signingkey.PublicKey.Equal) {
+		f.Changed.Enqueue(reconcile.Request{NamespacedName: types.NamespacedName{Name: w.realm}})
 	}
 	log := ctrl.LoggerFrom(ctx).WithValues("realm", w.realm, "issuer", w.issuer.Name)
 	switch {

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -60,7 +59,7 @@ func follow(t *testing.T) *network {
 	n := &network{registry: prometheus.NewRegistry(), sets: map[string][]signingkey.PublicKey{}, errs: map[string]FetchError{}, hangs: map[string]bool{}, fetches: map[string][]time.Time{}}
 	n.Fetcher = New(&config.Instance{}, metrics.New(n.registry, func() int { return 0 }), time.Now, func() float64 { return 0.5 })
 	n.newSource = func(i Issuer) (keySource, error) { return fakeSource{n, i.URL}, nil }
-	if err := n.Source().Start(t.Context(), reconciled{n: n}); err != nil {
+	if err := n.Changed.Start(t.Context(), reconciled{n: n}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -383,44 +382,50 @@ func TestOtherErrorsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// Each request in a Lease is passed on once, even if later heartbeats change other parts of the Lease.
+// Each request in a Lease counts once, even if later heartbeats change other parts of the Lease.
 func TestLeaseRequests(t *testing.T) {
-	var got []string
-	h := &leaseHandler{namespace: "records", seen: map[string][]heartbeat.Refresh{}, request: func(realm, issuer string) { got = append(got, realm+"/"+issuer) }}
-	lease := func(server, requests string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Name: heartbeat.LeaseName(server), Namespace: "records", Labels: map[string]string{heartbeat.Label: heartbeat.LabelValue},
-			Annotations: map[string]string{heartbeat.RefreshAnnotation: requests},
-		}}
+	f := New(&config.Instance{}, metrics.New(prometheus.NewRegistry(), func() int { return 0 }), time.Now, func() float64 { return 0 })
+	issuers := []Issuer{{Name: "x"}, {Name: "y"}}
+	f.Want("acme", issuers)
+	set := func(server, requests string) func() {
+		return func() {
+			f.SetLease(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: server, Annotations: map[string]string{heartbeat.RefreshAnnotation: requests}}})
+		}
 	}
-	other, unlabeled := lease("a", "acme/z=1"), lease("a", "acme/z=1")
-	other.Namespace, unlabeled.Labels = "other", nil
+	remove := func(server string) func() { return func() { f.RemoveLease(server) } }
 	for _, step := range []struct {
 		name   string
-		handle func()
+		change func()
 		want   []string
 	}{
-		{"first", func() { h.OnAdd(lease("a", "acme/x=1"), true) }, []string{"acme/x"}},
-		{"same", func() { h.OnUpdate(nil, lease("a", "acme/x=1")) }, nil},
-		{"one more", func() { h.OnUpdate(nil, lease("a", "acme/x=1,acme/y=1")) }, []string{"acme/y"}},
-		{"again", func() { h.OnUpdate(nil, lease("a", "acme/x=2,acme/y=1")) }, []string{"acme/x"}},
-		{"earlier time", func() { h.OnUpdate(nil, lease("a", "acme/x=0,acme/y=1")) }, []string{"acme/x"}},
-		{"another server", func() { h.OnAdd(lease("b", "acme/x=1"), false) }, []string{"acme/x"}},
-		{"invalid", func() { h.OnUpdate(nil, lease("a", "???")) }, nil},
-		{"another namespace", func() { h.OnUpdate(nil, other) }, nil},
-		{"not a heartbeat", func() { h.OnUpdate(nil, unlabeled) }, nil},
-		{"deleted", func() { h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: lease("b", "")}) }, nil},
-		{"same name", func() { h.OnAdd(lease("b", "acme/x=1"), false) }, []string{"acme/x"}},
-		{"deleted again", func() { h.OnDelete(lease("b", "")) }, nil},
+		{"first", set("a", "acme/x=1"), []string{"x"}},
+		{"same", set("a", "acme/x=1"), nil},
+		{"one more", set("a", "acme/x=1,acme/y=1"), []string{"y"}},
+		{"again", set("a", "acme/x=2,acme/y=1"), []string{"x"}},
+		{"earlier time", set("a", "acme/x=0,acme/y=1"), []string{"x"}},
+		{"another server", set("b", "acme/x=1"), []string{"x"}},
+		{"invalid", set("a", "???"), nil},
+		{"unknown issuer", set("a", "acme/z=1,other/x=1"), nil},
+		{"none", set("a", ""), nil},
+		{"deleted", remove("b"), nil},
+		{"same name", set("b", "acme/x=1"), []string{"x"}},
+		{"deleted again", remove("b"), nil},
 	} {
-		got = nil
-		step.handle()
+		step.change()
+		var got []string
+		for _, issuer := range issuers {
+			select {
+			case <-f.realms["acme"][issuer.Name].wake:
+				got = append(got, issuer.Name)
+			default:
+			}
+		}
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if len(h.seen) > 0 {
-		t.Errorf("remembered %v", h.seen)
+	if len(f.requested) > 0 {
+		t.Errorf("remembered %v", f.requested)
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *Store) Observe(object client.Object) {
 	case *corev1.ConfigMap:
 		s.setConfigMap(object)
 	case *coordinationv1.Lease:
-		s.setLease(object)
+		s.SetLease(object)
 	case *v1alpha1.ApiClient:
 		s.setClient(object)
 	}
@@ -28,7 +28,7 @@ func (s *Store) Remove(object client.Object) {
 	case *corev1.ConfigMap:
 		s.removeConfigMap(object)
 	case *coordinationv1.Lease:
-		s.removeLease(object)
+		s.RemoveLease(object.Name)
 	case *v1alpha1.ApiClient:
 		s.removeClient(object)
 	}

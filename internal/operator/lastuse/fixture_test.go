@@ -58,7 +58,7 @@ func (f *fixture) restart() {
 	f.t.Helper()
 	f.rejected = nil
 	f.store = lastuse.New(namespace, resolution, func() time.Time { return f.now }, func(r metrics.RejectionReason) { f.rejected = append(f.rejected, r) })
-	if err := f.store.Source().Start(f.t.Context(), f.queue); err != nil {
+	if err := f.store.Grants.Start(f.t.Context(), f.queue); err != nil {
 		f.t.Fatal(err)
 	}
 }

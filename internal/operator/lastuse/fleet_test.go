@@ -162,7 +162,7 @@ func (f *fleet) advance(d time.Duration) {
 // restart replaces the operator. The caches of the new one are filled first.
 func (f *fleet) restart() {
 	f.store = lastuse.New(namespace, resolution, func() time.Time { return f.now }, func(metrics.RejectionReason) {})
-	if err := f.store.Source().Start(context.Background(), f.queue); err != nil {
+	if err := f.store.Grants.Start(context.Background(), f.queue); err != nil {
 		f.t.Fatal(err)
 	}
 	f.seen = map[string]client.Object{}

@@ -82,7 +82,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 		s.period = period
 		clear(s.granted)
 	}
-	if s.queue == nil {
+	if !s.Grants.Enqueue() {
 		return nil // The controller hasn't started yet.
 	}
 	writes := s.outstanding(now)
@@ -95,7 +95,7 @@ func (s *Store) grant(now time.Time) (obsolete []*corev1.ConfigMap) {
 				delete(unshown, uid)
 			case u.write && writes < maxWrites && s.isDue(uid):
 				s.granted[uid] = now
-				s.queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.clients[uid])})
+				s.Grants.Enqueue(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(s.clients[uid])})
 				writes++
 			}
 		}

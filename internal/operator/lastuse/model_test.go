@@ -144,7 +144,7 @@ func (m *model) restart() {
 		m.queue.Done(request)
 	}
 	m.store = lastuse.New(namespace, resolution, func() time.Time { return m.now }, func(reason metrics.RejectionReason) { m.t.Errorf("rejected: %s", reason) })
-	if err := m.store.Source().Start(m.t.Context(), m.queue); err != nil {
+	if err := m.store.Grants.Start(m.t.Context(), m.queue); err != nil {
 		m.t.Fatal(err)
 	}
 	for _, object := range m.api.configMaps {

@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -28,6 +27,9 @@ const maxSkew = 5 * time.Minute
 // Store holds the reports that the status of ApiClients doesn't show yet. It is safe for concurrent
 // use.
 type Store struct {
+	// Grants reconciles an ApiClient when its status may be written because of uses.
+	Grants trigger.Source
+
 	namespace  string
 	resolution time.Duration
 	now        func() time.Time
@@ -44,7 +46,6 @@ type Store struct {
 	// the grant in the current period. The time is zero after the status was written.
 	granted map[types.UID]time.Time
 	period  time.Time
-	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // New returns an empty store for the reports in namespace. resolution is the unit to which times of

@@ -7,27 +7,24 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=list;watch;create;patch;delete,namespace=realmkeeper-system-records
 
-// Watch feeds the store from the manager's cache. It also adds a runnable to the manager that
+// Watch feeds the store from the manager's cache, except for the Leases. leases returns true after all
+// existing Leases were passed to SetLease. Watch also adds a runnable to the manager that
 // deletes each report after the status of ApiClients shows its uses.
-func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager) error {
+func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager, leases func() bool) error {
+	s.synced = append(s.synced, leases)
 	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
-		&corev1.ConfigMap{}:     handle(s.setConfigMap, s.removeConfigMap),
-		&coordinationv1.Lease{}: handle(s.setLease, s.removeLease),
-		&v1alpha1.ApiClient{}:   handle(s.setClient, s.removeClient),
+		&corev1.ConfigMap{}:   handle(s.setConfigMap, s.removeConfigMap),
+		&v1alpha1.ApiClient{}: handle(s.setClient, s.removeClient),
 	} {
 		informer, err := mgr.GetCache().GetInformer(ctx, object)
 		if err != nil {
@@ -40,16 +37,6 @@ func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager) error {
 		s.synced = append(s.synced, registration.HasSynced)
 	}
 	return mgr.Add(&flusher{store: s, client: mgr.GetClient()})
-}
-
-// Source returns a source that reconciles ApiClients whose status may be written because of uses.
-func (s *Store) Source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.queue = queue
-		return nil
-	})
 }
 
 // handle returns a handler for objects of one type.
@@ -103,10 +90,8 @@ func (s *Store) removeConfigMap(object *corev1.ConfigMap) {
 	}
 }
 
-func (s *Store) setLease(lease *coordinationv1.Lease) {
-	if lease.Namespace != s.namespace || lease.Labels[heartbeat.Label] != heartbeat.LabelValue {
-		return
-	}
+// SetLease implements acknowledgement.Observer.
+func (s *Store) SetLease(lease *coordinationv1.Lease) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,11 +115,9 @@ func (s *Store) setLease(lease *coordinationv1.Lease) {
 	}
 }
 
-func (s *Store) removeLease(lease *coordinationv1.Lease) {
-	if lease.Namespace != s.namespace {
-		return
-	}
+// RemoveLease implements acknowledgement.Observer.
+func (s *Store) RemoveLease(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.facts.servers, lease.Name)
+	delete(s.facts.servers, name)
 }

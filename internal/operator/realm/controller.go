@@ -25,6 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -49,6 +50,8 @@ type Reconciler struct {
 	Events   *notice.Recorder
 	Now      func() time.Time
 	Random   io.Reader
+
+	everything trigger.Source
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
@@ -59,8 +62,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
-		WatchesRawSource(r.Issuers.Source()).
-		WatchesRawSource(r.Records.RecoverySource(r.all)).
+		WatchesRawSource(&r.Issuers.Changed).
+		WatchesRawSource(&r.everything).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(),
 			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
@@ -83,17 +86,16 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 	return realm.Spec.Suspend || !realm.DeletionTimestamp.IsZero()
 }
 
-// all returns all Realms.
-func (r *Reconciler) all(ctx context.Context) []reconcile.Request {
+// ReconcileAll reconciles all Realms soon, for example because their requests failed during an outage and
+// would wait for their next retry.
+func (r *Reconciler) ReconcileAll(ctx context.Context) {
 	realms := &v1alpha1.RealmList{}
 	if err := r.Client.List(ctx, realms, client.UnsafeDisableDeepCopy); err != nil {
 		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list Realms")
-		return nil
+		return
 	}
-	requests := make([]reconcile.Request, 0, len(realms.Items))
 	for i := range realms.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&realms.Items[i])})
+		r.everything.Enqueue(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&realms.Items[i])})
 	}
-	return requests
 }

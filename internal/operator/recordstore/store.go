@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"io"
 	"strconv"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,9 +41,6 @@ type Store struct {
 	client    client.Client
 	namespace string
 	collected func()
-
-	mu        sync.Mutex
-	recovered []func() // what Recovered calls, one for each started RecoverySource
 }
 
 // New returns a store for the records in namespace. secrets is a cache of the operator's Secrets in
@@ -81,30 +77,6 @@ func (s *Store) Source(kind record.Kind) source.SyncingSource {
 			secret, ok := obj.(*corev1.Secret)
 			return ok && record.KindOf(secret) == kind
 		}), predicate.ResourceVersionChangedPredicate{})
-}
-
-// RecoverySource returns a source that reconciles the given requests after each outage, when changes of
-// the records arrive again. What failed during the outage would otherwise wait for its next retry.
-func (s *Store) RecoverySource(requests func(context.Context) []reconcile.Request) source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.recovered = append(s.recovered, func() {
-			for _, request := range requests(ctx) {
-				queue.Add(request)
-			}
-		})
-		return nil
-	})
-}
-
-// Recovered must be called after an outage.
-func (s *Store) Recovered() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, reconcileAll := range s.recovered {
-		reconcileAll()
-	}
 }
 
 // DeletionSource returns a source that reconciles the requests that follow from a deleted record.
@@ -155,7 +127,7 @@ func (s *Store) read(ctx context.Context, from client.Reader, name string) (*cor
 
 // Put writes a record with apply.Secret and returns the result.
 func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	return apply.Secret(ctx, s.client, s.live, live, desired)
+	return apply.Secret(ctx, s.client, live, desired)
 }
 
 // OfOwner returns the records of all owners that have or had the given name.

@@ -1,0 +1,44 @@
+// Package trigger starts reconciles for other reasons than a change of a watched object.
+package trigger
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Source is a source of a controller whose requests come from other code. Unlike source.Channel, it never
+// blocks this code: an informer's handler runs on every operator, and controllers only on the leader.
+// The zero value is ready to use. A Source is for one controller, and safe for concurrent use.
+type Source struct {
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+var _ source.Source = &Source{}
+
+// Start is called by the controller.
+func (s *Source) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = queue
+	return nil
+}
+
+// Enqueue adds requests. Before the controller has started, it adds none and returns false: the controller
+// reconciles all objects when it starts.
+func (s *Source) Enqueue(requests ...reconcile.Request) bool {
+	s.mu.Lock()
+	queue := s.queue
+	s.mu.Unlock()
+	if queue == nil {
+		return false
+	}
+	for _, request := range requests {
+		queue.Add(request)
+	}
+	return true
+}
