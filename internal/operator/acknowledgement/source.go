@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 )
 
 // Observer also needs the heartbeat Leases.
@@ -43,26 +42,10 @@ func (t *Tracker) Handler(observers ...Observer) toolscache.ResourceEventHandler
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The
 // controller starts after the tracker has processed all existing Leases.
-func (t *Tracker) Source(kind Kind) source.SyncingSource {
-	return &synced{t.changed[kind], t}
-}
+func (t *Tracker) Source(kind Kind) source.SyncingSource { return t.changed[kind] }
 
 // Synced reports whether all existing Leases were processed.
 func (t *Tracker) Synced() bool { return t.synced != nil && t.synced() }
-
-type synced struct {
-	*trigger.Source
-
-	tracker *Tracker
-}
-
-// WaitForSync waits until the tracker has processed all existing Leases.
-func (s *synced) WaitForSync(ctx context.Context) error {
-	if !toolscache.WaitForCacheSync(ctx.Done(), s.tracker.Synced) {
-		return fmt.Errorf("waiting for the heartbeat Leases: %w", context.Cause(ctx))
-	}
-	return nil
-}
 
 // leaseHandler passes the informer's events to the tracker and the observers.
 type leaseHandler struct {

@@ -101,11 +101,12 @@ type answer struct {
 
 // NewTracker returns a tracker for the Leases in namespace. live must not read from a cache.
 func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tracker {
-	return &Tracker{
+	t := &Tracker{
 		live: live, namespace: namespace, now: now,
 		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{},
-		changed: map[Kind]*trigger.Source{Realm: {}, Client: {}},
 	}
+	t.changed = map[Kind]*trigger.Source{Realm: {Synced: t.Synced}, Client: {Synced: t.Synced}}
+	return t
 }
 
 // State returns whether the token servers serve an object's records. The object is reconciled again when

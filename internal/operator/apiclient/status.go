@@ -247,27 +247,15 @@ func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.
 				"The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at %s.",
 				old.ID, timestamp(old.ReplacedAt), timestamp(used), seen.client.EffectiveSecretName(), timestamp(old.ExpiresAt)),
 		}
-	case !known:
-		// The operator has just started, or there is no token server, which Programmed reports.
-		return previousResult(seen.client, v1alpha1.ConditionOldSecretInUse)
-	case now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
+	case !known, now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
 		return &condition.Result{
 			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonUsageIncomplete,
-			Message: fmt.Sprintf("Secret %s was replaced at %s. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed. "+
+			Message: fmt.Sprintf("Secret %s was replaced at %s. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed, or because none is running. "+
 				"It therefore expires later than it would otherwise, at the latest at %s.",
 				old.ID, timestamp(old.ReplacedAt), timestamp(old.ExpiresAt)),
 		}
 	}
 	return nil
-}
-
-// previousResult returns the current condition of the given type, or nil if there is none.
-func previousResult(c *v1alpha1.ApiClient, kind v1alpha1.ConditionType) *condition.Result {
-	before := meta.FindStatusCondition(c.Status.Conditions, string(kind))
-	if before == nil {
-		return nil
-	}
-	return &condition.Result{Status: before.Status, Reason: v1alpha1.ConditionReason(before.Reason), Message: before.Message}
 }
 
 // writeStatus applies the status if it has changed, and records Events for the change. It fails if

@@ -157,7 +157,7 @@ func after(d *v1alpha1.Duration, more ...func(*observed)) func(*observed) {
 }
 
 func TestOldSecretInUse(t *testing.T) {
-	const incomplete = `Secret OLD was replaced at 2026-03-05T16:00:00Z. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed. ` +
+	const incomplete = `Secret OLD was replaced at 2026-03-05T16:00:00Z. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed, or because none is running. ` +
 		`It therefore expires later than it would otherwise, at the latest at 2026-03-07T18:00:00Z.`
 	inUse := metav1.Condition{
 		Type: "OldSecretInUse", Status: "True", Reason: "OldSecretUsed", ObservedGeneration: 2,
@@ -175,21 +175,20 @@ func TestOldSecretInUse(t *testing.T) {
 		change   func(*observed)
 		want     *metav1.Condition
 	}{
-		"never used":                   {use: &secrets.Use{Until: at}},
-		"used before the replacement":  {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered, Until: at}},
-		"used in the same hour":        {used: delivered.Add(-time.Minute), use: &secrets.Use{Last: delivered.Add(59 * time.Minute), Until: at}},
-		"used after it":                {used: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
-		"the use is not shown yet":     {used: delivered.Add(-time.Hour), reported: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
-		"uses were lost":               {use: &secrets.Use{Last: delivered.Add(time.Second), Until: at}, want: &unknown},
-		"uses were lost before":        {use: &secrets.Use{Last: delivered, Until: at}},
-		"used, and uses were lost":     {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered.Add(time.Hour), Until: at}, want: &unknown},
-		"reports are late":             {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
-		"reports are on their way":     {use: &secrets.Use{Until: at.Add(-reportDelay)}},
-		"the operator started":         {},
-		"the operator started, before": {before: &unknown, want: &unknown},
-		"an overlap":                   {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
-		"no secret":                    {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret = nil }},
-		"the secret ends":              {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
+		"never used":                  {use: &secrets.Use{Until: at}},
+		"used before the replacement": {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered, Until: at}},
+		"used in the same hour":       {used: delivered.Add(-time.Minute), use: &secrets.Use{Last: delivered.Add(59 * time.Minute), Until: at}},
+		"used after it":               {used: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"the use is not shown yet":    {used: delivered.Add(-time.Hour), reported: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"uses were lost":              {use: &secrets.Use{Last: delivered.Add(time.Second), Until: at}, want: &unknown},
+		"uses were lost before":       {use: &secrets.Use{Last: delivered, Until: at}},
+		"used, and uses were lost":    {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered.Add(time.Hour), Until: at}, want: &unknown},
+		"reports are late":            {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
+		"reports are on their way":    {use: &secrets.Use{Until: at.Add(-reportDelay)}},
+		"no token server":             {want: &unknown},
+		"an overlap":                  {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
+		"no secret":                   {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret = nil }},
+		"the secret ends":             {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, old, again := replacedSecret(t)

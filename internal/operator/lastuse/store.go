@@ -52,13 +52,15 @@ type Store struct {
 // use are truncated. The store calls rejected for each report that it ignores, and for each token
 // server whose clock is wrong.
 func New(namespace string, resolution time.Duration, now func() time.Time, rejected func(metrics.RejectionReason)) *Store {
-	return &Store{
+	s := &Store{
 		namespace: namespace, resolution: resolution, now: now, rejected: rejected,
 		facts:   newFacts(),
 		unshown: map[string]map[types.UID]*unshownUses{},
 		clients: map[types.UID]*v1alpha1.ApiClient{},
 		granted: map[types.UID]time.Time{},
 	}
+	s.Grants.Synced = s.isSynced
+	return s
 }
 
 // Quiet returns the period in which a credential has certainly not been used. The period is empty
