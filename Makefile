@@ -33,7 +33,7 @@ HELM_TOOL := go tool -modfile=hack/tools/helm/go.mod
 HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 
 # Files that `make generate` writes and `make verify` checks.
-GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md \
+GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
 # All modules except hack/tools/crds, which contains no code to build.
@@ -157,6 +157,7 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 	@mkdir -p docs
 	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --renderer=markdown \
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
+	@go run ./hack/reasons > docs/reasons.md
 	@$(HELM_TOOL) helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning
 
 # golangci-lint with kube-api-linter.

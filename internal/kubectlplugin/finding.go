@@ -70,17 +70,10 @@ func (f finding) color() terminal.Color {
 	switch {
 	case f.Condition == string(v1alpha1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
 		return terminal.Green
-	case f.Status == string(metav1.ConditionFalse) && !intended[v1alpha1.ConditionReason(f.Reason)]:
+	case f.Status == string(metav1.ConditionFalse) && v1alpha1.ConditionReason(f.Reason).Severity() != v1alpha1.SeverityIntended:
 		return terminal.Red
 	}
 	return terminal.Yellow
-}
-
-// intended contains the reasons of objects that a user stopped on purpose.
-var intended = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonSuspended:      true,
-	v1alpha1.ReasonRealmSuspended: true,
-	v1alpha1.ReasonExpired:        true,
 }
 
 // text writes the cause, the details, and what to do.

@@ -47,21 +47,19 @@ type problems struct {
 
 func newProblems() *problems { return &problems{byReason: map[[2]string]*problem{}} }
 
-// consequences contains the reasons that are not problems of their own, because the object works or
-// is being processed, a user intended the state, or it follows from the state of another object. The
-// status only counts these objects.
-var consequences = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonReady:          true,
-	v1alpha1.ReasonSuspended:      true,
-	v1alpha1.ReasonRealmSuspended: true,
-	v1alpha1.ReasonExpired:        true,
-	v1alpha1.ReasonRealmNotReady:  true,
-	v1alpha1.ReasonProgressing:    true,
+// isProblem reports whether the reason of an object that isn't Ready is a problem of its own. Otherwise, the
+// status only counts the object.
+func isProblem(reason v1alpha1.ConditionReason) bool {
+	switch reason.Severity() {
+	case v1alpha1.SeverityNone, v1alpha1.SeverityProgress, v1alpha1.SeverityIntended, v1alpha1.SeverityConsequence:
+		return false
+	}
+	return true
 }
 
 // add adds the problems of an object.
 func (p *problems) add(t *target) {
-	if !consequences[v1alpha1.ConditionReason(t.state())] {
+	if isProblem(v1alpha1.ConditionReason(t.state())) {
 		p.record(t, t.findings()[0], false)
 	}
 	for _, f := range t.warnings() {

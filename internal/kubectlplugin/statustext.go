@@ -118,7 +118,7 @@ func stateColor(state string) terminal.Color {
 	switch reason := v1alpha1.ConditionReason(state); {
 	case reason == v1alpha1.ReasonReady:
 		return terminal.Plain
-	case consequences[reason]:
+	case !isProblem(reason):
 		return terminal.Yellow
 	}
 	return terminal.Red

@@ -97,9 +97,8 @@ func conditionKind(c *metav1.Condition) string {
 	case warning:
 		return "busy"
 	}
-	switch v1alpha1.ConditionReason(c.Reason) {
-	case v1alpha1.ReasonSuspended, v1alpha1.ReasonRealmSuspended, v1alpha1.ReasonExpired:
-		return "off" // intended
+	if v1alpha1.ConditionReason(c.Reason).Severity() == v1alpha1.SeverityIntended {
+		return "off"
 	}
 	return "bad"
 }

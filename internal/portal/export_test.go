@@ -6,8 +6,7 @@ var (
 	ClientRemedies   = clientRemedies
 	RealmRemedies    = realmRemedies
 	DescribeRotation = describeRotation
-	ReasonText       = reasonText
-	ConditionLabels  = conditionLabels
+	CauseOf          = causeOf
 	StateOf          = stateOf
 	ParseCursor      = parseCursor
 	Relative         = relative

@@ -3,11 +3,7 @@ package remedy_test
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,35 +16,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
-
-// reasons returns every ConditionReason that the API defines.
-func reasons(t *testing.T) []v1alpha1.ConditionReason {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/condition_types.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []v1alpha1.ConditionReason
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if kind, _ := spec.Type.(*ast.Ident); kind == nil || kind.Name != "ConditionReason" {
-			return true
-		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, v1alpha1.ConditionReason(value))
-		return true
-	})
-	if len(found) < 35 {
-		t.Fatalf("Found %d reasons, want at least 35", len(found))
-	}
-	return found
-}
 
 func billing() *v1alpha1.ApiClient {
 	return &v1alpha1.ApiClient{
@@ -67,7 +34,7 @@ func acme() *v1alpha1.Realm {
 
 // A reason that is added to the API needs a remedy.
 func TestEveryReasonHasRemedy(t *testing.T) {
-	for _, reason := range reasons(t) {
+	for _, reason := range v1alpha1.Reasons() {
 		ofClient, client := remedy.ForClient(billing(), acme, reason)
 		ofRealm, realm := remedy.ForRealm(acme(), reason)
 		if !client && !realm {
@@ -232,7 +199,7 @@ func allCommands(t *testing.T, text string) []string {
 		{Generated: &v1alpha1.GeneratedSecret{SecretName: text}},
 	} {
 		c, realm := chosen(text, secret)
-		for _, reason := range reasons(t) {
+		for _, reason := range v1alpha1.Reasons() {
 			ofClient, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return realm }, reason)
 			ofRealm, _ := remedy.ForRealm(realm, reason)
 			commands = slices.Concat(commands, ofClient.Commands, ofRealm.Commands)

@@ -66,7 +66,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.Ap
 		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
 	}
 	ready := summary(seen, d, programmed, now)
-	conditions.Summarize(ready, stuck[ready.Reason])
+	conditions.Summarize(ready)
 	s.Conditions = conditions.Conditions()
 	return s
 }
@@ -94,31 +94,6 @@ func lastRotation(secrets []record.ClientSecret) time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// stuck lists the reasons that need user action. The others are intentional, or resolve when
-// another object appears.
-var stuck = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonNamespaceNotAllowed:           true,
-	v1alpha1.ReasonNotGranted:                    true,
-	v1alpha1.ReasonClientIDReleased:              true,
-	v1alpha1.ReasonClientIDConflict:              true,
-	v1alpha1.ReasonScopeNotInRealm:               true,
-	v1alpha1.ReasonAudienceNotInRealm:            true,
-	v1alpha1.ReasonIssuerNotInRealm:              true,
-	v1alpha1.ReasonClaimNotInRealm:               true,
-	v1alpha1.ReasonClaimsTooLarge:                true,
-	v1alpha1.ReasonFederatedIdentityNotSupported: true,
-	v1alpha1.ReasonLifetimeExceedsRealm:          true,
-	v1alpha1.ReasonCredentialsSecretsDisabled:    true,
-	v1alpha1.ReasonSecretConflict:                true,
-	v1alpha1.ReasonSecretNotLabelled:             true,
-	v1alpha1.ReasonSecretTooShort:                true,
-	v1alpha1.ReasonSecretNotUsable:               true,
-	v1alpha1.ReasonHashNotSupported:              true,
-	v1alpha1.ReasonMetadataNotAllowed:            true,
-	v1alpha1.ReasonPublicKeyNotSupported:         true,
-	v1alpha1.ReasonRecordUnreadable:              true,
 }
 
 func programmed(d decision, done applied) condition.Result {

@@ -65,13 +65,13 @@ func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
 }
 
 // Summarize sets the Ready condition to r. It adds Reconciling if the status is Unknown, and
-// Stalled if the status is False and stuck is true. Stuck means that the object needs user action.
-func (s *Set) Summarize(r Result, stuck bool) {
+// Stalled if the status is False and the reason is an error.
+func (s *Set) Summarize(r Result) {
 	s.Put(v1alpha1.ConditionReady, r)
 	switch {
 	case r.Status == metav1.ConditionUnknown:
 		s.Put(v1alpha1.ConditionReconciling, Result{metav1.ConditionTrue, r.Reason, r.Message})
-	case r.Status == metav1.ConditionFalse && stuck:
+	case r.Status == metav1.ConditionFalse && r.Reason.Severity() == v1alpha1.SeverityError:
 		s.Put(v1alpha1.ConditionStalled, Result{metav1.ConditionTrue, r.Reason, r.Message})
 	}
 }

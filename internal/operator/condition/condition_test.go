@@ -25,7 +25,6 @@ func TestSummarize(t *testing.T) {
 	tests := map[string]struct {
 		before []metav1.Condition
 		result condition.Result
-		stuck  bool
 		want   []metav1.Condition
 	}{
 		"ready": {
@@ -44,8 +43,8 @@ func TestSummarize(t *testing.T) {
 			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
 		"not ready and stuck": {
-			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Check the Deployment."), stuck: true,
-			want: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Check the Deployment.", now), of("Stalled", "True", "NoTokenServer", "Check the Deployment.", now)},
+			result: condition.NotReady(v1alpha1.ReasonSecretConflict, "Delete the Secret."),
+			want:   []metav1.Condition{of("Ready", "False", "SecretConflict", "Delete the Secret.", now), of("Stalled", "True", "SecretConflict", "Delete the Secret.", now)},
 		},
 		"not ready but not stuck": {
 			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Suspended."),
@@ -70,7 +69,7 @@ func TestSummarize(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			set := condition.NewSet(tc.before, 2, now)
-			set.Summarize(tc.result, tc.stuck)
+			set.Summarize(tc.result)
 			if diff := cmp.Diff(tc.want, set.Conditions()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -84,7 +83,7 @@ func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 	}
 	kept := append([]metav1.Condition{}, before...)
 	set := condition.NewSet(before, 2, now)
-	set.Summarize(condition.Ready("All good."), false)
+	set.Summarize(condition.Ready("All good."))
 	set.Put(v1alpha1.ConditionProgrammed, condition.Ready("Loaded."))
 	set.Put(v1alpha1.ConditionAccepted, condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
 	want := []metav1.Condition{

@@ -45,11 +45,8 @@ func ReadyChange(previous v1alpha1.ConditionReason, conditions []metav1.Conditio
 // eventType returns Warning for every state in which clients can't get tokens, except for
 // suspension, which is requested by a user.
 func eventType(ready *metav1.Condition) string {
-	if ready.Status == metav1.ConditionTrue {
-		return corev1.EventTypeNormal
-	}
-	switch v1alpha1.ConditionReason(ready.Reason) {
-	case v1alpha1.ReasonSuspended, v1alpha1.ReasonRealmSuspended:
+	reason := v1alpha1.ConditionReason(ready.Reason)
+	if ready.Status == metav1.ConditionTrue || reason.Severity() == v1alpha1.SeverityIntended && reason != v1alpha1.ReasonExpired {
 		return corev1.EventTypeNormal
 	}
 	return corev1.EventTypeWarning

@@ -49,18 +49,18 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
 	switch {
 	case d.blocked != nil:
-		conditions.Summarize(*d.blocked, true)
+		conditions.Summarize(*d.blocked)
 	case d.accepted.Status != metav1.ConditionTrue:
-		conditions.Summarize(d.accepted, true)
+		conditions.Summarize(d.accepted)
 	case realm.Spec.Suspend:
-		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."), false)
+		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."))
 	case programmed.Status == metav1.ConditionTrue && len(d.unsigned) > 0:
 		conditions.Summarize(condition.NotReady(v1alpha1.ReasonKMSUnavailable, fmt.Sprintf(
-			"Clients cannot get tokens from each token server. These have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", names(d.unsigned))), false)
+			"Clients cannot get tokens from each token server. These have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", names(d.unsigned))))
 	case programmed.Status == metav1.ConditionTrue:
-		conditions.Summarize(condition.Ready("Clients can get tokens at "+s.TokenEndpoint), false)
+		conditions.Summarize(condition.Ready("Clients can get tokens at " + s.TokenEndpoint))
 	default:
-		conditions.Summarize(programmed, false)
+		conditions.Summarize(programmed)
 	}
 	s.Conditions = conditions.Conditions()
 	return s

@@ -1,0 +1,36 @@
+// Reasons prints the explanations of the reasons of conditions as a page in Markdown.
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+)
+
+const head = `# Reasons
+
+The conditions of Realms and ApiClients have these reasons. The message of the condition names the
+objects and values, and ` + "`kubectl realmkeeper explain`" + ` prints the commands that help.
+
+- **None**: everything works as specified.
+- **Progress**: the operator or a token server is working. It ends without your action.
+- **Intended**: the spec asks for this state.
+- **Consequence**: another object has the problem.
+- **Waiting**: something else must appear first.
+- **Warning**: the object works and needs attention.
+- **Error**: the object can't be used until you change it, or another object. ` + "`Stalled`" + ` is True.
+
+| Reason | Severity | Cause | Remedy |
+| --- | --- | --- | --- |
+`
+
+func main() {
+	fmt.Print(head)
+	for _, reason := range v1alpha1.Reasons() {
+		e, _ := reason.Explain()
+		fmt.Printf("| `%s` | %s | %s | %s |\n", reason, e.Severity, cell(e.Cause), cell(e.Action))
+	}
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
