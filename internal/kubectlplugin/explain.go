@@ -3,17 +3,15 @@ package kubectlplugin
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 const explainUsage = `Explain why an ApiClient or Realm is not Ready and what to do, or what it allows.
@@ -131,7 +129,7 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 	} else {
 		r.Client = newClientReport(t)
 		if r.Client.TokenLifetime == "" && t.parent != nil {
-			r.Client.TokenLifetime = lifetime(t.parent.Status.TokenLifetime)
+			r.Client.TokenLifetime = view.Duration(t.parent.Status.TokenLifetime)
 		}
 	}
 	var err error
@@ -147,7 +145,7 @@ func newClientReport(t *target) *clientReport {
 		ClientID: c.EffectiveClientID(), Description: c.Spec.Description, Realm: c.Spec.RealmRef.Name,
 		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
 		Scopes: c.Spec.Scopes, Audiences: c.Spec.Audiences, IntrospectionAudiences: c.Spec.Introspection.Audiences,
-		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: lifetime(c.Spec.TokenLifetime),
+		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: view.Duration(c.Spec.TokenLifetime),
 		ExpiresAt: c.Spec.ExpiresAt, TokensValidAfter: c.Spec.TokensValidAfter, NextRotationTime: c.Status.NextRotationTime,
 		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t),
 	}
@@ -174,52 +172,12 @@ func optional(at time.Time) *metav1.Time {
 	return &metav1.Time{Time: at.UTC()}
 }
 
-// lifetime formats a duration of an API object, such as 1h30m.
-func lifetime(d *v1alpha1.Duration) string {
-	if d == nil {
-		return ""
-	}
-	// The String method also writes zero units, as in 1h0m0s.
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
 // events returns the latest Events about an object, newest first.
 func (c *cluster) events(ctx context.Context, t *target) ([]eventReport, error) {
-	namespace := t.object.GetNamespace()
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault // of Events about cluster-scoped objects
-	}
-	list := &corev1.EventList{}
-	about := client.MatchingFields{"involvedObject.uid": string(t.object.GetUID())}
-	if err := c.List(ctx, list, client.InNamespace(namespace), about); err != nil {
-		return nil, err
-	}
+	found, err := view.Events(ctx, c, t.object, maxEvents)
 	var events []eventReport
-	for i := range list.Items {
-		e := &list.Items[i]
-		events = append(events, eventReport{Time: eventTime(e), Type: e.Type, Reason: e.Reason, Message: e.Message})
+	for _, e := range found {
+		events = append(events, eventReport{Time: e.LastTimestamp, Type: e.Type, Reason: e.Reason, Message: e.Message})
 	}
-	slices.SortStableFunc(events, func(a, b eventReport) int { return b.Time.Compare(a.Time.Time) })
-	return events[:min(len(events), maxEvents)], nil
-}
-
-// eventTime returns the time of the latest occurrence. Not all programs that record Events set the
-// same fields.
-func eventTime(e *corev1.Event) metav1.Time {
-	switch {
-	case e.Series != nil:
-		return metav1.NewTime(e.Series.LastObservedTime.Time)
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
-	case !e.EventTime.IsZero():
-		return metav1.NewTime(e.EventTime.Time)
-	}
-	return e.CreationTimestamp
+	return events, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // realmReport describes what a Realm allows, and its signing keys.
@@ -40,7 +41,7 @@ type signingKeyReport struct {
 func newRealmReport(t *target) *realmReport {
 	realm := t.realm
 	r := &realmReport{
-		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: lifetime(realm.Status.TokenLifetime),
+		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: view.Duration(realm.Status.TokenLifetime),
 		TokensValidAfter: realm.Spec.TokensValidAfter, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
 		Grants: realm.Spec.Grants, NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
 	}
@@ -113,7 +114,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 
 // grantText describes a grant in one paragraph.
 func grantText(g *v1alpha1.Grant) string {
-	text := "namespaces: " + namespacesText(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none")
+	text := "namespaces: " + view.Namespaces(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none")
 	if len(g.Audiences) > 0 {
 		text += "; audiences: " + strings.Join(g.Audiences, ", ")
 	}
@@ -127,14 +128,4 @@ func grantText(g *v1alpha1.Grant) string {
 		text += "; sender constraint: " + string(g.SenderConstraint)
 	}
 	return text
-}
-
-func namespacesText(n *v1alpha1.GrantedNamespaces) string {
-	switch {
-	case n.All != nil:
-		return "all"
-	case n.Selector != nil:
-		return metav1.FormatLabelSelector(n.Selector.LabelSelector())
-	}
-	return strings.Join(n.Names, ", ")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // createPage is the form for a new client, or for the selection of its realm and namespace.
@@ -106,7 +107,7 @@ func (req *request) describeRealm(page *createPage) error {
 	case err != nil:
 		return err
 	default:
-		page.RealmKnown, page.Lifetime = true, formatLifetime(live.Status.TokenLifetime)
+		page.RealmKnown, page.Lifetime = true, view.Duration(live.Status.TokenLifetime)
 		page.Offer, err = req.offer(live, page.Form.Namespace)
 		return err
 	}

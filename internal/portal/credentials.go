@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // secretView describes a client secret without its value.
@@ -92,14 +93,14 @@ func describeRotation(c *v1alpha1.ApiClient) string {
 	}
 	rotation := rotationOf(c)
 	if end := rotation.EndWhenUnused; end != nil && end.After != nil && end.Max != nil {
-		return "After a rotation, the old secret expires when it hasn't been used for " + formatLifetime(end.After) +
-			", and after " + formatLifetime(end.Max) + " at the latest."
+		return "After a rotation, the old secret expires when it hasn't been used for " + view.Duration(end.After) +
+			", and after " + view.Duration(end.Max) + " at the latest."
 	}
 	overlap := rotation.EffectiveOverlap()
 	if overlap == 0 {
 		return "After a rotation, the old secret expires immediately."
 	}
-	return "After a rotation, the old secret expires after " + formatLifetime(&v1alpha1.Duration{Duration: overlap}) + "."
+	return "After a rotation, the old secret expires after " + view.Duration(&v1alpha1.Duration{Duration: overlap}) + "."
 }
 
 // credentialView describes a credential that isn't a secret.

@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // clientPage is the data of the page for a client and its actions.
@@ -79,7 +79,7 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 	}
 	page := &clientPage{
 		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c, func() *v1alpha1.Realm { return req.realmOf(c) })),
-		ClientID: c.EffectiveClientID(), Lifetime: formatLifetime(c.Spec.TokenLifetime), Overlaps: overlaps,
+		ClientID: c.EffectiveClientID(), Lifetime: view.Duration(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
 	if m, ok := gitops.ManagerOf(c); ok {
 		page.ManagedBy = &m
@@ -116,30 +116,11 @@ const maxEvents = 10
 // events returns the client's latest events, newest first. It returns none if the user isn't
 // allowed to list events.
 func (req *request) events(c *v1alpha1.ApiClient) ([]corev1.Event, error) {
-	list := &corev1.EventList{}
-	err := req.api.List(req.ctx(), list, client.InNamespace(c.Namespace), client.MatchingFields{"involvedObject.uid": string(c.UID)})
+	events, err := view.Events(req.ctx(), req.api, c, maxEvents)
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
-	slices.SortFunc(list.Items, func(a, b corev1.Event) int {
-		return cmp.Or(lastSeen(&b).Compare(lastSeen(&a).Time), cmp.Compare(a.Name, b.Name))
-	})
-	for k := range list.Items {
-		list.Items[k].LastTimestamp = lastSeen(&list.Items[k])
-	}
-	return list.Items[:min(len(list.Items), maxEvents)], err
-}
-
-// lastSeen returns the time at which an event was last observed. The core and events.k8s.io APIs
-// use different fields.
-func lastSeen(e *corev1.Event) metav1.Time {
-	switch {
-	case e.Series != nil:
-		return metav1.Time(e.Series.LastObservedTime)
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
-	}
-	return metav1.Time(e.EventTime)
+	return events, err
 }
 
 // setActions sets the reasons why actions are disabled for this user and client.

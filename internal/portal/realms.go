@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // realmView contains the realm details that pages show.
@@ -28,7 +27,7 @@ type realmView struct {
 func viewRealm(realm *v1alpha1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
-		Lifetime: formatLifetime(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions, realmRemedies(realm)),
+		Lifetime: view.Duration(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions, realmRemedies(realm)),
 		Grants: grantsOf(realm),
 	}
 }
@@ -43,19 +42,9 @@ type grantView struct {
 func grantsOf(realm *v1alpha1.Realm) []grantView {
 	var grants []grantView
 	for _, g := range realm.Spec.Grants {
-		grants = append(grants, grantView{Grant: g, Included: namespacesOf(g.Namespaces)})
+		grants = append(grants, grantView{Grant: g, Included: view.Namespaces(&g.Namespaces)})
 	}
 	return grants
-}
-
-func namespacesOf(granted v1alpha1.GrantedNamespaces) string {
-	switch {
-	case granted.All != nil:
-		return "All namespaces"
-	case granted.Selector != nil:
-		return "Namespaces with the labels " + metav1.FormatLabelSelector(granted.Selector.LabelSelector())
-	}
-	return strings.Join(granted.Names, ", ")
 }
 
 // realmsPage is the list of realms.

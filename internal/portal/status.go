@@ -1,9 +1,6 @@
 package portal
 
 import (
-	"strings"
-	"time"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -89,20 +86,4 @@ func describe(c *metav1.Condition) string {
 // objects.
 func isWarning(c v1alpha1.ConditionType) bool {
 	return c == v1alpha1.ConditionWeakHash || c == v1alpha1.ConditionOldSecretInUse
-}
-
-// formatLifetime formats a duration without zero units, such as 1h30m. It returns an empty string
-// for nil.
-func formatLifetime(d *v1alpha1.Duration) string {
-	if d == nil {
-		return ""
-	}
-	s := d.Round(time.Second).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
