@@ -25,7 +25,8 @@ type Limits struct {
 	// Header, Body, and Write bound the time in which the headers and the body of a request arrive
 	// and the response is sent. Idle bounds the time between two requests on a connection.
 	Header, Body, Write, Idle time.Duration
-	// HeaderBytes bounds the request line and the headers. BodyBytes is the largest body that the
+	// HeaderBytes bounds the request line and the headers. Requests up to twice as large get the response
+	// of Reject; for others, net/http closes the connection. BodyBytes is the largest body that the
 	// handler accepts.
 	HeaderBytes int
 	BodyBytes   int64
@@ -132,12 +133,12 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 	listener := connections.New(inner, connections.Options{
 		Total: o.Memory.Connections, PerSource: o.Memory.PerSource, TLS: getCertificate != nil,
 		Idle:          o.Limits.Idle,
-		Unproductive:  unproductiveRequests * (int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
+		Unproductive:  unproductiveRequests * (2*int64(o.Limits.HeaderBytes) + o.Limits.BodyBytes),
 		ProxyProtocol: o.Proxies.ProxyProtocol, Shared: o.Proxies.Shared, HeaderTimeout: o.Limits.Header,
 		Closed: shed.connection,
 	})
 	limiter := requests.New(requests.Options{
-		Handler: o.Handler, InFlight: o.Memory.InFlight, BodyBytes: o.Limits.BodyBytes, BodyTimeout: o.Limits.Body,
+		Handler: o.Handler, InFlight: o.Memory.InFlight, HeaderBytes: o.Limits.HeaderBytes, BodyBytes: o.Limits.BodyBytes, BodyTimeout: o.Limits.Body,
 		Reject: o.Reject, Rejected: shed.request,
 	})
 	if o.Metrics != nil {
@@ -156,7 +157,7 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 		// It would read the body of OPTIONS * without the limits.
 		DisableGeneralOptionsHandler: true,
 		WriteTimeout:                 limits.Write,
-		MaxHeaderBytes:               limits.HeaderBytes,
+		MaxHeaderBytes:               2 * limits.HeaderBytes,
 		ConnContext:                  connections.WithConn,
 		TLSConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,

@@ -54,8 +54,6 @@ var (
 	ErrUnknownRealm     = newError(http.StatusNotFound, codeInvalidRequest, "The realm was not found.")
 	ErrNotFound         = newError(http.StatusNotFound, codeInvalidRequest, "The requested path was not found.")
 	ErrBodyTooLarge     = newError(http.StatusRequestEntityTooLarge, codeInvalidRequest, "The request body must not be larger than 8 KiB.")
-	ErrRequestLine      = newError(http.StatusRequestURITooLong, codeInvalidRequest, "The request line must not be longer than 4 KiB.")
-	ErrHeadersTooLarge  = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request headers must not be larger than 16 KiB.")
 	ErrContentType      = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must be of type application/x-www-form-urlencoded.")
 	ErrUnreadableBody   = newError(http.StatusBadRequest, codeInvalidRequest, "The request body could not be read.")
 	ErrMalformed        = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter has an invalid percent encoding, is not valid UTF-8, or contains a NUL character.")
@@ -84,11 +82,11 @@ var (
 	// KMS plugin has not decrypted it yet.
 	ErrNoSigningKey = newRetryable(http.StatusServiceUnavailable, "5", "The server cannot use a signing key of this realm yet. Try again later.")
 	ErrBusy         = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
-	// ErrTooManyHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
+	// ErrHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
 	// rejects.
-	ErrTooManyHeaders = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request must not have more than 100 different headers.")
-	ErrOverloaded     = newRetryable(http.StatusServiceUnavailable, "1", "The server is processing too many requests. Try again later.")
-	ErrSlowBody       = newError(http.StatusRequestTimeout, codeInvalidRequest, "The request body did not arrive in time.")
+	ErrHeaders    = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request line and headers must not be larger than 16 KiB, or have more than 100 different names.")
+	ErrOverloaded = newRetryable(http.StatusServiceUnavailable, "1", "The server is processing too many requests. Try again later.")
+	ErrSlowBody   = newError(http.StatusRequestTimeout, codeInvalidRequest, "The request body did not arrive in time.")
 	// ErrAssertionsFull is not caused by the request itself: too many used assertions have not
 	// expired yet.
 	ErrAssertionsFull = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot store more used assertions. Try again later with an assertion that expires sooner.")

@@ -12,10 +12,7 @@ const (
 	MaxParameters = 32
 	// MaxBodyBytes is the maximum size of the form body.
 	MaxBodyBytes = 8 << 10
-	// MaxRequestLineBytes is the maximum size of the method, target and version, including the
-	// spaces between them.
-	MaxRequestLineBytes = 4 << 10
-	// MaxHeaderBytes is the maximum size of the names and values of all headers.
+	// MaxHeaderBytes is the maximum size of the request line and the headers.
 	MaxHeaderBytes = 16 << 10
 )
 

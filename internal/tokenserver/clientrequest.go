@@ -21,16 +21,12 @@ import (
 type clientEndpoint struct {
 	Options
 	clients *clientauth.Authenticator
-	// grants means that the endpoint accepts the JWT bearer grant (RFC 7523 §2.1), whose assertion
-	// authenticates the client.
-	grants  bool
 	delayed chan struct{} // limits concurrent delays
 	// exposures limits the log lines about credentials in the query, because anyone can cause them.
 	exposures *limiter.RateLimiter
 }
 
-// clientRequest is a request from a client. The client is authenticated unless read returned an
-// error.
+// clientRequest is a request from a client. The client is authenticated unless there was an error.
 type clientRequest struct {
 	realmName string // from the path
 	source    netip.Addr
@@ -44,11 +40,11 @@ type clientRequest struct {
 	audited    bool             // credentials were checked
 }
 
-// read checks the method, realm, size, parameters and credentials of a request, in this order. On
-// error, it returns what it has read so far.
+// receive checks the method, realm, size and parameters of a request, in this order. On error, it returns
+// what it has read so far.
 //
-// Errors are *oauth.Error values, or wrap one.
-func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest, error) {
+// Errors are *oauth.Error values.
+func (e *clientEndpoint) receive(realmName string, r *http.Request) (clientRequest, error) {
 	request := clientRequest{realmName: realmName, source: source.Of(r, e.TrustedProxies), now: e.Now(), started: time.Now()}
 	if r.Method != http.MethodPost {
 		return request, oauth.ErrMethod
@@ -60,28 +56,27 @@ func (e *clientEndpoint) read(realmName string, r *http.Request) (clientRequest,
 	if request.realm == nil {
 		return request, oauth.ErrUnknownRealm
 	}
-	// Check this before the credentials, because an assertion can't be used again after an error.
-	if e.grants && request.realm.Signer() == nil {
-		return request, oauth.ErrNoSigningKey
-	}
 	body, err := readForm(r)
 	if err != nil {
 		return request, err
 	}
-	if request.parameters, err = oauth.ParseParameters(r.URL.RawQuery, body); err != nil {
-		return request, err
-	}
+	request.parameters, err = oauth.ParseParameters(r.URL.RawQuery, body)
+	return request, err
+}
+
+// authentication authenticates the client of a request: a method of clientauth.Authenticator.
+type authentication func(context.Context, *registry.Realm, http.Header, *oauth.Parameters, netip.Addr, time.Time) (clientauth.Identity, error)
+
+// authenticate authenticates the client of a received request. The request is audited from here on.
+//
+// Errors are *oauth.Error values, or wrap one.
+func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest, how authentication) (err error) {
 	request.audited = true
-	if e.grants && request.parameters.GrantType == oauth.GrantTypeJWTBearer {
-		request.identity, err = e.clients.AuthenticateGrant(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
-	} else {
-		request.identity, err = e.clients.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	request.identity, err = how(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	if err == nil {
+		request.client = request.identity.Client
 	}
-	if err != nil {
-		return request, err
-	}
-	request.client = request.identity.Client
-	return request, nil
+	return err
 }
 
 // granted audits a successful request. The token ID is zero if the request issued no token.

@@ -24,7 +24,10 @@ const inactive = `{"active":false}` + "\n"
 
 // ServeHTTP responds to an introspection request and counts the result.
 func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request, err := e.read(r.PathValue("realm"), r)
+	request, err := e.receive(r.PathValue("realm"), r)
+	if err == nil {
+		err = e.authenticate(r, &request, e.clients.Authenticate)
+	}
 	if err == nil && request.parameters.Token == "" {
 		err = oauth.ErrNoToken
 	}

@@ -69,8 +69,13 @@ func New(o Options) http.Handler {
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	clients.grants = true
-	(&tokenEndpoint{clients, limiter.NewRateLimiter(), proofs}).mount(mux)
+	(&tokenEndpoint{
+		clientEndpoint: clients, tokens: limiter.NewRateLimiter(), proofs: proofs,
+		grants: map[string]authentication{
+			oauth.GrantTypeClientCredentials: clients.clients.Authenticate,
+			oauth.GrantTypeJWTBearer:         clients.clients.AuthenticateGrant, // RFC 7523 §2.1
+		},
+	}).mount(mux)
 	verification := &verificationEndpoint{o, proofs}
 	verification.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
@@ -117,9 +122,7 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
 		Header: 3 * time.Second, Body: 3 * time.Second, Write: 10 * time.Second, Idle: 30 * time.Second,
-		// The handler rejects requests above oauth.MaxHeaderBytes with an OAuth error response.
-		// This higher limit only protects memory.
-		HeaderBytes: 2 * oauth.MaxHeaderBytes,
+		HeaderBytes: oauth.MaxHeaderBytes,
 		BodyBytes:   oauth.MaxBodyBytes,
 	}
 }
@@ -130,7 +133,7 @@ func Reject(w http.ResponseWriter, status int) {
 	case http.StatusRequestTimeout:
 		writeRejection(w, oauth.ErrSlowBody)
 	case http.StatusRequestHeaderFieldsTooLarge:
-		writeRejection(w, oauth.ErrTooManyHeaders)
+		writeRejection(w, oauth.ErrHeaders)
 	default:
 		writeRejection(w, oauth.ErrOverloaded)
 	}

@@ -16,6 +16,8 @@ import (
 // tokenEndpoint serves POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	clientEndpoint
+	// grants contains, for each grant type, what authenticates the client.
+	grants map[string]authentication
 	tokens *limiter.RateLimiter
 	proofs *proofs
 }
@@ -26,7 +28,7 @@ func (e *tokenEndpoint) mount(mux *http.ServeMux) {
 
 // ServeHTTP responds to a token request and counts the result.
 func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	request, err := e.read(r.PathValue("realm"), r)
+	request, err := e.receive(r.PathValue("realm"), r)
 	var response tokenResponse
 	if err == nil {
 		response, err = e.respond(r, &request)
@@ -40,13 +42,24 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeToken(w, response)
 }
 
-// respond checks the grant type and the DPoP proof of an authenticated request and issues the token.
+// respond authenticates the client of a received request, checks the grant type and the DPoP proof, and
+// issues the token.
 func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenResponse, error) {
-	switch request.parameters.GrantType {
-	case oauth.GrantTypeClientCredentials, oauth.GrantTypeJWTBearer:
-	case "":
+	// Check this before the credentials, because an assertion can't be used again after an error.
+	if request.realm.Signer() == nil {
+		return tokenResponse{}, oauth.ErrNoSigningKey
+	}
+	how, supported := e.grants[request.parameters.GrantType]
+	if !supported {
+		how = e.clients.Authenticate // Who isn't a client learns nothing about the grant type.
+	}
+	if err := e.authenticate(r, request, how); err != nil {
+		return tokenResponse{}, err
+	}
+	switch {
+	case request.parameters.GrantType == "":
 		return tokenResponse{}, oauth.ErrNoGrantType
-	default:
+	case !supported:
 		return tokenResponse{}, oauth.ErrGrantType
 	}
 	proof, err := e.proof(r, request)

@@ -98,9 +98,6 @@ func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse f
 	if v.realm = e.Registry.Realm(realmName); v.realm == nil {
 		return oauth.ErrUnknownRealm
 	}
-	if headerBytes(r.Header) > oauth.MaxHeaderBytes {
-		return oauth.ErrHeadersTooLarge
-	}
 	var err error
 	if v.required, err = parse(encoded); err != nil {
 		return err

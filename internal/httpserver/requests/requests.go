@@ -24,7 +24,7 @@ const (
 	ReasonDisplaced = "displaced"
 	// ReasonBodyTimeout means that the body was not complete in time (408).
 	ReasonBodyTimeout = "body_timeout"
-	// ReasonHeaders means that the request had too many headers (431).
+	// ReasonHeaders means that the request had too many or too large headers (431).
 	ReasonHeaders = "headers"
 )
 
@@ -42,6 +42,8 @@ type Options struct {
 	// InFlight is the maximum number of requests in progress. A quarter of them can be from one
 	// source.
 	InFlight int
+	// HeaderBytes is the largest size of the request line and the headers, as in HTTP/1.1.
+	HeaderBytes int
 	// BodyBytes is the largest body that the handler accepts. Only one byte more is read.
 	BodyBytes int64
 	// BodyTimeout bounds the time for a body to arrive.
@@ -91,7 +93,7 @@ func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (l *Limiter) serve(w http.ResponseWriter, r *http.Request) {
-	if len(r.Header) > maxHeaders {
+	if len(r.Header) > maxHeaders || headerBytes(r) > l.options.HeaderBytes {
 		l.reject(w, r, ReasonHeaders)
 		return
 	}
@@ -121,6 +123,17 @@ func (l *Limiter) serve(w http.ResponseWriter, r *http.Request) {
 	}}
 	defer answer.begin()
 	l.options.Handler.ServeHTTP(answer, r)
+}
+
+// headerBytes returns the size that the request line and the headers have in HTTP/1.1, without Host.
+func headerBytes(r *http.Request) int {
+	n := len(r.Method) + len(r.RequestURI) + len(r.Proto) + len("  \r\n")
+	for name, values := range r.Header {
+		for _, value := range values {
+			n += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	return n
 }
 
 // forget releases the memory of an answered HTTP/2 request. net/http would keep it until the

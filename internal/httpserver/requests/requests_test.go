@@ -129,7 +129,7 @@ func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.Stat
 
 func TestLongestWaitingBodyIsDisplaced(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
-		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		first, second := s.post(t, client), s.post(t, client)
 		if got := get(t, client, s.url).StatusCode; got != http.StatusNoContent {
 			t.Errorf("the request without a body got status %d", got)
@@ -152,7 +152,7 @@ func TestBusyServerRejectsBeforeTheBody(t *testing.T) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			<-release
 			noContent(w, r)
-		}), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		t.Cleanup(finish) // before the server waits for its handlers
 		var processed sync.WaitGroup
 		for range 2 {
@@ -178,7 +178,7 @@ func TestBusyServerRejectsBeforeTheBody(t *testing.T) {
 
 func TestSlowBodyTimesOut(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
-		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: 50 * time.Millisecond})
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: 50 * time.Millisecond})
 		if got := <-s.post(t, client).status; got != http.StatusRequestTimeout {
 			t.Errorf("got status %d", got)
 		}
@@ -198,7 +198,7 @@ func TestProcessingOutlastsTheBodyTimeout(t *testing.T) {
 			case <-time.After(5 * timeout):
 				noContent(w, r)
 			}
-		}), InFlight: 2, BodyBytes: 100, BodyTimeout: timeout})
+		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: timeout})
 		response, err := client.Post(s.url, "text/plain", strings.NewReader("body"))
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestBodyReachesTheHandler(t *testing.T) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 			fmt.Fprint(w, len(body), " ", r.ContentLength, " ", strings.Trim(string(body), "x"), " ", err)
-		}), InFlight: 2, BodyBytes: limit, BodyTimeout: time.Minute})
+		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: limit, BodyTimeout: time.Minute})
 		for _, chunked := range []bool{false, true} {
 			for size, want := range map[int]int{0: 0, 1: 1, limit: limit, limit + 1: limit + 1, 100_000: limit + 1} {
 				body := io.Reader(strings.NewReader(strings.Repeat("x", size)))
@@ -246,7 +246,7 @@ func TestMalformedBody(t *testing.T) {
 	s := start(t, requests.Options{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		failed <- err
-	}), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+	}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestMalformedBody(t *testing.T) {
 
 func TestPanicReleasesThePlace(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
-		s := start(t, requests.Options{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		s := start(t, requests.Options{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		for range 5 {
 			if response, err := client.Get(s.url); err == nil {
 				response.Body.Close()
@@ -285,7 +285,7 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 			if r.URL.Path == "/slow" {
 				<-release
 			}
-		}), InFlight: 1, BodyBytes: 100, BodyTimeout: time.Minute})
+		}), InFlight: 1, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		t.Cleanup(finish)
 		for range 3 {
 			response, err := client.Get(s.url + "/slow")
@@ -307,7 +307,7 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 
 func TestManyHeadersAreRejected(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
-		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		for count, want := range map[int]int{80: http.StatusNoContent, 101: http.StatusRequestHeaderFieldsTooLarge} {
 			r, err := http.NewRequest(http.MethodGet, s.url, nil)
 			if err != nil {
@@ -331,7 +331,7 @@ func TestManyHeadersAreRejected(t *testing.T) {
 
 // net/http refers to an HTTP/2 request until the client has read its response.
 func TestAnsweredRequestIsForgotten(t *testing.T) {
-	l := requests.New(requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, BodyBytes: 100, BodyTimeout: time.Minute})
+	l := requests.New(requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 	r := httptest.NewRequest(http.MethodHead, "/a/long/path", nil)
 	r.ProtoMajor = 2
 	r.Header.Set("X-Fill", "many bytes")
@@ -352,7 +352,7 @@ func TestPipelinesTakeTurns(t *testing.T) {
 		mu    sync.Mutex
 		order []string
 	)
-	l := requests.New(requests.Options{InFlight: 10, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	l := requests.New(requests.Options{InFlight: 10, HeaderBytes: 1 << 10, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		order = append(order, r.URL.Path)
@@ -377,7 +377,7 @@ func TestSourceHasAShare(t *testing.T) {
 	l := requests.New(requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-release
 		noContent(w, r)
-	}), InFlight: 8, BodyBytes: 100, BodyTimeout: time.Minute, Reject: func(w http.ResponseWriter, status int) { w.WriteHeader(status) }})
+	}), InFlight: 8, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute, Reject: func(w http.ResponseWriter, status int) { w.WriteHeader(status) }})
 	inner, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
