@@ -52,7 +52,13 @@ help: ## List the targets.
 .PHONY: demo
 demo: ## Run everything on this machine without containers: get a token, open the portal.
 	@echo "Building the demo; 20 s, about 10 min the first time ..."
-	@go run -C test ./demo up
+	@hack/quiet.sh go run -C test ./demo up
+
+.PHONY: serve
+serve: ## Serve the objects in config/samples on this machine, without a cluster.
+	@echo "Building the plugin; a few seconds, about 3 min the first time ..."
+	@hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/kubectl-realmkeeper
+	@bin/kubectl-realmkeeper serve -f config/samples
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove everything it created.
