@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
@@ -137,6 +138,9 @@ func run(o options) error {
 	logger := newLogger(instance.Logging.Level)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
+	if err := limitHeap(); err != nil {
+		return err
+	}
 	ctx := ctrl.SetupSignalHandler()
 	pod := &corev1.Pod{}
 	err = operator.AwaitAPIServer(ctx, func() (err error) {
@@ -166,6 +170,19 @@ func run(o options) error {
 		MetricsAddress: o.metricsAddress,
 		KMSSocket:      o.kmsSocket,
 	})
+}
+
+// heapShare is the part of the container's memory limit for the Go runtime.
+const heapShare = 0.9
+
+// limitHeap makes the garbage collector work harder before the memory limit of the container is reached,
+// unless GOMEMLIMIT is set.
+func limitHeap() error {
+	_, err := memlimit.Set(memlimit.WithRatio(heapShare))
+	if err != nil && !errors.Is(err, memlimit.ErrNoCgroup) && !errors.Is(err, memlimit.ErrCgroupsNotSupported) {
+		return fmt.Errorf("limiting the memory of this process: %w", err)
+	}
+	return nil
 }
 
 // newLogger returns a logger that writes JSON to standard error. Debug is the most verbose level.
