@@ -43,6 +43,7 @@ type Conn struct {
 	// writing is held during a write.
 	writing      sync.Mutex
 	unproductive atomic.Int64 // bytes read since the server last processed a request
+	requests     atomic.Int64
 
 	inHello bool // the TLS ClientHello is not complete
 	hello   int  // bytes read in it
@@ -145,6 +146,13 @@ func (c *Conn) Source() netip.Addr {
 	}
 	return c.source
 }
+
+// turn is the number of requests of an HTTP/1 connection that are processed before others have their turn.
+const turn = 8
+
+// TurnOver counts a request, and reports whether the connection has had its turn. It returns true for a nil
+// connection.
+func (c *Conn) TurnOver() bool { return c == nil || c.requests.Add(1)%turn == 0 }
 
 // Begin marks the connection as busy until the returned function is called. A busy connection is
 // not closed to make room for others. A nil connection is never busy.

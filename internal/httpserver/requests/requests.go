@@ -81,7 +81,7 @@ func (l *Limiter) InFlight() int {
 
 // ServeHTTP receives the body of a request and passes the request to the handler, or rejects it.
 func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 {
+	if r.ProtoMajor == 1 && connections.From(r.Context()).TurnOver() {
 		// The next request of a pipeline is in memory already. Without this, its connection would keep
 		// the processor until the runtime takes it away, which takes 10 ms.
 		runtime.Gosched()
