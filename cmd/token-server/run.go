@@ -120,7 +120,10 @@ func ready(reg *registry.Registry, records *feed.Feed, maxStaleness time.Duratio
 	if err := records.KeysReady(); err != nil {
 		return err
 	}
-	if stale := records.Staleness(); maxStaleness > 0 && stale > maxStaleness {
+	if maxStaleness == 0 {
+		return nil
+	}
+	if stale := records.Staleness(); stale > maxStaleness {
 		return fmt.Errorf("%w for %s, which exceeds --max-staleness %s", errStale, stale.Round(time.Second), maxStaleness)
 	}
 	return nil

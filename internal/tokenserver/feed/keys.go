@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +41,8 @@ type keyring struct {
 	// decrypted is called when a key is decrypted.
 	decrypted func()
 
+	ready atomic.Bool // whether KeysReady has returned nil
+
 	mu     sync.Mutex
 	realms map[string]*realmKeys // by name of the record
 	// unavailable is the plugin's last error if it didn't respond to the last request.
@@ -48,7 +51,6 @@ type keyring struct {
 	resumed     time.Time // when the plugin was last reported as available again
 	opened      bool      // whether any key was decrypted
 	plaintext   bool      // whether any record had a key in plaintext at the last call of lastPlaintextReplaced
-	ready       bool      // whether KeysReady has returned nil
 }
 
 // realmKeys are the keys of one realm.
@@ -265,7 +267,7 @@ func (k *keyring) undecrypted() (next, active []string) {
 		if r.waitsForState(signingkey.Pending) {
 			next = append(next, r.realm.Name)
 		}
-		if k.ready && r.waitsForState(signingkey.Active) {
+		if k.ready.Load() && r.waitsForState(signingkey.Active) {
 			active = append(active, r.realm.Name)
 		}
 	}

@@ -47,11 +47,11 @@ func (r *rejections) add(err error, now time.Time) {
 // server keeps serving from memory when the plugin is unavailable, and only new keys have to wait.
 func (f *Feed) KeysReady() error {
 	k := f.keys
+	if k.ready.Load() {
+		return nil // Each request calls this function.
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ready {
-		return nil
-	}
 	waiting, rejected := 0, 0
 	for _, r := range k.realms {
 		if r.waitsForState(signingkey.Active) {
@@ -69,6 +69,6 @@ func (f *Feed) KeysReady() error {
 	case waiting > 0 && !k.opened:
 		return errRejected
 	}
-	k.ready = true
+	k.ready.Store(true)
 	return nil
 }
