@@ -128,8 +128,8 @@ const (
 	ReasonTooManyFailures Reason = "too_many_failures"
 	// ReasonTooManyTokens means that the client exceeded its token rate limit.
 	ReasonTooManyTokens Reason = "too_many_tokens"
-	// ReasonBusy means that too many secrets were being verified, too many assertions were stored or
-	// too many sign-ins were in progress.
+	// ReasonBusy means that too many secrets were being verified, too many assertions or DPoP proofs were
+	// stored, the cluster's keys weren't available, or too many sign-ins were in progress.
 	ReasonBusy Reason = "busy"
 	// ReasonAudienceNotAllowed means that the client may not introspect the token, which is valid.
 	ReasonAudienceNotAllowed Reason = "audience_not_allowed"

@@ -105,6 +105,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.publicListener.Close()
 		return nil, fmt.Errorf("listening at --operations-listen: %w", err)
 	}
+	// A request passes the limits of its connection, net/http, closeWhileNotReady, the limits of requests,
+	// which receive its body, and then the handler.
 	public, listener := NewPublic(s.publicListener, o, getCertificate)
 	s.public, s.publicListener, s.relieve = public, listener, listener.CloseQuarter
 	ready := s.ready(o.Ready)

@@ -40,7 +40,7 @@ const (
 	sendBuffer    = 64 << 10
 )
 
-// Options configures a Listener. Total, PerSource, and HeaderTimeout are required.
+// Options configures a Listener. Total and PerSource are required.
 type Options struct {
 	// Total and PerSource are the maximum numbers of connections, in total and from one source. The
 	// addresses of an IPv6 /64 network count as one source.

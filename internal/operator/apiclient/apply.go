@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -176,7 +177,10 @@ func (r *Reconciler) deleteObsolete(ctx context.Context, req ctrl.Request, obsol
 	for i := range obsolete {
 		secret := &obsolete[i]
 		err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
-		if client.IgnoreNotFound(err) != nil {
+		if apierrors.IsNotFound(err) {
+			continue // It was deleted by an earlier step of this reconcile.
+		}
+		if err != nil {
 			return fmt.Errorf("deleting the obsolete credentials Secret %s of ApiClient %s: %w", client.ObjectKeyFromObject(secret), req, err)
 		}
 		r.Metrics.GarbageCollected(metrics.CredentialsSecret)()

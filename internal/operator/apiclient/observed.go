@@ -19,9 +19,10 @@ import (
 )
 
 // observed is the state that the controller read for an ApiClient. Each rule gets the part that it needs.
+// apply sets what it has written, for the status.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// subjects.
+	// subjects, owned and acknowledged.
 	live bool
 
 	request

@@ -15,7 +15,7 @@ type RotationKind string
 const (
 	// SigningKey is a realm's signing key.
 	SigningKey RotationKind = "signing_key"
-	// ClientSecret is a client secret that the operator generated.
+	// ClientSecret is a client secret, generated or provided.
 	ClientSecret RotationKind = "client_secret"
 )
 

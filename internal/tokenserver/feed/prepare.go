@@ -83,7 +83,7 @@ func (p *prepared) listed(version string) snapshot.Listed {
 }
 
 // prepare converts a record for the registry: to a *registry.Realm, *registry.Client, or
-// *registry.Subject. The error is record.ErrUnreadable, or the reason why a realm can't sign.
+// *registry.Subject. The error is record.ErrUnreadable.
 func prepare(secret *corev1.Secret) (converted any, err error) {
 	switch record.KindOf(secret) {
 	case record.KindRealm:
@@ -164,7 +164,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	}
 	identity := string(c.Identity)
 	if c.Identity == c.UID {
-		identity = string(c.UID)
+		identity = string(c.UID) // The same bytes, so that both need memory once.
 	}
 	return &registry.Client{
 		Record:           secret.Name,

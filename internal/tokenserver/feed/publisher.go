@@ -72,7 +72,7 @@ func newPublisher(o Options, p *progress, r *keyRequests, k *keyring, unreadable
 // run writes the heartbeat after each change of the version, each new request for keys, and each
 // realm whose keys have been decrypted, at most every MinInterval and at least every MaxInterval. After
 // a failure, it waits for the delays of backoff instead, or until the watch delivers something. It
-// starts after join, and ends when ctx is done.
+// ends when ctx is done.
 func (p *publisher) run(ctx context.Context) {
 	next, delays := heartbeat.MaxInterval, backoff()
 	for {

@@ -88,7 +88,8 @@ type Plan struct {
 	Check time.Time
 }
 
-// Step is a step in the life of a generated secret.
+// Step is a step in the life of a generated secret, or the replacement of a provided one. What has expired
+// is dropped before the step is planned.
 type Step string
 
 // Steps in the life of a generated secret.
@@ -100,7 +101,7 @@ const (
 	// StepPromoted makes the next value the current one. It can't be undone, so the caller must confirm
 	// that every live token server serves the record before it writes the Secret.
 	StepPromoted Step = "Promoted"
-	// StepCompleted means that the new secret is the current one and the old one expires.
+	// StepCompleted means that the new secret, generated or provided, is the current one and the old one expires.
 	StepCompleted Step = "Completed"
 	// StepRevoked drops the verifiers of values that a user has removed from the credentials Secret.
 	StepRevoked Step = "Revoked"
