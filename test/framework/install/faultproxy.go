@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
@@ -55,8 +56,8 @@ type Write struct {
 }
 
 // FaultProxy is a proxy between a program and the API server. It counts the program's writes and
-// makes some of them fail. It can also inject random faults into any request, change the time in
-// responses, and report another version of Kubernetes.
+// makes some of them fail. It can also change the time in responses, and report another version of
+// Kubernetes.
 type FaultProxy struct {
 	// URL is the address that programs use in place of the API server's address.
 	URL string
@@ -67,7 +68,6 @@ type FaultProxy struct {
 	writes  atomic.Int64
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	version atomic.Pointer[apiversion.Info]
-	random  randomFaults
 	frozen  frozenWatches
 	// hideOthers reports whether it has sent the response. See Beside.
 	hideOthers func(http.ResponseWriter, *http.Request) bool
@@ -145,7 +145,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if fault == NoFault {
-		p.random.serve(p.frozen.wrap(w, r), r, p.forward)
+		p.forward.ServeHTTP(p.frozen.wrap(w, r), r)
 		return
 	}
 	if fault == ResponseLost {
@@ -158,7 +158,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.faults.Then()
 	}
 	if fault == Rejected {
-		reject(w, http.StatusInternalServerError)
+		reject(w)
 		return
 	}
 	panic(http.ErrAbortHandler) // closes the connection without a response
@@ -170,6 +170,17 @@ func (p *FaultProxy) count(r *http.Request) Write {
 	defer p.mu.Unlock()
 	p.toPath[r.URL.Path]++
 	return Write{Number: int(p.writes.Add(1)), Path: r.URL.Path, ToPath: p.toPath[r.URL.Path]}
+}
+
+// reject sends the error response that the API server would send.
+func reject(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusInternalServerError)
+	response := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError, Message: "injected by a test",
+	}
+	_ = json.NewEncoder(w).Encode(response) // the client may have disconnected
 }
 
 // Writes returns the number of writes so far.

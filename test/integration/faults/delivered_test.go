@@ -36,6 +36,20 @@ type delivered struct {
 	read map[credential]time.Time // when the latest read began that found the value
 }
 
+// credential is a secret that a client has or used to have.
+type credential struct{ tokenURL, clientID, secret string }
+
+func (c credential) asSecret() *corev1.Secret {
+	return &corev1.Secret{Data: map[string][]byte{
+		v1alpha1.SecretKeyTokenURL: []byte(c.tokenURL), v1alpha1.SecretKeyClientID: []byte(c.clientID),
+		v1alpha1.SecretKeyClientSecret: []byte(c.secret),
+	}}
+}
+
+func credentialIn(credentials *corev1.Secret) credential {
+	return credential{string(credentials.Data[v1alpha1.SecretKeyTokenURL]), string(credentials.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
+}
+
 // startDelivered starts to follow the client, which must be Ready, until stop or the end of the test.
 func startDelivered(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, overlap time.Duration) *delivered {
 	t.Helper()

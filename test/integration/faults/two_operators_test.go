@@ -24,7 +24,10 @@ import (
 )
 
 // twoOperators is the minimum duration of TestTwoActiveOperators; make soak runs it for 10 minutes.
-var twoOperators = flag.Duration("two-operators", 20*time.Second, "Minimum duration of TestTwoActiveOperators")
+var (
+	twoOperators = flag.Duration("two-operators", 20*time.Second, "Minimum duration of TestTwoActiveOperators")
+	faultSeed    = flag.Uint64("faults-seed", 1, "Seed of TestTwoActiveOperators")
+)
 
 const (
 	// activeClients is the number of clients whose secrets are rotated and that are suspended.
