@@ -43,7 +43,7 @@ type Faults struct {
 	// Of returns the fault for a write. If nil, no write fails.
 	Of func(write Write) Fault
 	// Then, if set, is called after a write fails, before the program receives a response.
-	Then func()
+	Then func(write Write)
 }
 
 // Write is a write that a program makes.
@@ -138,9 +138,9 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.hold(w, r) {
 		return
 	}
-	fault := NoFault
+	fault, write := NoFault, Write{}
 	if isWrite(r) {
-		if write := p.count(r); p.faults.Of != nil {
+		if write = p.count(r); p.faults.Of != nil {
 			fault = p.faults.Of(write)
 		}
 	}
@@ -155,7 +155,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.failed = append(p.failed, r.Method+" "+r.URL.Path)
 	p.mu.Unlock()
 	if p.faults.Then != nil {
-		p.faults.Then()
+		p.faults.Then(write)
 	}
 	if fault == Rejected {
 		reject(w)

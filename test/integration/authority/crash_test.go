@@ -42,7 +42,7 @@ func TestOperatorKilledAtEachWrite(t *testing.T) {
 					}
 					return faults[(w.ToPath+offset)%len(faults)]
 				},
-				Then: func() { s.KillAndRestartOperatorWith(t, kubeconfig) },
+				Then: func(install.Write) { s.KillAndRestartOperatorWith(t, kubeconfig) },
 			})
 			kubeconfig = s.KubeconfigFor(t, proxy.URL)
 			s.StartOperator(t, kubeconfig)

@@ -102,7 +102,7 @@ func testKilled(t *testing.T, to *install.Installation, identity, file string) {
 			}
 			return install.NoFault
 		},
-		Then: func() { _ = killed.Process.Kill() },
+		Then: func(install.Write) { _ = killed.Process.Kill() },
 	})
 	killed = exec.CommandContext(t.Context(), install.Binary(t, to.Env, "kubectl-realmkeeper"), append(restore, "--kubeconfig", to.KubeconfigFor(t, proxy.URL))...)
 	if out, err := killed.CombinedOutput(); err == nil {

@@ -13,62 +13,59 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var everyWrite = flag.Bool("every-write", false, "Inject a fault at every write instead of a sample")
+var everyWrite = flag.Bool("every-write", false, "Also kill the operator at every single write, in a run of its own")
 
-// stride is the distance between two writes at which the operator is killed. The sample skips the
-// writes in between.
-const stride = 96
+// stride is the distance between two writes at which the operator is killed in the run that samples them.
+const stride = 64
 
-// failureRate is the number of writes per injected failure if the operator is not killed.
-const failureRate = 2
-
-// TestAnyWriteFails makes writes fail before or after they take effect, or kills the operator at
-// that point. The final state must be the same as without faults, and workloads must have valid
-// credentials at all times.
+// TestAnyWriteFails makes writes fail before or after they take effect, and kills the operator at some of
+// them. The final state must be the same as without faults, and workloads must have valid credentials at
+// all times.
 func TestAnyWriteFails(t *testing.T) {
 	cluster := env.Start(t)
 	want, writes := runWithoutFaults(t, cluster)
-	step, runs := stride, 1
-	if *everyWrite {
-		step, runs = 1, failureRate
+	if writes < 2*stride {
+		t.Errorf("only %d writes, too few to kill the operator both before and after one", writes)
 	}
-	for name, test := range map[string]struct {
-		fault install.Fault
-		kill  bool
-		// first is the first write at which the operator is killed. If kill is false, it is the offset
-		// that selects which writes fail.
-		first int
-	}{
-		"killed before": {fault: install.RequestLost, kill: true, first: (step + 1) / 2},
-		"killed after":  {fault: install.ResponseLost, kill: true, first: step},
-		"fails before":  {fault: install.Rejected},
-		"fails after":   {fault: install.ResponseLost, first: 1},
-	} {
-		run := func(name string, fails func(install.Write) bool) {
-			t.Run(name, func(t *testing.T) {
-				runWithFaults(t, cluster, want, test.kill, func(write install.Write) install.Fault {
-					if fails(write) {
-						return test.fault
+	t.Run("a sample", func(t *testing.T) {
+		runWithFaults(t, cluster, want, sampledFault, func(write install.Write) bool { return write.Number%stride == 0 })
+	})
+	if !*everyWrite {
+		return
+	}
+	for fault, name := range map[install.Fault]string{install.RequestLost: "before", install.ResponseLost: "after"} {
+		for one := range writes {
+			t.Run(fmt.Sprintf("killed %s write %d", name, one+1), func(t *testing.T) {
+				isOne := func(write install.Write) bool { return write.Number == one+1 }
+				runWithFaults(t, cluster, want, func(write install.Write) install.Fault {
+					if isOne(write) {
+						return fault
 					}
 					return install.NoFault
-				})
-			})
-		}
-		if test.kill {
-			for one := test.first; one <= writes; one += step {
-				run(fmt.Sprintf("%s write %d", name, one), func(write install.Write) bool { return write.Number == one })
-			}
-			continue
-		}
-		for rest := test.first; rest < test.first+runs; rest++ {
-			// Every write fails in one of the runs. The parity of the bits (the Thue-Morse sequence) is never
-			// the same three times in succession, and has no period. So the writes of one object fail at
-			// most twice in a row, and a retry that always makes two of them does not fail forever.
-			run(fmt.Sprintf("%s, one in %d writes, offset %d", name, failureRate, rest), func(write install.Write) bool {
-				return bits.OnesCount(uint(write.ToPath+len(write.Path)))%failureRate == rest%failureRate
+				}, isOne)
 			})
 		}
 	}
+}
+
+// sampledFault loses the writes at which the operator is killed, in turn before and after they take
+// effect. Of the others, it makes half fail, in turn in the same two ways.
+//
+// The parity of the bits (the Thue-Morse sequence) is never the same three times in succession, and has
+// no period. So the writes of one object fail at most twice in a row, and a retry that always makes two
+// of them does not fail forever.
+func sampledFault(write install.Write) install.Fault {
+	switch {
+	case write.Number%(2*stride) == stride:
+		return install.RequestLost
+	case write.Number%stride == 0:
+		return install.ResponseLost
+	case bits.OnesCount(uint(write.ToPath+len(write.Path)))%2 == 0:
+		return install.NoFault
+	case write.Number%2 == 0:
+		return install.Rejected
+	}
+	return install.ResponseLost
 }
 
 // runWithoutFaults runs the scenario without faults.
@@ -87,15 +84,16 @@ func runWithoutFaults(t *testing.T, cluster *env.Env) (want scenario.State, writ
 	return want, writes
 }
 
-// runWithFaults runs the scenario with faults and compares the final state with the wanted one. If
-// kill is true, each fault also kills the operator.
-func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, kill bool, of func(install.Write) install.Fault) {
+// runWithFaults runs the scenario with faults and compares the final state with the wanted one. Faults at
+// which kills is true also kill the operator.
+func runWithFaults(t *testing.T, cluster *env.Env, want scenario.State, of func(install.Write) install.Fault, kills func(install.Write) bool) {
 	t.Helper()
 	s := newChangeScenario(t, cluster)
-	faults := install.Faults{Of: of}
-	if kill {
-		faults.Then = func() { s.inst.KillAndRestartOperator(t) }
-	}
+	faults := install.Faults{Of: of, Then: func(write install.Write) {
+		if kills(write) {
+			s.inst.KillAndRestartOperatorWith(t, s.kubeconfig)
+		}
+	}}
 	proxy := s.run(t, faults)
 	install.Eventually(t, "the state to match the run without faults", func() error {
 		if diff := cmp.Diff(want, scenario.StateOf(t, s.inst, s.team)); diff != "" {

@@ -37,6 +37,7 @@ type changeScenario struct {
 	ci                   *issuer.Static // a trusted issuer of the realm
 	external, other      *corev1.Secret
 	before, after, third string // client secrets chosen by users
+	kubeconfig           string // of the operator
 }
 
 // Subjects of the trusted issuer. Workloads of the client "moved" change.
@@ -94,7 +95,8 @@ func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.Fault
 		s.inst.Create(t, c)
 	}
 	proxy := s.inst.StartFaultProxy(t, faults)
-	s.inst.StartOperator(t, s.inst.KubeconfigFor(t, proxy.URL))
+	s.kubeconfig = s.inst.KubeconfigFor(t, proxy.URL)
+	s.inst.StartOperator(t, s.kubeconfig)
 	s.inst.StartTokenServer(t)
 	s.inst.StartTokenServer(t)
 

@@ -94,7 +94,7 @@ func TestOperatorKilledDuringRotation(t *testing.T) {
 				}
 				return install.NoFault
 			},
-			Then: func() { inst.KillAndRestartOperator(t) },
+			Then: func(install.Write) { inst.KillAndRestartOperator(t) },
 		})
 		inst.StartOperator(t, inst.KubeconfigFor(t, proxy.URL))
 		scenario.RotateSecret(t, inst, c)

@@ -100,7 +100,7 @@ func killAtWrites(t *testing.T, inst *install.Installation) {
 			}
 			return install.RequestLost
 		},
-		Then: func() { inst.KillAndRestartOperatorWith(t, kubeconfig) },
+		Then: func(install.Write) { inst.KillAndRestartOperatorWith(t, kubeconfig) },
 	})
 	kubeconfig = inst.KubeconfigFor(t, proxy.URL)
 	inst.StartOperator(t, kubeconfig)
