@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	duration   = flag.Duration("attack.duration", 12*time.Second, "Duration of each flood")
-	each       = flag.Duration("attack.corpus", time.Second, "Duration of each attack of the corpus")
+	duration   = flag.Duration("attack.duration", 4*time.Second, "Duration of each flood")
+	each       = flag.Duration("attack.corpus", 300*time.Millisecond, "Duration of each attack of the corpus")
 	reportFile = flag.String("attack.report", "", "Path of the `file` for the report. If empty, none is written")
 )
 

@@ -31,11 +31,6 @@ const (
 	// TokenPath is the path of the token endpoint.
 	TokenPath = "/" + realmName + "/oauth2/token"
 	audience  = "https://orders.example"
-
-	// Issuer is an issuer that the realm trusts. The private parts of its keys were discarded.
-	Issuer = "https://issuer.example"
-	// IssuerKeyID is the ID of its only key.
-	IssuerKeyID = "known"
 )
 
 // Client is a client that the attackers or the honest clients use.
@@ -106,17 +101,11 @@ func realmRecord(namespace string) (*corev1ac.SecretApplyConfiguration, error) {
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	foreign.ID = IssuerKeyID
 	key.State, key.PublishedAt, key.ActiveAt, key.LongestLifetime = signingkey.Active, now, now, time.Hour
 	owner := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: realmName, UID: realmUID}}
 	return record.ForRealm(namespace, owner, record.Realm{
 		Name: realmName, Issuer: "https://" + HostName + "/" + realmName, TokenLifetimeSeconds: 3600,
 		Scopes: []string{"orders:read", "orders:write"}, KeyCacheSeconds: 300, Keys: []signingkey.Key{key},
-		Issuers: []record.Issuer{{Name: "issuer", Issuer: Issuer, Audience: "https://" + HostName + "/" + realmName, Keys: []signingkey.PublicKey{foreign.Public()}}},
 	})
 }
 
