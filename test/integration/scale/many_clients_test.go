@@ -27,7 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var manyClients = flag.Int("clients", 200, "Number of ApiClients to create; make test-extra creates 1,000")
+var manyClients = flag.Int("clients", 200, "Number of ApiClients to create")
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
