@@ -96,8 +96,6 @@ func TestPlugin(t *testing.T) {
 			})
 		}
 	})
-	inst.StopOperator(t)
-	testEveryReason(t, inst, sh)
 }
 
 // checkStatusFormats checks the JSON and YAML output of status.
