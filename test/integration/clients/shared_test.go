@@ -34,7 +34,6 @@ func TestClients(t *testing.T) {
 		"credentials Secret is restored":    testCredentialsSecretIsRestored,
 		"revoke and restore access":         testRevokeAndRestoreAccess,
 		"lost signing keys":                 testLostSigningKeys,
-		"kubectl plugin":                    testKubectlPlugin,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

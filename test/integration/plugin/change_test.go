@@ -25,6 +25,26 @@ func usable(t *testing.T, inst *install.Installation, name string, change ...fun
 	return c
 }
 
+// The plugin finds the credentials of a client, also with other names of the Secret and of its keys.
+func testToken(t *testing.T, inst *install.Installation, sh *shell) {
+	renamed := newClient("renamed", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+			SecretName: "elsewhere",
+			Keys: map[string]v1alpha1.SecretDataKey{
+				"client_id": "USER", "client_secret": "PASSWORD", "token_url": "URL", "ca.crt": "CA",
+			},
+		}}
+	})
+	inst.Create(t, renamed)
+	inst.AwaitReady(t, renamed, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	if out := sh.succeeds(t, "kubectl realmkeeper token renamed -n "+team); !strings.Contains(out, `"`+renamed.Status.ClientID+`"`) {
+		t.Errorf("The claims don't contain the client ID %s: %s", renamed.Status.ClientID, out)
+	}
+	issued(t, sh.succeeds(t, "kubectl realmkeeper token billing -o token -n "+team))
+	sh.fails(t, "kubectl realmkeeper token reports -n "+team, "Set spec.suspend to false to resume it.")
+	sh.fails(t, "kubectl realmkeeper token none -n "+team, "none")
+}
+
 // With --wait, a command returns only after every token server has loaded the change.
 func testSuspendAndResume(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "suspension")

@@ -78,6 +78,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("verbs", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *install.Installation, *shell){
 			"suspend and resume":     testSuspendAndResume,
+			"token":                  testToken,
 			"revoke":                 testRevoke,
 			"revoke a secret":        testRevokeSecret,
 			"rotate":                 testRotate,
