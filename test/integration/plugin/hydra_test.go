@@ -1,10 +1,9 @@
-package migration_test
+package plugin_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,11 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
@@ -32,12 +30,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// A directory has the files clients*.json and hashes.txt, which Hydra exported, and secrets.json,
-// which has the secrets by client ID.
-var (
-	hydraDir = flag.String("hydra", "", "Directory with an export of Hydra. Defaults to the fixture, which a real Hydra made")
-	withCurl = flag.Bool("curl", false, "Send secrets as they are with curl, instead of with net/http")
-)
+// others are the IDs of the clients that only repeat what client 0000 with the same kind of hash shows.
+var others = regexp.MustCompile(`-000[1-9]$`)
 
 // The clients of Hydra become Ready without changes by hand, and each gets tokens with its old
 // secret: encoded as the RFC requires, and as curl and others send it.
@@ -45,7 +39,7 @@ func TestHydra(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team := cluster.Namespace(t)
-	dir := exportDir(t, *hydraDir, "hydra")
+	dir := exportDir(t, "hydra")
 	secrets := secretsOf(t, dir)
 	files, err := filepath.Glob(filepath.Join(dir, "clients*.json"))
 	if err != nil || len(files) == 0 {
@@ -64,21 +58,15 @@ func TestHydra(t *testing.T) {
 		t.Errorf("%d ApiClients are Ready, want %d", ready, report.Clients)
 	}
 	endpoint := tokenEndpoint(t, inst, "hydra")
-	raw := tokenRaw
-	if *withCurl {
-		raw = tokenByCurl
-	}
 	s := inst.Servers()[0]
+	maps.DeleteFunc(secrets, func(id, _ string) bool { return others.MatchString(id) })
 	requestAll(t, "the secrets encoded", s, endpoint, secrets, tokenEncoded)
-	requestAll(t, "the secrets as they are", s, endpoint, secrets, raw)
-	requestAll(t, "wrong secrets", s, endpoint, wrong(secrets), rejected)
-	// After a restart, no secret is known yet.
-	for _, request := range []request{tokenEncoded, raw} {
-		s.KillAndRestart(t)
-		s.AwaitReady(t)
-		requestAll(t, "after a restart", s, endpoint, secrets, request)
-		requestAll(t, "once more", s, endpoint, secrets, request)
+	requestAll(t, "the secrets as they are", s, endpoint, secrets, tokenRaw)
+	wrong := map[string]string{}
+	for _, id := range []string{"fixture-pbkdf2-0000", "fixture-bcrypt-0000"} {
+		wrong[id] = secrets[id] + "+%41"
 	}
+	requestAll(t, "wrong secrets", s, endpoint, wrong, rejected)
 }
 
 func tokenEndpoint(t *testing.T, inst *install.Installation, name string) string {
@@ -148,46 +136,37 @@ func apply(t *testing.T, inst *install.Installation, team, dir string) int {
 }
 
 // request requests a token, and returns an error unless the response is as expected.
-type request func(ctx context.Context, s *install.TokenServer, httpClient *http.Client, url, id, secret string) error
+type request func(ctx context.Context, httpClient *http.Client, url, id, secret string) error
 
 // requestAll requests a token for each client, four at a time. A request is repeated after a 503, as
 // the response says.
 func requestAll(t *testing.T, what string, s *install.TokenServer, endpoint string, secrets map[string]string, request request) {
 	t.Helper()
-	httpClient, started := s.Client(t), time.Now()
-	var busy atomic.Int64
+	httpClient := s.Client(t)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(4)
 	for _, id := range slices.Sorted(maps.Keys(secrets)) {
 		group.Go(func() error {
-			repeated, err := awaitResult(func() error { return request(ctx, s, httpClient, endpoint, id, secrets[id]) })
-			busy.Add(repeated)
-			if err != nil {
-				return fmt.Errorf("%s: %w", id, err)
+			for {
+				err := request(ctx, httpClient, endpoint, id, secrets[id])
+				if err == nil {
+					return nil
+				}
+				if !errors.Is(err, errBusy) {
+					return fmt.Errorf("%s: %w", id, err)
+				}
 			}
-			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		t.Error(err)
+		t.Errorf("%s: %v", what, err)
 	}
-	t.Logf("%s: %d clients in %s, %d responses with status 503", what, len(secrets), time.Since(started).Round(time.Millisecond), busy.Load())
 }
 
 var errBusy = errors.New("503")
 
-// awaitResult repeats a request until its error is not errBusy. It returns how often it did.
-func awaitResult(request func() error) (repeated int64, err error) {
-	for {
-		if err = request(); !errors.Is(err, errBusy) {
-			return repeated, err
-		}
-		repeated++
-	}
-}
-
 // tokenEncoded requests a token with golang.org/x/oauth2, which encodes the secret.
-func tokenEncoded(ctx context.Context, _ *install.TokenServer, httpClient *http.Client, endpoint, id, secret string) error {
+func tokenEncoded(ctx context.Context, httpClient *http.Client, endpoint, id, secret string) error {
 	config := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: endpoint, AuthStyle: oauth2.AuthStyleInHeader}
 	_, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, httpClient))
 	if retrieve, ok := errors.AsType[*oauth2.RetrieveError](err); ok && retrieve.Response.StatusCode == http.StatusServiceUnavailable {
@@ -197,12 +176,12 @@ func tokenEncoded(ctx context.Context, _ *install.TokenServer, httpClient *http.
 }
 
 // tokenRaw requests a token with a secret that isn't encoded.
-func tokenRaw(ctx context.Context, _ *install.TokenServer, httpClient *http.Client, endpoint, id, secret string) error {
+func tokenRaw(ctx context.Context, httpClient *http.Client, endpoint, id, secret string) error {
 	return expectStatus(ctx, httpClient, endpoint, id, secret, http.StatusOK)
 }
 
 // rejected expects that both forms of the secret are rejected.
-func rejected(ctx context.Context, _ *install.TokenServer, httpClient *http.Client, endpoint, id, secret string) error {
+func rejected(ctx context.Context, httpClient *http.Client, endpoint, id, secret string) error {
 	for _, sent := range []string{secret, url.QueryEscape(secret)} {
 		if err := expectStatus(ctx, httpClient, endpoint, id, sent, http.StatusUnauthorized); err != nil {
 			return err
@@ -231,31 +210,14 @@ func expectStatus(ctx context.Context, httpClient *http.Client, endpoint, id, se
 	return fmt.Errorf("the response is %s, want %d", response.Status, want)
 }
 
-// tokenByCurl requests a token with curl, which doesn't encode the secret.
-func tokenByCurl(ctx context.Context, s *install.TokenServer, _ *http.Client, endpoint, id, secret string) error {
-	out, err := exec.CommandContext(ctx, "curl", "--silent", "--show-error", "--insecure", "--user", id+":"+secret,
-		"--connect-to", "::"+s.Address, "--request", "POST", "--write-out", "\n%{http_code}", endpoint+"?grant_type=client_credentials").CombinedOutput()
-	switch {
-	case err != nil:
-		return fmt.Errorf("curl: %w: %s", err, out)
-	case strings.HasSuffix(string(out), "\n503"):
-		return errBusy
-	case !strings.HasSuffix(string(out), "\n200"):
-		return fmt.Errorf("curl: %s", out)
-	}
-	return nil
-}
-
-func exportDir(t *testing.T, named, fixture string) string {
+// exportDir returns the directory with an export of the given system, as the system wrote it.
+func exportDir(t *testing.T, system string) string {
 	t.Helper()
-	if named != "" {
-		return named
-	}
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(root, "internal", "migration", fixture, "testdata")
+	return filepath.Join(root, "internal", "migration", system, "testdata")
 }
 
 func secretsOf(t *testing.T, dir string) map[string]string {
@@ -269,15 +231,4 @@ func secretsOf(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return secrets
-}
-
-// wrong returns a wrong secret for every tenth client.
-func wrong(secrets map[string]string) map[string]string {
-	changed := map[string]string{}
-	for i, id := range slices.Sorted(maps.Keys(secrets)) {
-		if i%10 == 0 {
-			changed[id] = secrets[id] + "+%41"
-		}
-	}
-	return changed
 }

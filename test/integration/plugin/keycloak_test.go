@@ -1,4 +1,4 @@
-package migration_test
+package plugin_test
 
 import (
 	"path/filepath"
@@ -14,7 +14,7 @@ func TestKeycloak(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
 	team, out := cluster.Namespace(t), filepath.Join(t.TempDir(), "shop")
-	export := filepath.Join(exportDir(t, "", "keycloak"), "realm.json")
+	export := filepath.Join(exportDir(t, "keycloak"), "realm.json")
 	report := importClients(t, cluster, "keycloak", export, "--realm", "keycloak", "-n", team, "--output-dir", out, "--report", "json")
 	if ready := apply(t, inst, team, out); ready != report.Clients-1 {
 		t.Errorf("%d ApiClients are Ready, want %d", ready, report.Clients-1)
