@@ -1,4 +1,4 @@
-package fairness_test
+package clients_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package fairness_test
+package clients_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -70,6 +71,14 @@ func BenchmarkNoisyTenant(b *testing.B) {
 		b.ReportMetric(noise/baseline, name+"-p99-ratio")
 	}
 	b.ReportMetric(milliseconds(loads[1].refusals, 50), "refusal-p50-ms")
+}
+
+// waiting returns the number of clients that are not Ready.
+func (o *tenant) waiting(t testing.TB) int {
+	t.Helper()
+	return o.count(t, func(c *v1alpha1.ApiClient) bool {
+		return !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady))
+	})
 }
 
 // awaitReady waits until all ApiClients are Ready.

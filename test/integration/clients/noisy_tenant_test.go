@@ -1,10 +1,8 @@
-package fairness_test
+package clients_test
 
 import (
-	"fmt"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,24 +39,6 @@ func TestNoisyTenantDelaysNoSuspension(t *testing.T) {
 			t.Errorf("when the suspension of %s took effect, only %d of %d secrets were not hashed yet", c.Name, n, noisy.size)
 		}
 	}
-	for remaining := noisy.waiting(t); remaining > 0; {
-		install.Eventually(t, "more secrets to be hashed", func() error {
-			now := noisy.waiting(t)
-			if now >= remaining {
-				return fmt.Errorf("%d clients are not Ready", now)
-			}
-			remaining = now
-			return nil
-		})
-	}
-}
-
-// waiting returns the number of clients that are not Ready.
-func (o *tenant) waiting(t testing.TB) int {
-	t.Helper()
-	return o.count(t, func(c *v1alpha1.ApiClient) bool {
-		return !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady))
-	})
 }
 
 // withoutSecret returns the number of clients whose secrets are not hashed yet.
