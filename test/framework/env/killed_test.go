@@ -21,6 +21,8 @@ const childEnv = "REALMKEEPER_TESTENV_CHILD"
 
 const dirPrefix = "control plane in "
 
+func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager(), env.WithCRDs()) }
+
 // TestChild runs only in the child processes that other tests start. It prints the directory of its
 // control plane and returns when its standard input is closed.
 func TestChild(t *testing.T) {
