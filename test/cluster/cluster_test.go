@@ -71,33 +71,6 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("no cluster is running in " + c.dir)))
 }
 
-// TestCleansUpAfterKilledStart kills a start at each step. Down must remove everything that the killed
-// start has created.
-func TestCleansUpAfterKilledStart(t *testing.T) {
-	steps := []string{
-		"Building the pause image", "Creating namespaces", "Creating the network", "Starting etcd",
-		"Starting containerd", "Starting kubelet", "Starting kube-scheduler",
-	}
-	c := newCluster(t)
-	for _, step := range steps {
-		t.Run(step, func(t *testing.T) {
-			NewWithT(t).Expect(c.signalAt(t, step, os.Kill)).To(MatchError("signal: killed"))
-			if _, err := c.run("down"); err != nil {
-				t.Fatal(err)
-			}
-			c.expectNothingLeft(t)
-		})
-	}
-}
-
-func TestInterruptedStartCleansUp(t *testing.T) {
-	g := NewWithT(t)
-	c := newCluster(t)
-	err := c.signalAt(t, "Starting kubelet", os.Interrupt)
-	g.Expect(err).To(MatchError(ContainSubstring("interrupted")))
-	c.expectNothingLeft(t)
-}
-
 // cluster is a cluster in a directory and the program that runs it.
 type cluster struct {
 	program, dir string

@@ -60,38 +60,14 @@ func (p *Plugin) StartAnother(t testing.TB) *Plugin {
 	return start(t, dir, p.token)
 }
 
-// StartCopy starts a plugin with a copy of the token, as on another machine.
-func (p *Plugin) StartCopy(t testing.TB) *Plugin {
-	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(p.token), "copy-") //nolint:usetesting // See Start.
-	if err != nil {
-		t.Fatal(err)
-	}
-	seed := filepath.Join(dir, "token.tar")
-	if err := os.WriteFile(seed, p.Seed(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return start(t, dir, filepath.Join(dir, "token"), "--seed", seed)
-}
-
-// Seed returns an archive of the token for the flag --seed of the plugin.
-func (p *Plugin) Seed(t testing.TB) []byte {
-	t.Helper()
-	archive, err := exec.CommandContext(t.Context(), "tar", "-C", p.token, "-c", ".").Output()
-	if err != nil {
-		t.Fatalf("tar: %v", err)
-	}
-	return archive
-}
-
-func start(t testing.TB, dir, token string, args ...string) *Plugin {
+func start(t testing.TB, dir, token string) *Plugin {
 	t.Helper()
 	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Plugin{Socket: filepath.Join(dir, "kms.sock"), program: program, token: token}
-	p.command = process.Command{Name: "kms", Path: program, Args: append([]string{"serve", "--token", token, "--socket", p.Socket}, args...), Dir: dir}
+	p.command = process.Command{Name: "kms", Path: program, Args: []string{"serve", "--token", token, "--socket", p.Socket}, Dir: dir}
 	p.Restart(t)
 	t.Cleanup(func() {
 		select {
