@@ -54,10 +54,6 @@ type Options struct {
 	// the file when it changes. If empty, there are no additional issuers.
 	AuthenticationConfig string
 
-	// ServiceAccountIssuer is the issuer of service account tokens. If empty, it is
-	// https://kubernetes.default.svc.
-	ServiceAccountIssuer string
-
 	// Proxy is the URL of an HTTP proxy through which the API server connects to those
 	// issuers. If empty, it connects directly.
 	Proxy string

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"strings"
@@ -16,17 +15,16 @@ import (
 
 // The files in Options.Dir.
 const (
-	caFile                 = "ca.crt"
-	servingCertFile        = "apiserver.crt"
-	servingKeyFile         = "apiserver.key"
-	serviceAccountKeyFile  = "service-account.key"      // signs tokens
-	serviceAccountKeysFile = "service-account-keys.pem" // all keys
-	kubeletClientCertFile  = "kubelet-client.crt"
-	kubeletClientKeyFile   = "kubelet-client.key"
-	tokensFile             = "tokens.csv"
-	auditPolicyFile        = "audit-policy.yaml"
-	kubeconfigFile         = "kubeconfig"
-	managerKubeconfigFile  = "kube-controller-manager.kubeconfig"
+	caFile                = "ca.crt"
+	servingCertFile       = "apiserver.crt"
+	servingKeyFile        = "apiserver.key"
+	serviceAccountKeyFile = "service-account.key" // signs tokens
+	kubeletClientCertFile = "kubelet-client.crt"
+	kubeletClientKeyFile  = "kubelet-client.key"
+	tokensFile            = "tokens.csv"
+	auditPolicyFile       = "audit-policy.yaml"
+	kubeconfigFile        = "kubeconfig"
+	managerKubeconfigFile = "kube-controller-manager.kubeconfig"
 )
 
 // auditPolicy omits the event for a received request, so that each request is one line, or
@@ -99,15 +97,14 @@ func (c *ControlPlane) certificates(authority *authority) (map[string][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	files := serviceAccountFiles([][]byte{serviceAccountKey})
-	maps.Copy(files, map[string][]byte{
+	return map[string][]byte{
+		serviceAccountKeyFile: serviceAccountKey,
 		caFile:                authority.pem,
 		servingCertFile:       cert,
 		servingKeyFile:        key,
 		kubeletClientCertFile: clientCert,
 		kubeletClientKeyFile:  clientKey,
-	})
-	return files, nil
+	}, nil
 }
 
 func kubeconfig(server string, ca []byte, user, token string) ([]byte, error) {

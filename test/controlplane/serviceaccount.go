@@ -1,16 +1,15 @@
 package controlplane
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 )
 
-// defaultIssuer is the issuer of service account tokens unless Options name another one. Most
-// clusters that kubeadm creates have a similar one, so it doesn't identify a cluster.
-const defaultIssuer = "https://kubernetes.default.svc"
+// issuer is the issuer of service account tokens. Most clusters that kubeadm creates have a similar
+// one, so it doesn't identify a cluster.
+const issuer = "https://kubernetes.default.svc"
 
-// NewServiceAccountKey generates a private key for SetServiceAccountKeys.
+// NewServiceAccountKey generates a private key for SetServiceAccountKey.
 func NewServiceAccountKey() ([]byte, error) {
 	key, err := newKey()
 	if err != nil {
@@ -19,32 +18,22 @@ func NewServiceAccountKey() ([]byte, error) {
 	return encodeKey(key)
 }
 
-// SetServiceAccountKeys sets the private keys of service account tokens. The API server signs
-// tokens with the first one, and accepts and publishes all of them. It reads them when it starts,
-// so the caller must restart it.
-func (c *ControlPlane) SetServiceAccountKeys(keys ...[]byte) error {
-	for name, content := range serviceAccountFiles(keys) {
-		if err := os.WriteFile(c.file(name), content, 0o600); err != nil {
-			return fmt.Errorf("write the service account keys: %w", err)
-		}
-	}
-	return nil
+// ServiceAccountKey returns the private key with which the API server signs service account tokens.
+func (c *ControlPlane) ServiceAccountKey() ([]byte, error) {
+	return os.ReadFile(c.file(serviceAccountKeyFile))
 }
 
-// serviceAccountFiles returns the files of the API server with these keys, by name.
-func serviceAccountFiles(keys [][]byte) map[string][]byte {
-	return map[string][]byte{serviceAccountKeyFile: keys[0], serviceAccountKeysFile: bytes.Join(keys, nil)}
+// SetServiceAccountKey replaces the private key of service account tokens. The API server reads it
+// when it starts, so the caller must restart it.
+func (c *ControlPlane) SetServiceAccountKey(key []byte) error {
+	return os.WriteFile(c.file(serviceAccountKeyFile), key, 0o600)
 }
 
 // serviceAccounts returns the API server's arguments for service account tokens.
 func (c *ControlPlane) serviceAccounts() []string {
-	issuer := c.options.ServiceAccountIssuer
-	if issuer == "" {
-		issuer = defaultIssuer
-	}
 	return []string{
 		"--service-account-issuer=" + issuer,
-		"--service-account-key-file=" + c.file(serviceAccountKeysFile),
+		"--service-account-key-file=" + c.file(serviceAccountKeyFile),
 		"--service-account-signing-key-file=" + c.file(serviceAccountKeyFile),
 	}
 }

@@ -1,8 +1,6 @@
 package issuer
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -10,8 +8,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,79 +112,9 @@ func Trickle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// EndlessBody is a handler that sends as much as the client reads.
-func EndlessBody(w http.ResponseWriter, r *http.Request) {
-	data := bytes.Repeat([]byte(Canary), 1<<10)
-	for r.Context().Err() == nil {
-		if _, err := w.Write(data); err != nil {
-			return
-		}
-	}
-}
-
-// EndlessHeader is a handler that sends header fields until the client hangs up.
-func EndlessHeader(w http.ResponseWriter, _ *http.Request) {
-	raw(w, func(conn io.Writer) {
-		_, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
-		for err == nil {
-			_, err = io.WriteString(conn, "X-Canary: "+strings.Repeat(Canary, 100)+"\r\n")
-		}
-	})
-}
-
-// Garbage is a handler that doesn't speak HTTP.
-func Garbage(w http.ResponseWriter, _ *http.Request) {
-	raw(w, func(conn io.Writer) { _, _ = io.WriteString(conn, "\x00\xff"+Canary+"\r\n\r\n") })
-}
-
-// raw writes to the connection of a request and closes it.
-func raw(w http.ResponseWriter, write func(io.Writer)) {
-	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	write(conn)
-}
-
-// GzipBomb is a handler that sends a small body that expands to 64 MiB.
-func GzipBomb(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Encoding", "gzip")
-	z := gzip.NewWriter(w)
-	zeros := make([]byte, 1<<20)
-	for range 64 {
-		if _, err := z.Write(zeros); err != nil {
-			return
-		}
-	}
-	_ = z.Close()
-}
-
 // ServePrivateKey makes the issuer publish its private key.
 func (d *Discovered) ServePrivateKey() {
 	d.ServeKeys(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{d.key}})
-	})
-}
-
-// ServeNewKeys makes the issuer publish another key in each response, in addition to its own.
-func (d *Discovered) ServeNewKeys(t testing.TB) {
-	var served atomic.Int64
-	d.ServeKeys(func(w http.ResponseWriter, _ *http.Request) {
-		other := NewStatic(t, fmt.Sprintf("key-%d", served.Add(1)), d.url)
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{d.key.Public(), other.key.Public()}})
-	})
-}
-
-// ServeManyKeys makes the issuer publish its key under n IDs.
-func (d *Discovered) ServeManyKeys(n int) {
-	d.ServeKeys(func(w http.ResponseWriter, _ *http.Request) {
-		set := jose.JSONWebKeySet{}
-		for i := range n {
-			key := d.key.Public()
-			key.KeyID = strconv.Itoa(i)
-			set.Keys = append(set.Keys, key)
-		}
-		_ = json.NewEncoder(w).Encode(set)
 	})
 }

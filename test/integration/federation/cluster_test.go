@@ -29,21 +29,19 @@ const localIssuer = "https://kubernetes.default.svc"
 
 // foreignCluster is a second Kubernetes cluster, whose Pods are clients of a realm.
 type foreignCluster struct {
-	issuer       string
 	controlPlane *controlplane.ControlPlane
 	client       client.Client
 	key          []byte // signs its tokens
 }
 
-func startForeignCluster(t *testing.T, cluster *env.Env, issuer string) *foreignCluster {
+// startForeignCluster starts a cluster with the same issuer as the local one and another key.
+func startForeignCluster(t *testing.T, cluster *env.Env) *foreignCluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	f := &foreignCluster{issuer: issuer}
+	f := &foreignCluster{}
 	var err error
-	f.controlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: t.TempDir(), BinDir: cluster.BinDir, ServiceAccountIssuer: issuer,
-	})
+	f.controlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: t.TempDir(), BinDir: cluster.BinDir})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +50,9 @@ func startForeignCluster(t *testing.T, cluster *env.Env, issuer string) *foreign
 			t.Errorf("Failed to stop the foreign cluster: %v", err)
 		}
 	})
-	f.setKeys(t, newKey(t))
+	if f.key, err = f.controlPlane.ServiceAccountKey(); err != nil {
+		t.Fatal(err)
+	}
 	if f.client, err = client.New(f.controlPlane.RESTConfig(), client.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -74,11 +74,11 @@ func newKey(t *testing.T) []byte {
 	return key
 }
 
-// setKeys restarts the API server with these keys. The first one signs tokens.
-func (f *foreignCluster) setKeys(t *testing.T, keys ...[]byte) {
+// replaceKey restarts the API server with another key.
+func (f *foreignCluster) replaceKey(t *testing.T) {
 	t.Helper()
-	f.key = keys[0]
-	if err := f.controlPlane.SetServiceAccountKeys(keys...); err != nil {
+	f.key = newKey(t)
+	if err := f.controlPlane.SetServiceAccountKey(f.key); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.controlPlane.StopAPIServer(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type platform struct {
 	authority v1alpha1.IssuerCABundle
 	algorithm jose.SignatureAlgorithm
 	key       crypto.Signer
+	keyID     string
+	published *atomic.Pointer[[]jose.JSONWebKey]
 	shape     func(issuer, audience string, now time.Time) issuer.Claims
 }
 
@@ -38,18 +41,10 @@ type platform struct {
 // AWS omits those that OpenID Connect requires. Its keys are on another host, as those of Google.
 func startPlatform(t *testing.T, algorithm jose.SignatureAlgorithm, shape func(string, string, time.Time) issuer.Claims, more map[string]any) *platform {
 	t.Helper()
-	p := &platform{algorithm: algorithm, shape: shape}
-	var err error
-	if algorithm == jose.ES384 {
-		p.key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	} else {
-		p.key, err = rsa.GenerateKey(rand.Reader, 2048)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := &platform{algorithm: algorithm, shape: shape, published: &atomic.Pointer[[]jose.JSONWebKey]{}}
+	p.addKey(t, "1")
 	other := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "1", Algorithm: string(algorithm), Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: *p.published.Load()})
 	}))
 	t.Cleanup(other.Close)
 	mux := http.NewServeMux()
@@ -67,10 +62,30 @@ func startPlatform(t *testing.T, algorithm jose.SignatureAlgorithm, shape func(s
 	return p
 }
 
+// addKey publishes another key and signs with it from now on.
+func (p *platform) addKey(t *testing.T, id string) {
+	t.Helper()
+	var err error
+	if p.algorithm == jose.ES384 {
+		p.key, err = ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	} else {
+		p.key, err = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.keyID = id
+	keys := []jose.JSONWebKey{{Key: p.key.Public(), KeyID: id, Algorithm: string(p.algorithm), Use: "sig"}}
+	if before := p.published.Load(); before != nil {
+		keys = append(keys, *before...)
+	}
+	p.published.Store(&keys)
+}
+
 // token returns a token with changed claims.
 func (p *platform) token(t *testing.T, audience string, change map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: p.algorithm, Key: jose.JSONWebKey{Key: p.key, KeyID: "1"}}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: p.algorithm, Key: jose.JSONWebKey{Key: p.key, KeyID: p.keyID}}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +215,23 @@ func TestPlatforms(t *testing.T) {
 						t.Errorf("%s, %s: %+v, want %d %s", way.name, name, got, way.status, way.rejection)
 					}
 				}
+			}
+			if name != "github" {
+				return
+			}
+			// The issuer signs with a new key, and still publishes the old one.
+			old := tc.token(t, realm.Status.Issuer, nil)
+			tc.addKey(t, "2")
+			request := func(token string) error {
+				got, err := install.RequestTokenByGrant(t, server, server.Client(t), realm.Status.TokenEndpoint, "", token)
+				if err == nil && got.Status != http.StatusOK {
+					err = fmt.Errorf("the response is %+v", got)
+				}
+				return err
+			}
+			install.Eventually(t, "a token with the new key", func() error { return request(tc.token(t, realm.Status.Issuer, nil)) })
+			if err := request(old); err != nil {
+				t.Errorf("a token with the old key: %v", err)
 			}
 		})
 	}
