@@ -21,10 +21,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Each of 10 clients requests tokens from both token servers with its credentials Secret while its
-// secret is rotated three times on schedule. No request fails, and every client stays Ready.
+// Each of 3 clients requests tokens from both token servers with its credentials Secret while its
+// secret is rotated twice on schedule. No request fails, and every client stays Ready.
 func TestScheduledRotationFailsNoRequest(t *testing.T) {
-	const clients, rotations = 10, 3
+	const clients, rotations = 3, 2
 	cluster := env.Start(t)
 	// One hour is scaled down to one second. A secret is replaced after 4 s and expires a second
 	// later.

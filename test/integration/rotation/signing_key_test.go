@@ -75,42 +75,6 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	}
 }
 
-// A key becomes active only after every live token server publishes it. While one token server
-// hangs, the previous key remains active.
-func TestHangingServerDelaysKeyActivation(t *testing.T) {
-	cluster := env.Start(t)
-	const ahead = time.Second
-	inst := install.New(t, cluster, install.Settings{SpeedUp: int(time.Hour / ahead)})
-	inst.StartOperator(t, "")
-	inst.StartTokenServer(t)
-	hanging := inst.StartTokenServer(t)
-	realm := install.Realm("acme")
-	inst.Create(t, realm)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-
-	inst.AwaitLiveServers(t, len(inst.Servers()))
-	hanging.Freeze(t)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
-	})
-	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyActive, v1alpha1.SigningKeyPending)
-	created := realm.Status.SigningKeys[1].CreatedAt
-	install.Eventually(t, "the new key to be old enough to become active", func() error {
-		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
-			return err
-		}
-		if states := scenario.SigningKeyStates(realm); states[0] != v1alpha1.SigningKeyActive {
-			t.Fatalf("the states of the keys are %v while a token server hangs", states)
-		}
-		if age := time.Since(created.Time); age < 3*ahead {
-			return fmt.Errorf("its age is %s", age)
-		}
-		return nil
-	})
-	hanging.Thaw(t)
-	scenario.AwaitSigningKeys(t, inst, realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
-}
-
 // awaitActiveKeyChange waits until a different key is active, and checks that the realm and the
 // client stay Ready.
 func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
