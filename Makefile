@@ -253,7 +253,6 @@ soak: control-plane build softhsm c-compiler ## Attack the token server and the 
 	@mkdir -p dist; rm -f dist/soak.md
 	@failed=0; \
 	$(ATTACKS) -tags soak ./integration/kms -v -run TestManyRotations -args -kms.rotations 10 -kms.realms 100 || failed=$$?; \
-	$(ATTACKS) -v ./integration/authority -run TestRenewalsUnderLoad -args -renewals 20 || failed=$$?; \
 	$(ATTACKS) -v ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -args -attack.duration 60s -attack.corpus 10s \
 		-attack.report "$(CURDIR)/dist/soak.md" || failed=$$?; \

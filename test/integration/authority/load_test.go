@@ -37,7 +37,6 @@ type load struct {
 	mu       sync.Mutex
 	count    int
 	failures []string
-	leaves   map[string]bool // issuers of the serving certificates
 }
 
 // pause between the connections of a worker leaves enough CPU time for the other tests.
@@ -48,7 +47,7 @@ const pause = 100 * time.Millisecond
 func (s *site) connect(t *testing.T, trust ...func(context.Context) (*x509.CertPool, error)) *load {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	l := &load{cancel: cancel, leaves: map[string]bool{}}
+	l := &load{cancel: cancel}
 	servers := s.Servers()
 	for _, roots := range trust {
 		l.running.Go(func() {
@@ -67,9 +66,8 @@ func (s *site) connect(t *testing.T, trust ...func(context.Context) (*x509.CertP
 
 func (l *load) try(ctx context.Context, s *install.TokenServer, trust func(context.Context) (*x509.CertPool, error)) {
 	roots, err := trust(ctx)
-	var state tls.ConnectionState
 	if err == nil {
-		state, err = handshake(ctx, s, roots)
+		_, err = handshake(ctx, s, roots)
 	}
 	if ctx.Err() != nil {
 		return
@@ -79,33 +77,17 @@ func (l *load) try(ctx context.Context, s *install.TokenServer, trust func(conte
 	l.count++
 	if err != nil {
 		l.failures = append(l.failures, fmt.Sprintf("%s %s: %v", time.Now().Format(time.StampMilli), s.Name, err))
-		return
 	}
-	l.leaves[state.PeerCertificates[0].Issuer.CommonName] = true
 }
 
-// awaitIssuer waits until a connection got a certificate that the CA signed.
-func (l *load) awaitIssuer(t *testing.T, ca *x509.Certificate) {
-	t.Helper()
-	install.Eventually(t, "a client to get a certificate of "+ca.Subject.CommonName, func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if !l.leaves[ca.Subject.CommonName] {
-			return fmt.Errorf("%d connections got none", l.count)
-		}
-		return nil
-	})
-}
-
-// stop ends the load, and fails the test if a connection failed. It returns the number of connections.
-func (l *load) stop(t *testing.T, who string) (connections int) {
+// stop ends the load, and fails the test if a connection failed.
+func (l *load) stop(t *testing.T) {
 	t.Helper()
 	l.cancel()
 	l.running.Wait()
 	if len(l.failures) > 0 || l.count == 0 {
-		t.Errorf("%s: %d of %d connections failed, want none: %q", who, len(l.failures), l.count, l.failures[:min(len(l.failures), 5)])
+		t.Errorf("%d of %d connections failed, want none: %q", len(l.failures), l.count, l.failures[:min(len(l.failures), 5)])
 	}
-	return l.count
 }
 
 // following returns the CAs that a workload trusts if it loads ca.crt of its mounted credentials Secret

@@ -16,23 +16,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// An expired CA is replaced immediately, and the operator says so. Nothing published is lost: clients
-// get the new CA, and the expired one leaves the bundle.
-func TestExpiredCA(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, long)
-	expired := s.newCA(t, -time.Minute)
-	s.createCA(t, expired.Pair)
-	clients := s.start(t, "", 1, "billing")
-	current := s.current(t)
-	if current.Equal(expired.Leaf) {
-		t.Fatal("the expired CA was not replaced")
-	}
-	s.awaitBundle(t, []*x509.Certificate{current}, clients...)
-	s.wantTokens(t, clients)
-	s.wantLogged(t, "expired")
-}
-
 // A user replaces the CA. It signs immediately, and clients get it.
 func TestCAReplacedByHand(t *testing.T) {
 	t.Parallel()

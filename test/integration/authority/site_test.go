@@ -31,8 +31,6 @@ const host = "api." + install.Domain
 type life struct{ lifetime, overlap time.Duration }
 
 var (
-	// short is the shortest life that the product accepts.
-	short = life{lifetime: 24 * time.Second, overlap: 3 * time.Second}
 	// medium is a life with a short overlap in which no serving certificate expires during a test.
 	medium = life{lifetime: 10 * time.Minute, overlap: 3 * time.Second}
 	// long is for tests in which nothing is renewed.
@@ -130,16 +128,6 @@ func (s *site) makeDue(t *testing.T) {
 	t.Helper()
 	s.lifetime *= 4 // A serving certificate would outlive the CA.
 	s.Configure(t, s.settings())
-}
-
-// createCA creates the Secret with a CA, as a user would.
-func (s *site) createCA(t *testing.T, ca certificate.Pair) {
-	t.Helper()
-	s.Create(t, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: authority.SecretName, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}},
-		Type:       corev1.SecretTypeTLS,
-		Data:       map[string][]byte{corev1.TLSCertKey: ca.Certificate, corev1.TLSPrivateKeyKey: ca.Key},
-	})
 }
 
 // caSecret returns the Secret with the CA.
