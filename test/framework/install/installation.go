@@ -88,7 +88,6 @@ type Settings struct {
 	Replaces *Installation
 
 	KeyEncryption bool   // enables keyEncryption.kms
-	KMSTimeout    string // of keyEncryption.kms; defaults to 1s
 	Decrypt       bool   // sets keyEncryption.kms.decrypt
 	Domain        string // defaults to the constant Domain
 	LogLevel      string // defaults to info
@@ -145,7 +144,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
 	if s.KeyEncryption {
-		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: %s\n    decrypt: %t\n", orDefault(s.KMSTimeout, "1s"), s.Decrypt)
+		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: 1s\n    decrypt: %t\n", s.Decrypt)
 	}
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
 	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "87600h"), orDefault(s.CAOverlap, "8760h"), s.ClusterTrustBundle)

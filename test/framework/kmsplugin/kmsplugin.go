@@ -47,28 +47,14 @@ func Start(t testing.TB) *Plugin {
 			t.Error(err)
 		}
 	})
-	return start(t, dir, filepath.Join(dir, "token"))
-}
-
-// StartAnother starts a second plugin with the same token.
-func (p *Plugin) StartAnother(t testing.TB) *Plugin {
-	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(p.token), "another-") //nolint:usetesting // See Start.
-	if err != nil {
-		t.Fatal(err)
-	}
-	return start(t, dir, p.token)
-}
-
-func start(t testing.TB, dir, token string) *Plugin {
-	t.Helper()
+	token := filepath.Join(dir, "token")
 	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &Plugin{Socket: filepath.Join(dir, "kms.sock"), program: program, token: token}
 	p.command = process.Command{Name: "kms", Path: program, Args: []string{"serve", "--token", token, "--socket", p.Socket}, Dir: dir}
-	p.Restart(t)
+	p.launch(t)
 	t.Cleanup(func() {
 		select {
 		case <-p.process.Done():
@@ -92,8 +78,8 @@ func (p *Plugin) Kill(t testing.TB) {
 	}
 }
 
-// Restart starts the plugin again after Kill and waits until it accepts connections.
-func (p *Plugin) Restart(t testing.TB) {
+// launch starts the plugin and waits until it accepts connections.
+func (p *Plugin) launch(t testing.TB) {
 	t.Helper()
 	var err error
 	if p.process, err = process.Start(p.command); err != nil {

@@ -3,7 +3,6 @@ package kms_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -117,14 +116,6 @@ func awaitRotated(t *testing.T, inst *install.Installation, realm *v1alpha1.Real
 			}
 		}
 		return fmt.Errorf("the keys are %+v", realm.Status.SigningKeys)
-	})
-}
-
-func requestRotation(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
-	t.Helper()
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		newest := r.Status.SigningKeys[len(r.Status.SigningKeys)-1]
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
 	})
 }
 
