@@ -44,8 +44,6 @@ type Installation struct {
 	// LeaderElection enables leader election for operators. Without it, a new operator doesn't have to
 	// wait until the Lease of a killed one expires.
 	LeaderElection bool
-	// DrainDelay is the drain delay of token servers that are started after it is set.
-	DrainDelay time.Duration
 	// MaxStaleness is the --max-staleness of token servers that are started after it is set.
 	MaxStaleness time.Duration
 	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.

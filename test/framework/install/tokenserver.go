@@ -72,7 +72,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 		Args: []string{
 			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, s.Name, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
-			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", i.DrainDelay.String(),
+			"--tls-cert-file", cert, "--tls-key-file", key, "--drain-delay", "0s",
 			"--max-staleness", i.MaxStaleness.String(), "--usage-resolution", (usage.DefaultResolution / time.Duration(i.speedUp)).String(), "--debug",
 			"--kms-socket", i.KMSSocket,
 		},
@@ -156,14 +156,6 @@ func (s *TokenServer) ClientTrusting(t testing.TB, bundle []byte) *http.Client {
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
-}
-
-// KillTokenServer kills a token server with SIGKILL.
-func (i *Installation) KillTokenServer(t testing.TB, s *TokenServer) {
-	t.Helper()
-	if err := s.process.Kill(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // KillAndRestart kills the server with SIGKILL and restarts it with the same arguments, as the

@@ -21,6 +21,7 @@ func TestClients(t *testing.T) {
 		"hashed secret":                     testHashedSecret,
 		"imported hashes":                   testImportedHashes,
 		"service accounts":                  testServiceAccounts,
+		"deleted service account":           testDeletedServiceAccount,
 		"tokens per second":                 testTokensPerSecond,
 		"fixed claims":                      testFixedClaims,
 		"DPoP":                              testDPoP,
