@@ -19,8 +19,6 @@ import (
 type TokenResponse struct {
 	Status      int    `json:"-"`
 	AccessToken string `json:"access_token"`
-	TokenType   string `json:"token_type"`
-	ExpiresIn   int64  `json:"expires_in"`
 	Scope       string `json:"scope"`
 	Error       string `json:"error"`
 	Description string `json:"error_description"`
@@ -30,12 +28,6 @@ type TokenResponse struct {
 // query, and an empty body.
 func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret) (TokenResponse, error) {
 	t.Helper()
-	return RequestTokenWithProof(t, s, httpClient, credentials, "")
-}
-
-// RequestTokenWithProof requests a token like RequestToken, with a DPoP proof unless it is empty.
-func RequestTokenWithProof(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret, proof string) (TokenResponse, error) {
-	t.Helper()
 	data := credentials.Data
 	endpoint := string(data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, http.NoBody)
@@ -43,9 +35,6 @@ func RequestTokenWithProof(t testing.TB, s *TokenServer, httpClient *http.Client
 		return TokenResponse{}, err
 	}
 	req.SetBasicAuth(string(data[v1alpha1.SecretKeyClientID]), string(data[v1alpha1.SecretKeyClientSecret]))
-	if proof != "" {
-		req.Header.Set("DPoP", proof)
-	}
 	return send(s, httpClient, req)
 }
 

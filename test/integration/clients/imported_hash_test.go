@@ -1,20 +1,15 @@
 package clients_test
 
 import (
-	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -64,78 +59,4 @@ func testImportedHashes(t *testing.T, inst *install.Installation) {
 	if err == nil || !strings.Contains(err.Error(), "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends") || !strings.Contains(err.Error(), "hash the secret again") {
 		t.Errorf("creating a client with a hash that is too weak: %v", err)
 	}
-}
-
-// No secret with a hash below the minimum is accepted, even if a record contains one. The rest of
-// the record applies: the secrets that it no longer contains are revoked.
-func TestRecordWithTooWeakHash(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
-	team := cluster.Namespace(t)
-	inst.Create(t, install.Realm("acme"))
-	strong, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := clientsecret.Hash(strong, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := install.ApiClient(team, "billing", "acme", useHashes(
-		v1alpha1.HashedSecret{ID: "strong", Hash: verifier.String()}, v1alpha1.HashedSecret{ID: "imported", Hash: importedBcrypt}))
-	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	secrets := []*corev1.Secret{scenario.Credentials(c, strong), scenario.Credentials(c, importedSecret)}
-	for _, s := range secrets {
-		inst.AwaitTokens(t, s, true)
-	}
-
-	inst.StopOperator(t)
-	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, c)}}
-	install.Change(t, inst, stored, func(s *corev1.Secret) {
-		s.Data[record.DataKey] = withOnlyHash(t, s.Data[record.DataKey], tooWeakArgon2id)
-	})
-	for _, s := range secrets {
-		inst.AwaitTokens(t, s, false)
-	}
-	for _, s := range inst.Servers() {
-		if unreadable := s.Metric(t, "realmkeeper_registry_unreadable_records"); unreadable != "0" {
-			t.Errorf("%s reports %s unreadable records, want none", s.Name, unreadable)
-		}
-		s.KillAndRestart(t)
-	}
-	for _, s := range secrets {
-		inst.AwaitTokens(t, s, false)
-	}
-	inst.StartOperator(t, "")
-	for _, s := range secrets {
-		inst.AwaitTokens(t, s, true)
-	}
-}
-
-// withOnlyHash replaces the secrets in the JSON of a record by one with the given hash.
-func withOnlyHash(t *testing.T, data []byte, hash string) []byte {
-	t.Helper()
-	var stored struct {
-		SchemaVersion int            `json:"schemaVersion"`
-		Body          map[string]any `json:"body"`
-	}
-	if err := json.Unmarshal(data, &stored); err != nil {
-		t.Fatal(err)
-	}
-	all, ok := stored.Body["secrets"].([]any)
-	if !ok || len(all) == 0 {
-		t.Fatalf("the record has no secrets")
-	}
-	first, ok := all[0].(map[string]any)
-	if !ok {
-		t.Fatalf("a secret in the record is not an object")
-	}
-	first["hash"] = hash
-	stored.Body["secrets"] = []any{first}
-	changed, err := json.Marshal(stored)
-	if err != nil || bytes.Equal(changed, data) {
-		t.Fatalf("the record was not changed: %v", err)
-	}
-	return changed
 }

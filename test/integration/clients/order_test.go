@@ -6,7 +6,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -25,16 +24,4 @@ func testAnyOrderConverges(t *testing.T, inst *install.Installation) {
 		inst.Create(t, install.Realm("client-first"))
 		scenario.AwaitUsable(t, inst, c)
 	})
-}
-
-// Objects that were created before the operator and token servers started converge, too.
-func TestObjectsBeforeProgramsConverge(t *testing.T) {
-	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{})
-	c := install.ApiClient(cluster.Namespace(t), "billing", "acme")
-	inst.Create(t, c, install.Realm("acme"))
-	inst.StartOperator(t, "")
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
-	inst.StartTokenServer(t)
-	scenario.AwaitUsable(t, inst, c)
 }

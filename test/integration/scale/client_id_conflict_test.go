@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var claimants = flag.Int("claimants", 60, "Number of ApiClients with the same client ID")
+var claimants = flag.Int("claimants", 20, "Number of ApiClients with the same client ID")
 
 // If many ApiClients have the same client ID, one of them holds it, and the status of the others
 // names that ApiClient. When it is deleted, another one gets the client ID. No status flaps.
