@@ -69,13 +69,6 @@ type Verified struct {
 	Expires time.Time
 }
 
-// Fetched returns how many times the verifier has fetched the keys.
-func (v *Verifier) Fetched() int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.fetched
-}
-
 func (v *Verifier) key(ctx context.Context, id string) (jose.JSONWebKey, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -121,6 +121,39 @@ func operator(t *testing.T, settings install.Settings) (*install.Installation, c
 	return inst, c
 }
 
+// site is an installation and clients with the credentials of its programs.
+type site struct {
+	inst *install.Installation
+	// operator has the operator's credentials, and server those of the token server in the Pod own.
+	operator, server client.Client
+	own, other       *corev1.Pod
+}
+
+// TestPermissions runs the tests that can share an installation, in order. The last ones stop the
+// operator.
+func TestPermissions(t *testing.T) {
+	inst, asOperator := operator(t, install.Settings{ClusterTrustBundle: true})
+	s := &site{inst: inst, operator: asOperator, own: pod(inst.Namespace, "server-0"), other: pod(inst.Namespace, "server-1")}
+	inst.Create(t, s.own, s.other)
+	s.server = as(t, inst, config.TokenServiceName, s.own.Name)
+	inst.ServiceAccount(t, inst.Namespace, initialAdmin)
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, *site)
+	}{
+		{"token server reads only records", testTokenServerReadsOnlyRecords},
+		{"token server writes only its usage reports", testTokenServerWritesOnlyItsUsageReports},
+		{"token server writes only its Lease", testTokenServerWritesOnlyItsLease},
+		{"operator restores the label of a record", testOperatorRestoresRecordLabel},
+		{"operator writes only its Secrets", testOperatorWritesOnlyItsSecrets},
+		{"operator leaves other objects alone", testOperatorLeavesOtherObjectsAlone},
+		{"operator writes only its trust bundle", testOperatorWritesOnlyItsTrustBundle},
+		{"operator runs only token servers", testOperatorRunsOnlyTokenServers},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, s) })
+	}
+}
+
 func key(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }

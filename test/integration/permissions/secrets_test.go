@@ -79,9 +79,8 @@ const (
 	adopt           = `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`
 )
 
-func TestOperatorWritesOnlyItsSecrets(t *testing.T) {
-	inst, operator := operator(t, install.Settings{})
-	tenant := inst.Env.Namespace(t)
+func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
+	inst, operator, tenant := s.inst, s.operator, s.inst.Env.Namespace(t)
 	inst.ServiceAccount(t, tenant, initialAdmin)
 	foreign := secret(tenant, "foreign", nil)
 	token := secret(tenant, "token", generated, accountToken)
@@ -209,10 +208,10 @@ func certificate(s *corev1.Secret) {
 	s.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
 }
 
-// TestOperatorRestoresRecordLabel checks that the policy doesn't prevent the operator from repairing
+// testOperatorRestoresRecordLabel checks that the policy doesn't prevent the operator from repairing
 // its own records.
-func TestOperatorRestoresRecordLabel(t *testing.T) {
-	inst, operator := operator(t, install.Settings{})
+func testOperatorRestoresRecordLabel(t *testing.T, s *site) {
+	inst, operator := s.inst, s.operator
 	damaged := secret(inst.RecordsNamespace, recordName, nil)
 	inst.Create(t, damaged)
 	restore := `{"metadata": {"labels": {"` + v1alpha1.RecordLabel + `": "client"}}}`

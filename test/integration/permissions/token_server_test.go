@@ -27,12 +27,10 @@ func get(obj client.Object) func(context.Context, client.Client) error {
 	}
 }
 
-func TestTokenServerReadsOnlyRecords(t *testing.T) {
-	inst, _ := operator(t, install.Settings{})
-	tenant := inst.Env.Namespace(t)
-	own := pod(inst.Namespace, "server-0")
-	inst.Create(t, own, secret(tenant, "credentials", generated), secret(inst.RecordsNamespace, recordName, recorded))
-	server := as(t, inst, config.TokenServiceName, own.Name)
+func testTokenServerReadsOnlyRecords(t *testing.T, s *site) {
+	inst, server, tenant := s.inst, s.server, s.inst.Env.Namespace(t)
+	const recordName = "client-00000000-0000-4000-8000-000000000001"
+	inst.Create(t, secret(tenant, "credentials", generated), secret(inst.RecordsNamespace, recordName, recorded))
 	if err := server.List(t.Context(), &corev1.SecretList{}, client.InNamespace(inst.RecordsNamespace)); err != nil {
 		t.Errorf("Failed to list the records: %v", err)
 	}
@@ -70,11 +68,8 @@ func replace(obj client.Object) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return c.Update(ctx, obj) }
 }
 
-func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
-	inst, _ := operator(t, install.Settings{})
-	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
-	inst.Create(t, own, other)
-	server := as(t, inst, config.TokenServiceName, own.Name)
+func testTokenServerWritesOnlyItsUsageReports(t *testing.T, s *site) {
+	inst, server, own, other := s.inst, s.server, s.own, s.other
 	report := func(server string, number int) *corev1.ConfigMap {
 		return configMap(inst.RecordsNamespace, usage.Name(server, number))
 	}
@@ -128,11 +123,8 @@ func TestTokenServerWritesOnlyItsUsageReports(t *testing.T) {
 	})
 }
 
-func TestTokenServerWritesOnlyItsLease(t *testing.T) {
-	inst, _ := operator(t, install.Settings{})
-	own, other := pod(inst.Namespace, "server-0"), pod(inst.Namespace, "server-1")
-	inst.Create(t, own, other)
-	server := as(t, inst, config.TokenServiceName, own.Name)
+func testTokenServerWritesOnlyItsLease(t *testing.T, s *site) {
+	inst, server, own, other := s.inst, s.server, s.own, s.other
 	ownLease, otherLease := heartbeat.LeaseName(own.Name), heartbeat.LeaseName(other.Name)
 	dry := client.NewDryRunClient(server)
 	awaitDenied(t, "policy for the token servers", func() error { return dry.Create(t.Context(), lease(inst.RecordsNamespace, "probe")) })

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // deployment returns a Deployment that runs no Pods.
@@ -46,10 +45,8 @@ const (
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
 )
 
-func TestOperatorRunsOnlyTokenServers(t *testing.T) {
-	inst, operator := operator(t, install.Settings{})
-	tenant := inst.Env.Namespace(t)
-	inst.ServiceAccount(t, inst.Namespace, initialAdmin)
+func testOperatorRunsOnlyTokenServers(t *testing.T, s *site) {
+	inst, operator, tenant := s.inst, s.operator, s.inst.Env.Namespace(t)
 	servers := &appsv1.Deployment{ObjectMeta: key(inst.Namespace, config.TokenServiceName)}
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(servers), servers); err != nil {
 		t.Fatal(err)
@@ -176,9 +173,8 @@ func TestOperatorRunsOnlyTokenServers(t *testing.T) {
 	}
 }
 
-func TestOperatorLeavesOtherObjectsAlone(t *testing.T) {
-	inst, operator := operator(t, install.Settings{})
-	inst.ServiceAccount(t, inst.Namespace, initialAdmin)
+func testOperatorLeavesOtherObjectsAlone(t *testing.T, s *site) {
+	inst, operator := s.inst, s.operator
 	own := deployment(inst.Namespace, operatorAccount, nil)
 	portal := &corev1.Service{ObjectMeta: key(inst.Namespace, "realmkeeper-portal"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}}}
 	network := &networkingv1.NetworkPolicy{ObjectMeta: key(inst.Namespace, "realmkeeper-deny")}

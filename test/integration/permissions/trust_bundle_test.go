@@ -11,8 +11,8 @@ import (
 )
 
 // RBAC can't restrict creation to a name.
-func TestOperatorWritesOnlyItsTrustBundle(t *testing.T) {
-	inst, operator := operator(t, install.Settings{ClusterTrustBundle: true})
+func testOperatorWritesOnlyItsTrustBundle(t *testing.T, s *site) {
+	inst, operator := s.inst, s.operator
 	own := &certificatesv1beta1.ClusterTrustBundle{ObjectMeta: key("", tokenservice.TrustBundleName(inst.Namespace))}
 	install.Eventually(t, "the ClusterTrustBundle", func() error {
 		return inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(own), own)
