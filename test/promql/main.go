@@ -1,11 +1,12 @@
 // Command promql evaluates PromQL queries on scraped metrics with the Prometheus engine. It reads
-// a request as JSON from standard input and writes the results as JSON. The tests of the chart use
-// it for the queries of alerts and dashboards.
+// requests as JSON from standard input and writes the results of each as JSON. The tests of the chart
+// use it for the queries of alerts and dashboards.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,27 +42,33 @@ func main() {
 }
 
 func run(ctx context.Context, in io.Reader, out io.Writer) error {
-	var r request
-	if err := json.NewDecoder(in).Decode(&r); err != nil {
-		return fmt.Errorf("read the request: %w", err)
-	}
-	store, err := load(r.Scrapes)
-	if err != nil {
-		return err
-	}
 	engine := promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 10_000_000, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
 	})
-	results := make([]result, 0, len(r.Queries))
-	for _, query := range r.Queries {
-		found, err := evaluate(ctx, engine, store, query, r.At)
-		one := result{Query: query, Series: found}
-		if err != nil {
-			one.Error = err.Error()
+	for requests := json.NewDecoder(in); ; {
+		var r request
+		if err := requests.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read a request: %w", err)
 		}
-		results = append(results, one)
+		store, err := load(r.Scrapes)
+		if err != nil {
+			return err
+		}
+		results := make([]result, 0, len(r.Queries))
+		for _, query := range r.Queries {
+			found, err := evaluate(ctx, engine, store, query, r.At)
+			one := result{Query: query, Series: found}
+			if err != nil {
+				one.Error = err.Error()
+			}
+			results = append(results, one)
+		}
+		if err := json.NewEncoder(out).Encode(results); err != nil {
+			return err
+		}
 	}
-	return json.NewEncoder(out).Encode(results)
 }
 
 func evaluate(ctx context.Context, engine *promql.Engine, store *store, text string, at time.Time) ([]series, error) {

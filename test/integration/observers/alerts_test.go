@@ -2,6 +2,7 @@ package observers_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,23 +92,24 @@ func TestAlertsFire(t *testing.T) {
 		queries = append(queries, query)
 	}
 	noProblems[`realmkeeper_serving_certificate_expiration_timestamp_seconds`] = ago(-29 * 24 * time.Hour) // just before its renewal
-	firing := func(problem map[string][]float64) (names []string) {
-		results := evaluate(t, queries, at, scrapesOf(problem, at))
+	metrics, names := [][]scrape{scrapesOf(nil, at)}, slices.Sorted(maps.Keys(problems))
+	for _, name := range names {
+		metrics = append(metrics, scrapesOf(problems[name], at))
+	}
+	for i, results := range evaluate(t, queries, at, metrics...) {
+		var firing []string
 		for name, query := range alerts {
 			if result := results[query]; result.Error != "" {
 				t.Fatalf("alert %s: %s", name, result.Error)
 			} else if len(result.Series) > 0 {
-				names = append(names, name)
+				firing = append(firing, name)
 			}
 		}
-		return names
-	}
-	if names := firing(nil); len(names) > 0 {
-		t.Errorf("alerts fire without a problem: %v", names)
-	}
-	for name, problem := range problems {
-		if got := firing(problem); !slices.Equal(got, []string{name}) {
-			t.Errorf("problem %s fires the alerts %v, want only its own", name, got)
+		switch {
+		case i == 0 && len(firing) > 0:
+			t.Errorf("alerts fire without a problem: %v", firing)
+		case i > 0 && !slices.Equal(firing, names[i-1:i]):
+			t.Errorf("problem %s fires the alerts %v, want only its own", names[i-1], firing)
 		}
 	}
 }

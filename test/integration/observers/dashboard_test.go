@@ -81,7 +81,7 @@ func TestDashboardAndAlerts(t *testing.T) {
 	for _, query := range panels {
 		queries = append(queries, query)
 	}
-	results := evaluate(t, append(queries, alerts...), at, scrapes)
+	results := evaluate(t, append(queries, alerts...), at, scrapes)[0]
 	for title, query := range panels {
 		got := results[query]
 		if got.Error != "" || len(got.Series) == 0 {
@@ -215,28 +215,35 @@ func alertQueries(t *testing.T) (queries []string) {
 	return queries
 }
 
-// evaluate runs the queries in the Prometheus engine. The engine is used by a separate module.
-func evaluate(t *testing.T, queries []string, at time.Time, scrapes []scrape) map[string]queryResult {
+// evaluate runs the queries in the Prometheus engine on each of the metrics. The engine is used by a
+// separate module.
+func evaluate(t *testing.T, queries []string, at time.Time, metrics ...[]scrape) []map[string]queryResult {
 	t.Helper()
-	in, err := json.Marshal(map[string]any{"queries": queries, "at": at, "scrapes": scrapes})
-	if err != nil {
-		t.Fatal(err)
+	in := &bytes.Buffer{}
+	for _, scrapes := range metrics {
+		if err := json.NewEncoder(in).Encode(map[string]any{"queries": queries, "at": at, "scrapes": scrapes}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	command := exec.CommandContext(t.Context(), "go", "run", ".")
 	command.Dir = filepath.Join("..", "..", "promql")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var out, problems bytes.Buffer
-	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(in), &out, &problems
+	command.Stdin, command.Stdout, command.Stderr = in, &out, &problems
 	if err := command.Run(); err != nil {
 		t.Fatalf("test/promql: %v\n%s", err, &problems)
 	}
-	var results []queryResult
-	if err := json.Unmarshal(out.Bytes(), &results); err != nil {
-		t.Fatal(err)
+	var all []map[string]queryResult
+	for responses := json.NewDecoder(&out); len(all) < len(metrics); {
+		var results []queryResult
+		if err := responses.Decode(&results); err != nil {
+			t.Fatal(err)
+		}
+		byQuery := map[string]queryResult{}
+		for _, result := range results {
+			byQuery[result.Query] = result
+		}
+		all = append(all, byQuery)
 	}
-	byQuery := map[string]queryResult{}
-	for _, result := range results {
-		byQuery[result.Query] = result
-	}
-	return byQuery
+	return all
 }

@@ -51,7 +51,7 @@ func testSquatAfterGrant(t *testing.T, b *bank) {
 func testRecreatedCompetitor(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker, paymentsID)
-	for range 5 {
+	for range 2 {
 		c := attacker.apiClient("payments", bankName, paymentsID)(t)
 		expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
 		if err := attacker.Delete(t.Context(), c); err != nil {
