@@ -109,6 +109,16 @@ func (i *installation) tokenOf(t *testing.T, credentials *corev1.Secret) string 
 	return response.AccessToken
 }
 
+// tokenOfRealm creates a realm with the same scopes and audiences, and returns a token for a client
+// in it. The client's ApiClient has the same name but is in a different namespace.
+func (i *installation) tokenOfRealm(t *testing.T, name string) string {
+	t.Helper()
+	other := install.Realm(name, func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.Audiences = i.realm.Spec.Scopes, i.realm.Spec.Audiences })
+	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })
+	i.inst.Create(t, other, c)
+	return i.tokenOf(t, i.awaitReady(t, c))
+}
+
 // httpClient returns an HTTP client that trusts the installation's certificate authority.
 func (i *installation) httpClient(t *testing.T) *http.Client {
 	t.Helper()
