@@ -46,46 +46,39 @@ func (r release) helm(t *testing.T, h helm, command string, args ...string) stri
 	return h.run(t, r.cluster.Kubeconfig, slices.Concat([]string{command}, args, []string{"--namespace", r.namespace})...)
 }
 
+// TestInstall installs the chart with Helm 3 and continues with Helm 4, because users also switch
+// between major versions.
 func TestInstall(t *testing.T) {
-	// Users also switch between major versions of Helm.
-	for name, helms := range map[string]struct{ first, then helm }{
-		"Helm 3":           {helm3, helm3},
-		"Helm 4":           {helm4, helm4},
-		"Helm 3 to Helm 4": {helm3, helm4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := installChart(t, helms.first, values["defaults"]...)
-			kept := r.populate(t)
-			service := r.tokenService(t)
+	r := installChart(t, helm3, values["defaults"]...)
+	kept := r.populate(t)
+	service := r.tokenService(t)
 
-			r.helm(t, helms.then, "upgrade", slices.Concat([]string{releaseName, *chart}, values["production"])...)
-			for _, obj := range kept {
-				r.wantExists(t, obj)
-			}
-			r.wantExists(t, service)
-			operator := &appsv1.Deployment{}
-			if err := r.cluster.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
-				t.Fatal(err)
-			}
-			if *operator.Spec.Replicas != 2 {
-				t.Errorf("Operators after the upgrade: got %d, want 2", *operator.Spec.Replicas)
-			}
-
-			r.helm(t, helms.then, "uninstall", releaseName)
-			r.wantDeleted(t, operator)
-			r.wantDeleted(t, service)
-			for _, obj := range kept {
-				r.wantExists(t, obj)
-			}
-
-			// A new installation adopts the kept CRDs and the kept records namespace.
-			r.helm(t, helms.then, "install", slices.Concat([]string{releaseName, *chart}, values["testing"])...)
-			for _, obj := range kept {
-				r.wantExists(t, obj)
-			}
-			r.wantExists(t, &appsv1.Deployment{ObjectMeta: r.object("realmkeeper-operator")})
-		})
+	r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["production"])...)
+	for _, obj := range kept {
+		r.wantExists(t, obj)
 	}
+	r.wantExists(t, service)
+	operator := &appsv1.Deployment{}
+	if err := r.cluster.Client.Get(t.Context(), r.key("realmkeeper-operator"), operator); err != nil {
+		t.Fatal(err)
+	}
+	if *operator.Spec.Replicas != 2 {
+		t.Errorf("Operators after the upgrade: got %d, want 2", *operator.Spec.Replicas)
+	}
+
+	r.helm(t, helm4, "uninstall", releaseName)
+	r.wantDeleted(t, operator)
+	r.wantDeleted(t, service)
+	for _, obj := range kept {
+		r.wantExists(t, obj)
+	}
+
+	// A new installation adopts the kept CRDs and the kept records namespace.
+	r.helm(t, helm4, "install", slices.Concat([]string{releaseName, *chart}, values["testing"])...)
+	for _, obj := range kept {
+		r.wantExists(t, obj)
+	}
+	r.wantExists(t, &appsv1.Deployment{ObjectMeta: r.object("realmkeeper-operator")})
 }
 
 // populate creates and returns the objects that must never be lost: the users' objects and the
@@ -179,67 +172,59 @@ func (r release) wantDeleted(t *testing.T, obj client.Object) {
 
 // TestSecondReleaseIsRejected checks that Helm rejects a second release and names the first one.
 func TestSecondReleaseIsRejected(t *testing.T) {
-	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
-		t.Run(name, func(t *testing.T) {
-			first := installChart(t, h, values["defaults"]...)
-			other := first.cluster.Namespace(t)
-			args := slices.Concat([]string{"install", "second", *chart, "--namespace", other}, values["defaults"])
-			_, stderr, err := h.try(t, first.cluster.Kubeconfig, args...)
-			if err == nil {
-				t.Fatal("The second release was installed")
-			}
-			for _, want := range []string{
-				"invalid ownership metadata",
-				`annotation validation error: key "meta.helm.sh/release-name" must equal "second": current value is "` + releaseName + `"`,
-			} {
-				if !strings.Contains(stderr, want) {
-					t.Errorf("Error does not contain %q:\n%s", want, stderr)
-				}
-			}
-
-			// The same release with another records namespace would not find its records.
-			args = slices.Concat([]string{"upgrade", releaseName, *chart, "--namespace", first.namespace, "--set", "recordsNamespace.name=" + other + "-records"}, values["defaults"])
-			if _, stderr, err = h.try(t, first.cluster.Kubeconfig, args...); err == nil || !strings.Contains(stderr, "cannot change roleRef") {
-				t.Errorf("Upgrade with another records namespace: got %v, want the instance binding to be rejected:\n%s", err, stderr)
-			}
-			// Helm has changed the Deployment, but its new Pods don't start. The old ones keep their permissions.
-			for _, name := range []string{operator, tokenServer} {
-				first.wantExists(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: first.recordsNamespace(), Name: name}})
-			}
-			first.helm(t, h, "rollback", releaseName)
-		})
+	first := installChart(t, helm4, values["defaults"]...)
+	other := first.cluster.Namespace(t)
+	args := slices.Concat([]string{"install", "second", *chart, "--namespace", other}, values["defaults"])
+	_, stderr, err := helm4.try(t, first.cluster.Kubeconfig, args...)
+	if err == nil {
+		t.Fatal("The second release was installed")
 	}
+	for _, want := range []string{
+		"invalid ownership metadata",
+		`annotation validation error: key "meta.helm.sh/release-name" must equal "second": current value is "` + releaseName + `"`,
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("Error does not contain %q:\n%s", want, stderr)
+		}
+	}
+
+	// The same release with another records namespace would not find its records.
+	args = slices.Concat([]string{"upgrade", releaseName, *chart, "--namespace", first.namespace, "--set", "recordsNamespace.name=" + other + "-records"}, values["defaults"])
+	if _, stderr, err = helm4.try(t, first.cluster.Kubeconfig, args...); err == nil || !strings.Contains(stderr, "cannot change roleRef") {
+		t.Errorf("Upgrade with another records namespace: got %v, want the instance binding to be rejected:\n%s", err, stderr)
+	}
+	// Helm has changed the Deployment, but its new Pods don't start. The old ones keep their permissions.
+	for _, name := range []string{operator, tokenServer} {
+		first.wantExists(t, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: first.recordsNamespace(), Name: name}})
+	}
+	first.helm(t, helm4, "rollback", releaseName)
 }
 
 // TestHelmTest runs "helm test". There is no node to run the Pod, so the test sets its phase.
 func TestHelmTest(t *testing.T) {
-	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
-		t.Run(name, func(t *testing.T) {
-			r := installChart(t, h, values["defaults"]...)
-			done := make(chan error, 1)
-			go func() {
-				_, stderr, err := h.try(t, r.cluster.Kubeconfig, "test", releaseName, "--namespace", r.namespace)
-				if err != nil {
-					err = fmt.Errorf("%w: %s", err, stderr)
-				}
-				done <- err
-			}()
-			pod := &corev1.Pod{ObjectMeta: r.object("realmkeeper-helm-test")}
-			install.Eventually(t, "Pod of helm test", func() error {
-				return r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
-			})
-			r.wantExists(t, install.Realm("realmkeeper-helm-test"))
-			r.wantExists(t, install.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
-			pod.Status.Phase = corev1.PodSucceeded
-			if err := r.cluster.Client.Status().Update(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			for _, obj := range []client.Object{pod, install.Realm("realmkeeper-helm-test"), install.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
-				r.wantDeleted(t, obj)
-			}
-		})
+	r := installChart(t, helm3, values["defaults"]...)
+	done := make(chan error, 1)
+	go func() {
+		_, stderr, err := helm3.try(t, r.cluster.Kubeconfig, "test", releaseName, "--namespace", r.namespace)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, stderr)
+		}
+		done <- err
+	}()
+	pod := &corev1.Pod{ObjectMeta: r.object("realmkeeper-helm-test")}
+	install.Eventually(t, "Pod of helm test", func() error {
+		return r.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+	})
+	r.wantExists(t, install.Realm("realmkeeper-helm-test"))
+	r.wantExists(t, install.ApiClient(r.namespace, "realmkeeper-helm-test", ""))
+	pod.Status.Phase = corev1.PodSucceeded
+	if err := r.cluster.Client.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range []client.Object{pod, install.Realm("realmkeeper-helm-test"), install.ApiClient(r.namespace, "realmkeeper-helm-test", "")} {
+		r.wantDeleted(t, obj)
 	}
 }

@@ -42,38 +42,34 @@ func TestPortalHasNoPermissions(t *testing.T) {
 // by upgrades, and is not recreated after an administrator deleted it. Upgrades also keep the
 // session key.
 func TestInitialAdminIsCreatedOnce(t *testing.T) {
-	for name, h := range map[string]helm{"Helm 3": helm3, "Helm 4": helm4} {
-		t.Run(name, func(t *testing.T) {
-			r := installChart(t, h, values["defaults"]...)
-			account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
-			binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
-			r.wantDeleted(t, account)
+	r := installChart(t, helm4, values["defaults"]...)
+	account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
+	r.wantDeleted(t, account)
 
-			upgrade := func() {
-				t.Helper()
-				r.helm(t, h, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
-			}
-			upgrade() // Enables the portal after the installation.
-			r.wantExists(t, account)
-			r.wantExists(t, binding)
-			key := r.sessionKey(t)
-			upgrade()
-			r.wantExists(t, account)
-			r.wantExists(t, binding)
-			if got := r.sessionKey(t); !bytes.Equal(got, key) {
-				t.Error("An upgrade changed the session key")
-			}
-
-			for _, obj := range []client.Object{account, binding} {
-				if err := r.cluster.Client.Delete(t.Context(), obj); err != nil {
-					t.Fatal(err)
-				}
-			}
-			upgrade()
-			r.wantDeleted(t, account)
-			r.wantDeleted(t, binding)
-		})
+	upgrade := func() {
+		t.Helper()
+		r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
 	}
+	upgrade() // Enables the portal after the installation.
+	r.wantExists(t, account)
+	r.wantExists(t, binding)
+	key := r.sessionKey(t)
+	upgrade()
+	r.wantExists(t, account)
+	r.wantExists(t, binding)
+	if got := r.sessionKey(t); !bytes.Equal(got, key) {
+		t.Error("An upgrade changed the session key")
+	}
+
+	for _, obj := range []client.Object{account, binding} {
+		if err := r.cluster.Client.Delete(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upgrade()
+	r.wantDeleted(t, account)
+	r.wantDeleted(t, binding)
 }
 
 // sessionKey returns the session key of the portal and checks its length.
