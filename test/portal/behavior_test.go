@@ -218,45 +218,6 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	}
 }
 
-// pagedLists tests that the pages of a list contain each matching client exactly once.
-func pagedLists(t *testing.T, i *instance, b *browser) {
-	team := i.Env.Namespace(t)
-	const clients = 55
-	for k := range clients {
-		i.Create(t, install.ApiClient(team, fmt.Sprintf("client-%02d", k), "acme"))
-	}
-	// The API server filters by realm.
-	others := &v1alpha1.ApiClientList{}
-	if err := i.Env.Client.List(t.Context(), others, client.InNamespace(team), client.MatchingFields{"spec.realmRef.name": "other"}); err != nil || len(others.Items) > 0 {
-		t.Errorf("API server returned %d clients of another realm, %v; want none", len(others.Items), err)
-	}
-	b.signIn(i.admin)
-	for query, want := range map[string]int{"": clients, "&realm=acme": clients, "&realm=other": 0, "&search=CLIENT-": clients, "&realm=acme&search=-01": 1} {
-		b.open("/clients?namespace=" + team + query)
-		var names []string
-		for {
-			names = append(names, evaluate[[]string](b, `[...document.querySelectorAll("tbody a")].map(a => a.textContent)`)...)
-			if !evaluate[bool](b, `!!document.querySelector("a[rel=next]")`) {
-				break
-			}
-			b.press("Next page")
-		}
-		slices.Sort(names)
-		if got := len(slices.Compact(slices.Clone(names))); got != want || len(names) != want {
-			t.Errorf("Query %q: %d clients in %d rows, want %d clients once each", query, got, len(names), want)
-		}
-	}
-	// With scripts enabled, the list updates while the user types.
-	b.open("/clients?namespace=" + team)
-	run(b, "Typing", chromedp.SendKeys("#search", "client-1"))
-	install.Eventually(t, "updated list", func() error {
-		if rows := evaluate[int](b, `document.querySelectorAll("tbody tr").length`); rows != 10 {
-			return fmt.Errorf("list has %d rows, want 10", rows)
-		}
-		return nil
-	})
-}
-
 // grantedClient tests that the form for a new client offers only what the grants for its namespace
 // allow, and shows the API server's errors next to the fields.
 func grantedClient(t *testing.T, i *instance, b *browser) {

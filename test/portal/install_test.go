@@ -27,7 +27,7 @@ type instance struct {
 }
 
 // startInstance starts the operator, a token server and the portal, and creates the realm acme.
-func startInstance(t testing.TB) *instance {
+func startInstance(t *testing.T) *instance {
 	t.Helper()
 	cluster := env.Start(t)
 	i := &instance{Installation: install.New(t, cluster, install.Settings{})}
@@ -54,7 +54,7 @@ func startInstance(t testing.TB) *instance {
 
 // user creates a service account with the given role in a namespace and returns its token. If the
 // namespace is empty, the account has the role in all namespaces.
-func (i *instance) user(t testing.TB, name, role, namespace string) string {
+func (i *instance) user(t *testing.T, name, role, namespace string) string {
 	t.Helper()
 	token := i.ServiceAccount(t, i.Namespace, name)
 	i.Bind(t, role, namespace, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: i.Namespace, Name: name})

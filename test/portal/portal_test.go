@@ -19,7 +19,6 @@ func TestPortal(t *testing.T) {
 		"fields set by other tools can't be changed": managedClients,
 		"other secret sources":                       otherSecretSources,
 		"overview and lists":                         overviewAndLists,
-		"lists are paged":                            pagedLists,
 		"works with the keyboard only":               keyboardOnly,
 		"conditions have remedies":                   conditionRemedies,
 		"every page is accessible":                   everyPage,
