@@ -202,18 +202,23 @@ test-race: c-compiler ## Run the unit tests with the race detector.
 	@echo "Running the unit tests with the race detector; 1 to 3 min, 5 min the first time ..."
 	@CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 ./...
 
-# The suites share one build of the product with the race detector. Test code itself runs without.
+# The suites share one build of the product. Those in which much happens at the same time share one
+# with the race detector (env.WithRaceDetector). Test code itself runs without.
 RACE_BINARIES := $(CURDIR)/.test/bin
 
 # The suites run the binaries and don't import their code, so cached results would be stale:
 # hence -count=1. All of them run at the same time. They keep the CPU busy, so all
 # programs, those of the control plane included, collect garbage less often.
-SUITES := GOGC=400 REALMKEEPER_BINARIES=$(RACE_BINARIES) go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
+SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=$(RACE_BINARIES) \
+	go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
+
+# The longest suites start first.
+INTEGRATION := ./integration/{faults,clients,rotation,observers,plugin,tenancy,backup} ./integration/...
 
 .PHONY: test-integration
-test-integration: control-plane race-binaries softhsm ## Run the operator and token servers against real API servers.
+test-integration: control-plane build race-binaries softhsm ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 8 min ..."
-	@$(SUITES) -p 8 ./integration/...
+	@$(SUITES) -p 8 $(INTEGRATION)
 
 # The oldest version differs from the newest mainly in the validation of objects.
 .PHONY: test-oldest
@@ -224,17 +229,17 @@ test-oldest: ## Run the API's tests on the oldest supported version of Kubernete
 	@$(SUITES) ./integration/api
 
 .PHONY: test-versions
-test-versions: race-binaries softhsm helm ## Run the integration and chart tests on every supported version of Kubernetes, one after the other (10 min each).
+test-versions: build race-binaries softhsm helm ## Run the integration and chart tests on every supported version of Kubernetes, one after the other (10 min each).
 	@failed=0; \
 	for version in $(KUBERNETES_VERSIONS); do \
 		echo "Running the integration and chart tests on Kubernetes $$version; 10 min, 17 min the first time ..."; \
 		export KUBERNETES=$$version; \
-		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -p 8 ./integration/... ./chart || failed=1; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -p 8 $(INTEGRATION) ./chart || failed=1; \
 	done; \
 	exit $$failed
 
 .PHONY: test-extra
-test-extra: control-plane race-binaries build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, and the release, then attack the servers.
+test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, and the release, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...

@@ -70,6 +70,9 @@ type Env struct {
 	// contains no issuer at first. It is empty without WithExternalIssuers.
 	AuthenticationConfig string
 
+	// RaceDetector means that the tests run binaries with the race detector. See WithRaceDetector.
+	RaceDetector bool
+
 	controlPlane *controlplane.ControlPlane
 }
 
@@ -174,7 +177,7 @@ func startIn(dir string, o *options, snapshot string) (*Env, error) {
 		crds = nil
 	}
 
-	env := &Env{BinDir: binDir}
+	env := &Env{BinDir: binDir, RaceDetector: o.raceDetector}
 	if o.auditLog {
 		env.AuditLog = filepath.Join(dir, "audit.log")
 	}

@@ -17,6 +17,7 @@ import (
 type Option func(*options)
 
 type options struct {
+	raceDetector      bool
 	controllerManager bool
 	snapshots         bool
 	auditLog          bool
@@ -42,6 +43,13 @@ func newOptions(opts []Option) *options {
 		utilruntime.Must(v1alpha1.AddToScheme(o.scheme))
 	}
 	return o
+}
+
+// WithRaceDetector makes the tests run binaries with the race detector if make has built them. They need
+// several times the processor time and the memory, so only suites in which much happens at the same
+// time run them.
+func WithRaceDetector() Option {
+	return func(o *options) { o.raceDetector = true }
 }
 
 // WithControllerManager also runs kube-controller-manager. It garbage-collects objects by owner

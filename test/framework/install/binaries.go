@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -16,8 +17,12 @@ import (
 
 // binariesVariable is the environment variable that contains the absolute path of a directory with
 // the product's binaries. make sets it so that all suites share one build. If it is unset, each
-// test binary builds the binaries it needs.
-const binariesVariable = "REALMKEEPER_BINARIES"
+// test binary builds the binaries it needs. raceBinariesVariable is the same for binaries with the race
+// detector; suites with env.WithRaceDetector prefer them.
+const (
+	binariesVariable     = "REALMKEEPER_BINARIES"
+	raceBinariesVariable = "REALMKEEPER_RACE_BINARIES"
+)
 
 // buildTimeout limits a build with cold caches on two cores.
 const buildTimeout = 15 * time.Minute
@@ -32,7 +37,11 @@ var built struct {
 // built here is stored in the control plane's directory and removed with it.
 func Binary(t testing.TB, cluster *env.Env, name string) string {
 	t.Helper()
-	if dir := os.Getenv(binariesVariable); dir != "" {
+	dir := os.Getenv(binariesVariable)
+	if cluster.RaceDetector {
+		dir = cmp.Or(os.Getenv(raceBinariesVariable), dir)
+	}
+	if dir != "" {
 		return filepath.Join(dir, name)
 	}
 	path := filepath.Join(filepath.Dir(cluster.Kubeconfig), "bin", name)

@@ -9,5 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithClusterTrustBundles())
+	env.Main(m, env.WithRaceDetector(), env.WithClusterTrustBundles())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m)
+	env.Main(m, env.WithRaceDetector())
 }
 
 // speedUp makes rotations of signing keys take seconds.
