@@ -24,7 +24,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -116,28 +115,13 @@ func (m *mcpServer) testPrivateKeys(t *testing.T) {
 // testServiceAccount checks that an agent in a Pod can present the Pod's token. The SDK doesn't
 // send a client ID with it.
 func (m *mcpServer) testServiceAccount(t *testing.T) {
+	var pod *corev1.Pod
 	c := m.create(t, "pod-agent", func(c *v1alpha1.ApiClient) {
 		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: c.Name}}
-		m.inst.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}})
+		pod = install.CreatePod(t, m.cluster.Client, c.Namespace, c.Name)
 	})
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: c.Name,
-			Containers:         []corev1.Container{{Name: "agent", Image: "agent"}},
-		},
-	}
-	m.inst.Create(t, pod)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences:      []string{m.issuer},
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-	}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: c.Name}}
-	if err := m.cluster.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(request.Status.Token), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(install.PodToken(t, m.cluster.Client, pod, m.issuer)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	m.wantCalled(t, c, "token", "TOKEN_FILE="+file)

@@ -76,6 +76,16 @@ func RecordName(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient)
 	return record.ClientSecretName(realm.UID, c.EffectiveClientID())
 }
 
+// Record returns the record of a client.
+func Record(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: RecordName(t, inst, c)}, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
 // AwaitSecretRotated waits until the requested rotation is complete and the old secret has expired.
 func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
 	t.Helper()

@@ -1,7 +1,6 @@
 package availability_test
 
 import (
-	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
@@ -127,9 +127,9 @@ func TestSecondInstanceDoesNotStart(t *testing.T) {
 	for name, args := range map[string][]string{
 		"client-side apply": {"apply"}, "server-side apply": {"apply", "--server-side", "--force-conflicts"}, "replace": {"replace"},
 	} {
-		out, err := kubectlWithInput(t, cluster, instance, append(args, "--filename", "-")...)
-		if err == nil || !strings.Contains(out, "cannot change roleRef") {
-			t.Errorf("%s of the second instance's binding: %v\n%s", name, err, out)
+		code, out := plugin.NewUser(cluster).Kubectl(t, instance, append(args, "--filename", "-")...)
+		if code == 0 || !strings.Contains(out, "cannot change roleRef") {
+			t.Errorf("%s of the second instance's binding: exit code %d\n%s", name, code, out)
 		}
 	}
 
@@ -152,12 +152,4 @@ func TestSecondInstanceDoesNotStart(t *testing.T) {
 	install.Change(t, first, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
 	scenario.AwaitUsable(t, first, c)
 	first.AwaitValid(t, realm.Name, first.AccessToken(t, credentials), true)
-}
-
-func kubectlWithInput(t *testing.T, cluster *env.Env, input string, args ...string) (string, error) {
-	t.Helper()
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(cluster.BinDir, "kubectl"), append([]string{"--kubeconfig", cluster.Kubeconfig}, args...)...)
-	command.Stdin = strings.NewReader(input)
-	out, err := command.CombinedOutput()
-	return string(out), err
 }

@@ -33,13 +33,13 @@ func TestOutage(t *testing.T) {
 	rejected := inst.CredentialsSecret(t, revoked)
 	inst.Delete(t, revoked)
 	inst.AwaitTokens(t, rejected, false)
-	pod := account(t, inst, c.Namespace, "workload")
+	pod := install.CreatePod(t, cluster.Client, c.Namespace, "workload")
 	workload := install.ApiClient(c.Namespace, "workload", "acme", func(c *v1alpha1.ApiClient) {
 		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "workload"}}
 	})
 	inst.Create(t, workload)
 	inst.AwaitReady(t, workload, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	token := projected(t, cluster, pod, true, strings.TrimSuffix(workload.Status.TokenEndpoint, "/oauth2/token"))
+	token := install.PodToken(t, cluster.Client, pod, strings.TrimSuffix(workload.Status.TokenEndpoint, "/oauth2/token"))
 	wrongAudience := resigned(t, cluster, token, map[string]any{"aud": "x"})
 	awaitResponse(t, inst, workload, token, "")
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,36 +24,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
-
-// account creates a service account and a Pod that uses it.
-func account(t *testing.T, inst *install.Installation, namespace, name string) *corev1.Pod {
-	t.Helper()
-	inst.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: name + "-"},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: name,
-			Containers:         []corev1.Container{{Name: "workload", Image: "workload"}},
-		},
-	}
-	inst.Create(t, pod)
-	return pod
-}
-
-// projected returns a token like the one that the kubelet mounts into a Pod. If bound is false, the
-// token isn't bound to the Pod.
-func projected(t *testing.T, cluster *env.Env, pod *corev1.Pod, bound bool, audiences ...string) string {
-	t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: new(int64(600))}}
-	if bound {
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
-	if err := cluster.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
-	return request.Status.Token
-}
 
 // resigned returns a copy of a token with changed claims, signed with the cluster's key.
 func resigned(t *testing.T, cluster *env.Env, token string, change map[string]any) string {
@@ -125,14 +94,14 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	inst.Create(t, realm, c, install.Realm("accounts-other"))
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonServiceAccountNotFound)
 	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "billing, late", "spec.serviceAccounts")
-	pod := account(t, inst, team, "billing")
+	pod := install.CreatePod(t, cluster.Client, team, "billing")
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "late")
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
 		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
-	good := projected(t, cluster, pod, true, issuer)
+	good := install.PodToken(t, cluster.Client, pod, issuer)
 	for _, s := range inst.Servers() { // Ready means that all token servers accept the token, more than once
 		for range 2 {
 			if a := requestToken(t, s, c, c.Status.ClientID, good); a.AccessToken == "" || a.Scope != "read" {
@@ -145,14 +114,14 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 		t.Errorf("the namespace contains %d Secrets, want none: %v", len(secrets.Items), err)
 	}
 
-	late := account(t, inst, team, "late")
-	awaitResponse(t, inst, c, projected(t, cluster, late, true, issuer), "")
-	sameName := account(t, inst, elsewhere, "billing")
+	late := install.CreatePod(t, cluster.Client, team, "late")
+	awaitResponse(t, inst, c, install.PodToken(t, cluster.Client, late, issuer), "")
+	sameName := install.CreatePod(t, cluster.Client, elsewhere, "billing")
 	hour := time.Now().Add(time.Hour).Unix()
 	for name, token := range map[string]string{
-		"same name elsewhere": projected(t, cluster, sameName, true, issuer),
-		"wrong audience":      projected(t, cluster, pod, true, strings.Replace(issuer, "accounts", "accounts-other", 1)),
-		"not bound to a pod":  projected(t, cluster, pod, false, issuer),
+		"same name elsewhere": install.PodToken(t, cluster.Client, sameName, issuer),
+		"wrong audience":      install.PodToken(t, cluster.Client, pod, strings.Replace(issuer, "accounts", "accounts-other", 1)),
+		"not bound to a pod":  install.PodToken(t, cluster.Client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: team}, Spec: pod.Spec}, issuer),
 		"expired":             resigned(t, cluster, good, map[string]any{"exp": time.Now().Add(-time.Second).Unix()}),
 		"a changed signature": good[:len(good)-10] + "AAAAAAAAAA",
 	} {
@@ -188,18 +157,18 @@ func testDeletedServiceAccount(t *testing.T, inst *install.Installation) {
 		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "billing"}}
 	})
 	inst.Create(t, install.Realm("deleted-accounts"))
-	pod := account(t, inst, c.Namespace, "billing")
+	pod := install.CreatePod(t, cluster.Client, c.Namespace, "billing")
 	inst.Create(t, c)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
-	token := projected(t, cluster, pod, true, issuer)
+	token := install.PodToken(t, cluster.Client, pod, issuer)
 	awaitResponse(t, inst, c, token, "")
 
 	inst.Delete(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "billing"}})
 	awaitResponse(t, inst, c, token, "invalid_client")
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonServiceAccountNotFound)
-	next := account(t, inst, c.Namespace, "billing")
+	next := install.CreatePod(t, cluster.Client, c.Namespace, "billing")
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	awaitResponse(t, inst, c, projected(t, cluster, next, true, issuer), "")
+	awaitResponse(t, inst, c, install.PodToken(t, cluster.Client, next, issuer), "")
 	awaitResponse(t, inst, c, token, "invalid_client")
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -98,11 +97,7 @@ func awaitRenewals(t *testing.T, inst *install.Installation, namespace, name str
 // clientRecord returns the record of a client.
 func clientRecord(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) record.Client {
 	t.Helper()
-	secret := &corev1.Secret{}
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, c)}, secret); err != nil {
-		t.Fatal(err)
-	}
-	r, err := record.ReadClient(secret)
+	r, err := record.ReadClient(scenario.Record(t, inst, c))
 	if err != nil {
 		t.Fatal(err)
 	}

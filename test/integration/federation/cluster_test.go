@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,34 +122,6 @@ func create(t *testing.T, c client.Client, objects ...client.Object) {
 			t.Fatalf("Failed to create %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
 		}
 	}
-}
-
-// createPod creates a Pod and its service account.
-func createPod(t *testing.T, c client.Client, namespace, account string) *corev1.Pod {
-	t.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: account,
-			Containers:         []corev1.Container{{Name: "workload", Image: "workload"}},
-		},
-	}
-	create(t, c, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}, pod)
-	return pod
-}
-
-// podToken returns a token like the one that the kubelet mounts into a Pod.
-func podToken(t *testing.T, c client.Client, pod *corev1.Pod, audience string) string {
-	t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		Audiences:      []string{audience},
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-	}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName}}
-	if err := c.SubResource("token").Create(t.Context(), account, request); err != nil {
-		t.Fatal(err)
-	}
-	return request.Status.Token
 }
 
 // subject returns the subject of a Pod's tokens.

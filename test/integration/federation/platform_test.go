@@ -178,7 +178,7 @@ func TestPlatforms(t *testing.T) {
 		}
 	})
 	inst.Create(t, realm)
-	awaitResolved(t, inst, realm)
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := install.ApiClient(namespace, name, realm.Name, func(c *v1alpha1.ApiClient) {

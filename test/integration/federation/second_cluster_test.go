@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +17,7 @@ import (
 )
 
 // Pods of a second cluster get tokens with their own service account tokens. Both clusters have a
-// Pod with the same name and service account, and the same issuer, so only the keys tell their
-// tokens apart.
+// Pod with the same service account, and the same issuer, so only the keys tell their tokens apart.
 func TestSecondCluster(t *testing.T) {
 	c := newClusters(t)
 	c.testAccepted(t)
@@ -44,10 +42,10 @@ func newClusters(t *testing.T) *clusters {
 	cluster := env.Start(t)
 	c := &clusters{foreign: startForeignCluster(t, cluster), inst: install.New(t, cluster, install.Settings{SpeedUp: often, LocalIssuers: true})}
 	namespace := cluster.Namespace(t)
-	c.localPod = createPod(t, cluster.Client, namespace, "worker")
+	c.localPod = install.CreatePod(t, cluster.Client, namespace, "worker")
 	c.foreign.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	c.foreignPod = createPod(t, c.foreign.client, namespace, "worker")
-	c.otherPod = createPod(t, c.foreign.client, namespace, "other")
+	c.foreignPod = install.CreatePod(t, c.foreign.client, namespace, "worker")
+	c.otherPod = install.CreatePod(t, c.foreign.client, namespace, "other")
 
 	c.inst.StartOperator(t, "")
 	c.inst.StartTokenServer(t)
@@ -84,24 +82,10 @@ func awaitKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, 
 	})
 }
 
-// awaitResolved waits until the operator has the keys of all issuers of the realm.
-func awaitResolved(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
-	t.Helper()
-	install.Eventually(t, "the issuers of the realm to be resolved", func() error {
-		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
-			return err
-		}
-		if resolved := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved)); resolved == nil || resolved.Status != metav1.ConditionTrue {
-			return fmt.Errorf("the condition is %+v", resolved)
-		}
-		return nil
-	})
-}
-
 // token returns a new token of the foreign Pod.
 func (c *clusters) token(t *testing.T) string {
 	t.Helper()
-	return podToken(t, c.foreign.client, c.foreignPod, c.issuer(t))
+	return install.PodToken(t, c.foreign.client, c.foreignPod, c.issuer(t))
 }
 
 // issuer returns the realm's issuer, which is the audience of its clients' tokens.
@@ -117,7 +101,7 @@ func (c *clusters) issuer(t *testing.T) string {
 }
 
 func (c *clusters) testAccepted(t *testing.T) {
-	local := podToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
+	local := install.PodToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
 	for name, tc := range map[string]struct {
 		token, clientID, want string
 	}{
@@ -145,12 +129,12 @@ func (c *clusters) testAccepted(t *testing.T) {
 
 func (c *clusters) testRejected(t *testing.T) {
 	token, id := c.token(t), c.foreignClient.Status.ClientID
-	local := podToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
-	stranger := podToken(t, c.foreign.client, c.otherPod, c.issuer(t))
+	local := install.PodToken(t, c.inst.Env.Client, c.localPod, c.issuer(t))
+	stranger := install.PodToken(t, c.foreign.client, c.otherPod, c.issuer(t))
 	n := 0
 	for name, tc := range map[string]struct{ token, clientID string }{
 		"subject of another Pod":             {stranger, id},
-		"audience of another realm":          {podToken(t, c.foreign.client, c.foreignPod, c.issuer(t)+"-2"), id},
+		"audience of another realm":          {install.PodToken(t, c.foreign.client, c.foreignPod, c.issuer(t)+"-2"), id},
 		"expired":                            {resigned(t, token, c.foreign.key, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), id},
 		"key of another issuer, same key ID": {resigned(t, token, newKey(t), nil), id},
 		"local Pod as the foreign one":       {local, id},
@@ -212,14 +196,10 @@ func (c *clusters) testInlineKeys(t *testing.T) {
 // clientOf returns the client ID in an access token.
 func clientOf(t *testing.T, token string) string {
 	t.Helper()
-	parsed, err := jwt.ParseSigned(token, clusterAlgorithms)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var claims struct {
 		ClientID string `json:"client_id"`
 	}
-	if err := parsed.UnsafeClaimsWithoutVerification(&claims); err != nil {
+	if err := install.Claims(token, &claims); err != nil {
 		t.Fatal(err)
 	}
 	return claims.ClientID

@@ -2,7 +2,6 @@ package plugin_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func testToken(t *testing.T, inst *install.Installation, sh *shell) {
 	if out := sh.succeeds(t, "kubectl realmkeeper token renamed -n "+team); !strings.Contains(out, `"`+renamed.Status.ClientID+`"`) {
 		t.Errorf("The claims don't contain the client ID %s: %s", renamed.Status.ClientID, out)
 	}
-	issued(t, sh.succeeds(t, "kubectl realmkeeper token billing -o token -n "+team))
+	issued(t, strings.TrimSpace(sh.succeeds(t, "kubectl realmkeeper token billing -o token -n "+team)))
 	sh.fails(t, "kubectl realmkeeper token reports -n "+team, "Set spec.suspend to false to resume it.")
 	sh.fails(t, "kubectl realmkeeper token none -n "+team, "none")
 }
@@ -91,8 +90,7 @@ func issued(t *testing.T, accessToken string) time.Time {
 	var claims struct {
 		IssuedAt int64 `json:"iat"`
 	}
-	payload := strings.Split(accessToken, ".")[1]
-	if err := json.Unmarshal(decodeSegment(t, payload), &claims); err != nil {
+	if err := install.Claims(accessToken, &claims); err != nil {
 		t.Fatal(err)
 	}
 	return time.Unix(claims.IssuedAt, 0)

@@ -1,7 +1,6 @@
 package plugin_test
 
 import (
-	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -12,15 +11,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
-
-func decodeSegment(t *testing.T, segment string) []byte {
-	t.Helper()
-	decoded, err := base64.RawURLEncoding.DecodeString(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return decoded
-}
 
 // Errors say what to do instead.
 func testErrors(t *testing.T, inst *install.Installation, sh *shell) {

@@ -2,7 +2,6 @@ package tenancy_test
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -56,7 +54,7 @@ func newHolder(t *testing.T, inst *install.Installation, create func(*testing.T)
 func holderOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) *holder {
 	t.Helper()
 	scenario.AwaitUsable(t, inst, c)
-	h := &holder{inst: inst, client: c, credentials: inst.CredentialsSecret(t, c), record: recordOf(t, inst, c)}
+	h := &holder{inst: inst, client: c, credentials: inst.CredentialsSecret(t, c), record: scenario.Record(t, inst, c)}
 	h.token = inst.AccessToken(t, h.credentials)
 	var err error
 	if h.claims, err = claimsOf(h.token); err != nil {
@@ -68,27 +66,8 @@ func holderOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) *
 	return h
 }
 
-func recordOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) *corev1.Secret {
-	t.Helper()
-	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: scenario.RecordName(t, inst, c)}
-	if err := inst.Env.Client.Get(t.Context(), key, secret); err != nil {
-		t.Fatal(err)
-	}
-	return secret
-}
-
-func claimsOf(token string) (claims, error) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return claims{}, fmt.Errorf("%q is not a token", token)
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return claims{}, err
-	}
-	var c claims
-	err = json.Unmarshal(payload, &c)
+func claimsOf(token string) (c claims, err error) {
+	err = install.Claims(token, &c)
 	return c, err
 }
 
@@ -120,7 +99,7 @@ func withoutBasis(t *testing.T, secret *corev1.Secret) record.Client {
 func (h *holder) expectHeld(t *testing.T) {
 	t.Helper()
 	c := h.client
-	now := recordOf(t, h.inst, c)
+	now := scenario.Record(t, h.inst, c)
 	if before, after := withoutBasis(t, h.record), withoutBasis(t, now); now.UID != h.record.UID || !record.Equal(before, after) {
 		t.Errorf("the record of ApiClient %s has changed from\n%s to\n%s", c.Name, h.record.Data[record.DataKey], now.Data[record.DataKey])
 	}

@@ -3,7 +3,6 @@ package tenancy_test
 import (
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,23 +64,10 @@ func testForeignServiceAccount(t *testing.T, b *bank) {
 	}
 	tokens, clients := map[*tenant]string{}, map[*tenant]*v1alpha1.ApiClient{}
 	for _, u := range []*tenant{owner, attacker} {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "robot"},
-			Spec:       corev1.PodSpec{ServiceAccountName: "robot", Containers: []corev1.Container{{Name: "workload", Image: "workload"}}},
-		}
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: u.namespace, Name: "robot"}}
-		u.create(t, account)
-		u.create(t, pod)
+		pod := install.CreatePod(t, b.inst.Env.Client, u.namespace, "robot")
 		clients[u] = u.apiClient("robot", bankName, "", byAccount)(t)
 		b.inst.AwaitReady(t, clients[u], metav1.ConditionTrue, v1alpha1.ReasonReady)
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			Audiences:      []string{b.issuer(bankName)},
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
-		}}
-		if err := u.SubResource("token").Create(t.Context(), account, request); err != nil {
-			t.Fatal(err)
-		}
-		tokens[u] = request.Status.Token
+		tokens[u] = install.PodToken(t, u, pod, b.issuer(bankName))
 	}
 	// Without a client ID, each token selects the client in its own namespace.
 	for u, token := range tokens {
