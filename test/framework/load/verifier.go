@@ -32,7 +32,6 @@ type Verifier struct {
 	mu      sync.Mutex
 	keys    map[string]jose.JSONWebKey
 	expires time.Time
-	fetched int
 }
 
 // NewVerifier returns a verifier for tokens of the given issuer. It fetches the JWK Set from url
@@ -103,7 +102,6 @@ func (v *Verifier) fetch(ctx context.Context) error {
 		return fmt.Errorf("fetching the keys: %w", err)
 	}
 	v.expires = time.Now().Add(maxAge)
-	v.fetched++
 	v.keys = make(map[string]jose.JSONWebKey, len(set.Keys))
 	for _, key := range set.Keys {
 		v.keys[key.KeyID] = key

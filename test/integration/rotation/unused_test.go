@@ -1,11 +1,8 @@
 package rotation_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,11 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/load"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
-
-// betweenUses is the time between two uses of an old secret.
-const betweenUses = time.Second
 
 // Two clients rotate their secrets. The workload of the first one loads the new secret immediately.
 // The workload of the second one keeps using the old secret. Only the old secret of the first client
@@ -49,7 +44,9 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 	}
 	moves, lags := clients[0], clients[1]
 	oldOfMoves, oldOfLags := inst.CredentialsSecret(t, moves), inst.CredentialsSecret(t, lags)
-	uses := useUntilStopped(t, inst, oldOfLags)
+	uses := load.Start(t, load.Options{
+		Servers: inst.Servers(), Workers: 2, PerSecond: 2, Credentials: func() *corev1.Secret { return oldOfLags },
+	})
 
 	for _, c := range clients {
 		scenario.RotateSecret(t, inst, c)
@@ -67,8 +64,9 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 		return nil
 	})
 	awaitOldSecretEvent(t, inst, lags)
-	uses.stop()
-	t.Logf("The old secret was used %d times", uses.count.Load())
+	if r := uses.Stop(); r.Failed > 0 || r.Tokens == 0 {
+		t.Errorf("the old secret that is in use got %d tokens, and %d requests failed: %q", r.Tokens, r.Failed, r.Failures)
+	}
 	if a, err := install.RequestToken(t, server, server.Client(t), oldOfLags); err != nil || a.Status != http.StatusOK {
 		t.Errorf("the old secret in use was rejected: %+v, %v", a, err)
 	}
@@ -88,36 +86,4 @@ func awaitOldSecretEvent(t *testing.T, inst *install.Installation, c *v1alpha1.A
 		}
 		return fmt.Errorf("no such Event among %d", len(recorded.Items))
 	})
-}
-
-// secretUses counts uses of a secret.
-type secretUses struct {
-	count atomic.Int64
-	stop  func()
-}
-
-// useUntilStopped uses a secret at all token servers in turn. No token server may reject it.
-func useUntilStopped(t *testing.T, inst *install.Installation, credentials *corev1.Secret) *secretUses {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	u := &secretUses{stop: func() { cancel(); running.Wait() }}
-	t.Cleanup(u.stop)
-	for _, s := range inst.Servers() {
-		httpClient := s.Client(t)
-		running.Go(func() {
-			for ctx.Err() == nil {
-				a, err := install.RequestToken(t, s, httpClient, credentials)
-				if err != nil || a.Status != http.StatusOK {
-					t.Errorf("%s rejected the old secret that is in use: %+v, %v", s.Name, a, err)
-				}
-				u.count.Add(1)
-				select {
-				case <-ctx.Done():
-				case <-time.After(betweenUses):
-				}
-			}
-		})
-	}
-	return u
 }
