@@ -17,14 +17,14 @@ func TestAPIServerAcceptsManifests(t *testing.T) {
 	// A dry run doesn't create the namespaces that the chart contains. All but the first are set in
 	// ci/everything-values.yaml.
 	for _, name := range []string{namespace + "-records", "realmkeeper-records", "acme-apps", "shop"} {
-		kubectl(t, cluster, "create", "namespace", name)
+		cluster.Kubectl(t, "create", "namespace", name)
 	}
 	for _, path := range append(thirdPartyCRDs(t), "../../config/crd") {
 		// Some CRDs are too large for the annotation of a client-side apply.
-		kubectl(t, cluster, "apply", "--server-side", kustomizeOrFile(path), path)
-		t.Cleanup(func() { kubectl(t, cluster, "delete", kustomizeOrFile(path), path) })
+		cluster.Kubectl(t, "apply", "--server-side", kustomizeOrFile(path), path)
+		t.Cleanup(func() { cluster.Kubectl(t, "delete", kustomizeOrFile(path), path) })
 	}
-	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	cluster.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	for name, values := range values {
 		t.Run(name, func(t *testing.T) {
 			apply(t, cluster, helm4.render(t, namespace, values...), "--dry-run=server", "--server-side", "--force-conflicts")
@@ -46,7 +46,7 @@ func restrictedNamespace(t *testing.T, cluster *env.Env) string {
 	t.Helper()
 	namespace := cluster.Namespace(t)
 	for _, mode := range []string{"enforce", "warn"} {
-		kubectl(t, cluster, "label", "namespace", namespace, "pod-security.kubernetes.io/"+mode+"=restricted")
+		cluster.Kubectl(t, "label", "namespace", namespace, "pod-security.kubernetes.io/"+mode+"=restricted")
 	}
 	return namespace
 }

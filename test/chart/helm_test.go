@@ -99,19 +99,6 @@ func (h helm) try(t *testing.T, kubeconfig string, args ...string) (stdout, stde
 	return out.String(), errOut.String(), err
 }
 
-// kubectl returns the standard output of kubectl. A warning, such as one about Pod Security, fails
-// the test.
-func kubectl(t *testing.T, cluster *env.Env, args ...string) string {
-	t.Helper()
-	var out, errOut strings.Builder
-	command := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(cluster.BinDir, "kubectl"), append([]string{"--kubeconfig", cluster.Kubeconfig}, args...)...)
-	command.Stdout, command.Stderr = &out, &errOut
-	if err := command.Run(); err != nil || errOut.Len() > 0 {
-		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errOut.String())
-	}
-	return out.String()
-}
-
 // apply applies manifests with additional kubectl arguments.
 func apply(t *testing.T, cluster *env.Env, manifests string, args ...string) string {
 	t.Helper()
@@ -119,5 +106,5 @@ func apply(t *testing.T, cluster *env.Env, manifests string, args ...string) str
 	if err := os.WriteFile(file, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return kubectl(t, cluster, append([]string{"apply", "--filename", file}, args...)...)
+	return cluster.Kubectl(t, append([]string{"apply", "--filename", file}, args...)...)
 }

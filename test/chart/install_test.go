@@ -34,10 +34,10 @@ func installChart(t *testing.T, h helm, values ...string) release {
 	r := release{cluster: cluster, namespace: restrictedNamespace(t, cluster)}
 	t.Cleanup(func() {
 		r.helm(t, h, "uninstall", releaseName, "--ignore-not-found")
-		kubectl(t, cluster, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
+		cluster.Kubectl(t, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
 	})
 	r.helm(t, h, "install", slices.Concat([]string{releaseName, *chart}, values)...)
-	kubectl(t, cluster, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
+	cluster.Kubectl(t, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
 	return r
 }
 

@@ -50,7 +50,7 @@ func TestPermissions(t *testing.T) {
 		r := installChart(t, helm4, values["defaults"]...)
 		helm = installed(t, cluster, golden, r.namespace)
 	})
-	kubectl(t, cluster, "create", "namespace", "watched")
+	cluster.Kubectl(t, "create", "namespace", "watched")
 	for _, mode := range modes {
 		t.Run(mode.title, func(t *testing.T) {
 			r := installChart(t, helm4, append(slices.Clone(values["defaults"]), "--set", mode.set)...)
@@ -79,9 +79,9 @@ func operatorPermissions(t *testing.T, cluster *env.Env, b *strings.Builder, tit
 // deployed applies a directory in config and deletes its objects when the test ends.
 func deployed(t *testing.T, cluster *env.Env, dir string) {
 	t.Helper()
-	kubectl(t, cluster, "apply", "--kustomize", dir)
-	t.Cleanup(func() { kubectl(t, cluster, "delete", "--kustomize", dir) })
-	kubectl(t, cluster, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
+	cluster.Kubectl(t, "apply", "--kustomize", dir)
+	t.Cleanup(func() { cluster.Kubectl(t, "delete", "--kustomize", dir) })
+	cluster.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 
 // installed returns the permissions of an installation.

@@ -133,11 +133,11 @@ func (r release) awaitObjects(t *testing.T, want []string) {
 func allObjects(t *testing.T, cluster *env.Env) (objects []string) {
 	t.Helper()
 	cache := "--cache-dir=" + t.TempDir() // an older cache doesn't contain the CRDs or still contains them
-	resources := strings.Fields(kubectl(t, cluster, "api-resources", cache, "--verbs=list", "--output=name"))
+	resources := strings.Fields(cluster.Kubectl(t, "api-resources", cache, "--verbs=list", "--output=name"))
 	resources = slices.DeleteFunc(resources, func(resource string) bool {
 		return slices.Contains([]string{"componentstatuses", "endpoints", "events", "events.events.k8s.io", "apiservices.apiregistration.k8s.io"}, resource)
 	})
-	out := kubectl(t, cluster, "get", strings.Join(resources, ","), "--all-namespaces", "--ignore-not-found", cache, "--output",
+	out := cluster.Kubectl(t, "get", strings.Join(resources, ","), "--all-namespaces", "--ignore-not-found", cache, "--output",
 		`go-template={{range .items}}{{.kind}} {{with .metadata.namespace}}{{.}}/{{end}}{{.metadata.name}}{{"\n"}}{{end}}`)
 	for object := range strings.Lines(out) {
 		object = strings.TrimSpace(object)

@@ -99,7 +99,7 @@ func TestConfigurationChangeTriggersRollout(t *testing.T) {
 // operator.
 func TestOperatorMatchesKustomize(t *testing.T) {
 	cluster := env.Start(t)
-	compareOperators(t, kubectl(t, cluster, "kustomize", "../../config/overlays/testing"),
+	compareOperators(t, cluster.Kubectl(t, "kustomize", "../../config/overlays/testing"),
 		helm4.render(t, "realmkeeper-system", values["testing"]...))
 }
 
@@ -120,7 +120,7 @@ func TestKMSPluginMatchesKustomize(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	compareOperators(t, kubectl(t, cluster, "kustomize", overlay),
+	compareOperators(t, cluster.Kubectl(t, "kustomize", overlay),
 		helm4.render(t, "realmkeeper-system", append(values["testing"], "--set", "keyEncryption.kms.image=kms-plugin:latest")...))
 }
 

@@ -7,25 +7,27 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // TestGuides validates the objects in the guides with a real API server. No guide may replace an object
 // of the samples or of another guide, such as the Realm that users already have.
 func TestGuides(t *testing.T) {
-	kubectl := newKubectl(t)
-	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
-	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	cluster := env.Start(t)
+	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 	samples := filepath.Join(manifests, "samples")
-	kubectl.run(t, "apply", "-f", filepath.Join(samples, "namespace.yaml")) // acme-apps
+	cluster.Kubectl(t, "apply", "-f", filepath.Join(samples, "namespace.yaml")) // acme-apps
 	for _, namespace := range []string{"acme-ci", "sensors"} {
-		kubectl.run(t, "create", "namespace", namespace)
+		cluster.Kubectl(t, "create", "namespace", namespace)
 	}
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "guides", "*", "*.yaml"))
 	if err != nil || len(files) < 7 {
 		t.Fatalf("the guides have the files %q, want at least 7: %v", files, err)
 	}
 	names := func(flag, path string) string {
-		return kubectl.run(t, "create", "--dry-run=client", "--output", "name", flag, path)
+		return cluster.Kubectl(t, "create", "--dry-run=client", "--output", "name", flag, path)
 	}
 	existing := names("-k", samples)
 	for _, file := range files {
@@ -46,7 +48,7 @@ func TestGuides(t *testing.T) {
 				}
 				existing += name
 			}
-			kubectl.run(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", file)
+			cluster.Kubectl(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", file)
 		})
 	}
 }

@@ -3,7 +3,6 @@
 package manifests_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,17 +20,17 @@ func TestMain(m *testing.M) {
 }
 
 func TestManifests(t *testing.T) {
-	kubectl := newKubectl(t)
+	cluster := env.Start(t)
 	// The namespaces and the CRDs must exist before a dry run of the overlays.
-	kubectl.run(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
 	for _, file := range []string{"namespace.yaml", "records_namespace.yaml"} {
-		kubectl.run(t, "apply", "-f", filepath.Join(manifests, "manager", file))
+		cluster.Kubectl(t, "apply", "-f", filepath.Join(manifests, "manager", file))
 	}
-	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 
 	for _, overlay := range []string{"testing", "production"} {
 		t.Run(overlay, func(t *testing.T) {
-			out := kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", overlay), "--dry-run=server")
+			out := cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "overlays", overlay), "--dry-run=server")
 			for _, want := range []string{
 				"deployment.apps/realmkeeper-operator ",
 				"configmap/realmkeeper-config-",
@@ -50,13 +49,13 @@ func TestManifests(t *testing.T) {
 		})
 	}
 	t.Run("switch overlays", func(t *testing.T) {
-		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
-		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
+		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
+		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
 	})
 	t.Run("uninstall", func(t *testing.T) {
 		overlay := filepath.Join(manifests, "overlays", "production")
-		kubectl.run(t, "delete", "--kustomize", overlay, "--selector", "app.kubernetes.io/component notin (crd, namespace)")
-		kept := kubectl.run(t, "get", "--kustomize", overlay, "--ignore-not-found", "--output",
+		cluster.Kubectl(t, "delete", "--kustomize", overlay, "--selector", "app.kubernetes.io/component notin (crd, namespace)")
+		kept := cluster.Kubectl(t, "get", "--kustomize", overlay, "--ignore-not-found", "--output",
 			`go-template={{range .items}}{{.kind}} {{.metadata.name}}{{with .metadata.deletionTimestamp}} deleted{{end}} {{index .metadata.annotations "argocd.argoproj.io/sync-options"}} {{index .metadata.annotations "kustomize.toolkit.fluxcd.io/prune"}}{{"\n"}}{{end}}`)
 		const protected = " Prune=false,Delete=false disabled\n"
 		want := strings.Join([]string{
@@ -66,11 +65,11 @@ func TestManifests(t *testing.T) {
 		if kept != want {
 			t.Errorf("Kept objects: got\n%s\nwant\n%s", kept, want)
 		}
-		kubectl.run(t, "apply", "-k", overlay)
+		cluster.Kubectl(t, "apply", "-k", overlay)
 	})
 	t.Run("samples", func(t *testing.T) {
-		kubectl.run(t, "apply", "-k", filepath.Join(manifests, "samples"))
-		out := kubectl.run(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
+		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "samples"))
+		out := cluster.Kubectl(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
 		if want := "apiclient.auth.realmkeeper.dev/billing\nrealm.auth.realmkeeper.dev/acme\n"; out != want {
 			t.Errorf("Objects: got\n%s\nwant\n%s", out, want)
 		}
@@ -97,24 +96,4 @@ func TestInstanceConfigurations(t *testing.T) {
 			domains[instance.InstanceDomain] = overlay
 		})
 	}
-}
-
-type kubectl struct{ path, kubeconfig string }
-
-func newKubectl(t *testing.T) kubectl {
-	cluster := env.Start(t)
-	return kubectl{path: filepath.Join(cluster.BinDir, "kubectl"), kubeconfig: cluster.Kubeconfig}
-}
-
-// run returns the standard output of kubectl. A warning, such as one about Pod Security, fails the
-// test.
-func (k kubectl) run(t *testing.T, args ...string) string {
-	t.Helper()
-	var out, errOut strings.Builder
-	command := exec.CommandContext(t.Context(), k.path, append([]string{"--kubeconfig", k.kubeconfig}, args...)...)
-	command.Stdout, command.Stderr = &out, &errOut
-	if err := command.Run(); err != nil || errOut.Len() > 0 {
-		t.Fatalf("kubectl %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), errOut.String())
-	}
-	return out.String()
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // TestReadme applies the objects in README.md to a real API server. kubectl must print tables with the
@@ -25,12 +27,12 @@ func TestReadme(t *testing.T) {
 	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil || !found {
 		t.Fatalf("README.md has no objects and their tables: %v", err)
 	}
-	kubectl := newKubectl(t)
-	kubectl.run(t, "apply", "--server-side", "-k", filepath.Join(manifests, "crd"))
-	kubectl.run(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
-	kubectl.run(t, "apply", "--server-side", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
-	kubectl.run(t, "apply", "--server-side", "--filename", file)
-	printed := kubectl.run(t, "get", "realms,apiclients", "-A")
+	cluster := env.Start(t)
+	cluster.Kubectl(t, "apply", "--server-side", "-k", filepath.Join(manifests, "crd"))
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	cluster.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
+	cluster.Kubectl(t, "apply", "--server-side", "--filename", file)
+	printed := cluster.Kubectl(t, "get", "realms,apiclients", "-A")
 	if diff := cmp.Diff(headers(printed), headers(shown)); diff != "" {
 		t.Errorf("(-kubectl +README.md):\n%s", diff)
 	}

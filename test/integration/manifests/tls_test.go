@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
 // copyCommand matches the command in docs/tls.md that copies the CAs to trust-manager's namespace.
@@ -23,25 +25,25 @@ func TestCopyForTrustManager(t *testing.T) {
 	if found == nil {
 		t.Fatal("docs/tls.md doesn't copy the ConfigMap to another namespace")
 	}
-	kubectl := newKubectl(t)
+	cluster := env.Start(t)
 	for _, namespace := range []string{"realmkeeper-system", "cert-manager"} {
-		kubectl.run(t, "apply", "-f", writeNamespace(t, namespace))
+		cluster.Kubectl(t, "apply", "-f", writeNamespace(t, namespace))
 	}
 	const cas = "-----BEGIN CERTIFICATE-----\nfirst\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nsecond\n-----END CERTIFICATE-----\n"
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(file, []byte(cas), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	kubectl.run(t, "create", "configmap", "realmkeeper-ca-bundle", "--namespace", "realmkeeper-system", "--from-file", file)
+	cluster.Kubectl(t, "create", "configmap", "realmkeeper-ca-bundle", "--namespace", "realmkeeper-system", "--from-file", file)
 	for range 2 { // Later runs replace the copy.
 		command := exec.CommandContext(t.Context(), "bash", "-c", "set -o pipefail; "+string(found[1]))
 		command.Dir = t.TempDir()
-		command.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl.path)+":"+os.Getenv("PATH"), "KUBECONFIG="+kubectl.kubeconfig)
+		command.Env = append(os.Environ(), "PATH="+cluster.BinDir+":"+os.Getenv("PATH"), "KUBECONFIG="+cluster.Kubeconfig)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%s\n%v: %s", found[1], err, out)
 		}
 	}
-	got := kubectl.run(t, "get", "configmap", "realmkeeper-ca-bundle", "--namespace", "cert-manager", "--output", `go-template={{index .data "ca.crt"}}`)
+	got := cluster.Kubectl(t, "get", "configmap", "realmkeeper-ca-bundle", "--namespace", "cert-manager", "--output", `go-template={{index .data "ca.crt"}}`)
 	if got != cas {
 		t.Errorf("the copy contains %q, want %q", got, cas)
 	}

@@ -2,13 +2,11 @@ package observers_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +51,7 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 				desired := realmsAndClients(t, text)
 				file := filepath.Join(t.TempDir(), "manifest.yaml")
 				writeManifest(t, file, text)
-				kubectl(t, cluster, "apply", mode, "-f", file)
+				cluster.Kubectl(t, "apply", mode, "-f", file)
 				defer func() {
 					for _, obj := range desired {
 						inst.Delete(t, obj)
@@ -62,10 +60,10 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 				awaitStable(t, inst, desired)
 				before := stored(t, inst, desired)
 
-				if diff := kubectl(t, cluster, "diff", mode, "-f", file); diff != "" {
+				if diff := cluster.Kubectl(t, "diff", mode, "-f", file); diff != "" {
 					t.Errorf("kubectl diff shows:\n%s", diff)
 				}
-				kubectl(t, cluster, "apply", mode, "-f", file)
+				cluster.Kubectl(t, "apply", mode, "-f", file)
 				for i, live := range stored(t, inst, desired) {
 					if diff := cmp.Diff(withoutStatus(before[i]), withoutStatus(live)); diff != "" {
 						t.Errorf("the second apply changed %s %s (-before +after):\n%s", live.GetKind(), live.GetName(), diff)
@@ -86,7 +84,7 @@ func TestUnchangedManifestShowsNoDiff(t *testing.T) {
 func TestCredentialsSecretIsNotPruned(t *testing.T) {
 	cluster := env.Start(t)
 	inst := scenario.Running(t, cluster)
-	kubectl(t, cluster, "apply", "-k", everySpelling)
+	cluster.Kubectl(t, "apply", "-k", everySpelling)
 	c := install.ApiClient("unchanged", "full", "full")
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	secret := inst.CredentialsSecret(t, c)
@@ -160,7 +158,7 @@ func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 	t.Helper()
 	var built []string
 	for _, dir := range dirs {
-		built = append(built, kubectl(t, cluster, "kustomize", dir))
+		built = append(built, cluster.Kubectl(t, "kustomize", dir))
 	}
 	return strings.Join(built, "---\n")
 }
@@ -249,16 +247,3 @@ func awaitStable(t *testing.T, inst *install.Installation, objects []*unstructur
 
 // awaited is part of the message about a provided Secret that doesn't exist.
 const awaited = `"not-there-yet" not found`
-
-// kubectl returns the standard output of kubectl. Warnings fail the test, like errors.
-func kubectl(t *testing.T, cluster *env.Env, args ...string) string {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	command := exec.CommandContext(t.Context(), filepath.Join(cluster.BinDir, "kubectl"), append([]string{"--kubeconfig", cluster.Kubeconfig}, args...)...)
-	command.Stdout, command.Stderr = &out, &errOut
-	command.Env = append(os.Environ(), "KUBECTL_EXTERNAL_DIFF=diff -u")
-	if err := command.Run(); err != nil || errOut.Len() > 0 {
-		t.Fatalf("kubectl %v: %v\n%s%s", args, err, out.String(), errOut.String())
-	}
-	return out.String()
-}
