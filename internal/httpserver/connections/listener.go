@@ -90,6 +90,8 @@ func New(inner net.Listener, o Options) *Listener {
 	l := &Listener{Listener: inner, options: o, sources: map[netip.Addr]*origin{}}
 	l.released.L = &l.mu
 	if o.Idle > 0 {
+		l.mu.Lock() // the timer uses itself
+		defer l.mu.Unlock()
 		l.timer = time.AfterFunc(o.Idle/8, l.closeIdle)
 	}
 	return l
