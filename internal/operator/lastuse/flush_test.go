@@ -42,20 +42,6 @@ func TestUseMovesToStatusAndReportIsDeleted(t *testing.T) {
 	}
 }
 
-// The report isn't deleted if the server has added a use since the operator read the report.
-func TestReportWithNewUsesIsKept(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	object := f.publish(report(server, c, secret("s1"), f.now))
-	f.flush()
-	f.write(c)
-	f.api.put(object.DeepCopy())
-	if f.flush(); f.api.configMaps[object.Name] == nil {
-		t.Error("a report with unread uses was deleted")
-	}
-}
-
 // The status of a client that is used all the time is written once per period, regardless of the
 // number of servers and credentials.
 func TestOneWritePerPeriod(t *testing.T) {
@@ -188,21 +174,6 @@ func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
 	f.write(c)
 	if f.flush(); f.api.configMaps[object.Name] != nil {
 		t.Error("the report was kept")
-	}
-}
-
-// A new secret is recorded before the status shows it. Its first use must not get lost in between.
-func TestUseOfANewSecretIsKept(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	f.publish(report(server, c, secret("s2"), f.now))
-	f.flush()
-	c = f.write(c)
-	f.flush()
-	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
-	if c = f.write(c); c.Status.Secrets[1].LastUsedTime == nil {
-		t.Error("the use of the new secret was lost")
 	}
 }
 

@@ -54,6 +54,7 @@ type modelServer struct {
 	pending map[string]time.Time // uses that aren't reported yet, by client
 	until   time.Time
 	started time.Time
+	cutOff  bool // whether it can't reach the API server; workloads can still use it
 }
 
 // modelAPI holds the objects of the API server, and the events that the operator has not seen yet.
@@ -187,7 +188,7 @@ func (m *model) act() {
 	}
 	steps := []func(){m.use, m.use, m.use, m.report, m.report, m.heartbeat, m.see, m.see, m.see, m.flush, m.flush, m.reconcile, m.reconcile, m.start}
 	if m.random.IntN(150) == 0 {
-		steps = []func(){m.kill, m.stop, m.restart}
+		steps = []func(){m.kill, m.stop, m.restart, m.cutOff}
 	}
 	steps[m.random.IntN(len(steps))]()
 }
@@ -223,7 +224,7 @@ func (m *model) use() {
 
 // report adds the pending uses to the server's ConfigMap, which the operator may have deleted.
 func (m *model) report() {
-	if name, s := m.anyServer(); s != nil {
+	if name, s := m.anyServer(); s != nil && !s.cutOff {
 		m.reportOf(name, s)
 	}
 }
@@ -255,7 +256,7 @@ func (m *model) reportOf(name string, s *modelServer) {
 }
 
 func (m *model) heartbeat() {
-	if name, _ := m.anyServer(); name != "" {
+	if name, s := m.anyServer(); s != nil && !s.cutOff {
 		m.writeLease(name)
 	}
 }
@@ -263,7 +264,7 @@ func (m *model) heartbeat() {
 // renew writes the Leases that would soon be old enough to show a wrong clock.
 func (m *model) renew() {
 	for _, name := range slices.Sorted(maps.Keys(m.servers)) {
-		if m.now.Sub(m.api.leases[heartbeat.LeaseName(name)].Spec.RenewTime.Time) > time.Minute {
+		if !m.servers[name].cutOff && m.now.Sub(m.api.leases[heartbeat.LeaseName(name)].Spec.RenewTime.Time) > time.Minute {
 			m.writeLease(name)
 		}
 	}
@@ -302,12 +303,32 @@ func (m *model) kill() {
 
 // stop ends a server with a report.
 func (m *model) stop() {
-	if name, s := m.anyServer(); s != nil {
+	if name, s := m.anyServer(); s != nil && !s.cutOff {
 		m.reportOf(name, s)
 		delete(m.servers, name)
 		m.deleteLease(name)
 		m.logf("%s stops", name)
 	}
+}
+
+// cutOff separates a server from the API server, so that its Lease is marked as dead, or connects it
+// again.
+func (m *model) cutOff() {
+	name, s := m.anyServer()
+	if s == nil {
+		return
+	}
+	s.cutOff = !s.cutOff
+	m.logf("%s is cut off: %t", name, s.cutOff)
+	if !s.cutOff {
+		m.reportOf(name, s)
+		m.writeLease(name)
+		return
+	}
+	dead := m.api.leases[heartbeat.LeaseName(name)].DeepCopy()
+	dead.Annotations[heartbeat.DeadAnnotation] = heartbeat.DeadMark(dead)
+	m.api.leases[dead.Name] = dead
+	m.api.changed("Lease", dead, false)
 }
 
 func (m *model) deleteLease(name string) {
@@ -433,6 +454,7 @@ func TestUsesAreNeverMissed(t *testing.T) {
 // settle reports, delivers, and merges all pending uses. Two periods without new uses pass.
 func (m *model) settle() {
 	for name, s := range m.servers {
+		s.cutOff = false
 		m.reportOf(name, s)
 	}
 	for range 240 {
