@@ -82,25 +82,6 @@ func signed(t *testing.T, key signingkey.Key, claims map[string]any) string {
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-func TestClientWithTooManyAssertionsIsAskedToWait(t *testing.T) {
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg, realm := newRealm(t, key)
-	a := clientauth.New(clientauth.Options{
-		Realm: reg.Realm, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err := a.FillAssertions(realm.Client("signing"), now); err != nil {
-		t.Fatal(err)
-	}
-	p := &oauth.Parameters{ClientAssertion: assertionOf(t, key), ClientAssertionType: oauth.AssertionTypeJWT}
-	_, err = a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now)
-	if !errors.Is(err, oauth.ErrAssertionsFull) {
-		t.Errorf("got error %v, want %v", err, oauth.ErrAssertionsFull)
-	}
-}
-
 // The clients in one namespace have a limit together, which doesn't affect other namespaces.
 func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
 	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
@@ -145,6 +126,11 @@ func TestChangesDuringVerification(t *testing.T) {
 		want   error
 	}{
 		"none": {func(*registry.Registry) {}, nil},
+		"changed, same secret": {func(r *registry.Registry) {
+			changed := original
+			changed.TokensPerSecond = 1
+			r.SetClient(&changed)
+		}, nil},
 		"suspended": {func(r *registry.Registry) {
 			suspended := original
 			suspended.Disabled = true

@@ -13,19 +13,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// A realm whose first key is Pending publishes it, and can't sign.
-func TestNewRealmWithoutActiveKey(t *testing.T) {
-	pending := activeKey()
-	pending.State = signingkey.Pending
-	r, err := registry.NewRealm(registry.RealmSettings{Name: "acme", Keys: []signingkey.Key{pending}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Signer() != nil || !strings.Contains(string(r.JWKS), pending.ID) {
-		t.Errorf("the realm signs: %t, its keys are %s", r.Signer() != nil, r.JWKS)
-	}
-}
-
 func TestNewRealmSetsDefaults(t *testing.T) {
 	r := realm(t, "1", "acme")
 	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
@@ -112,81 +99,6 @@ func TestRenamedRealmIsFoundUnderItsNewNameOnly(t *testing.T) {
 	reg.Remove("r")
 	if realms, _ := reg.Size(); realms != 0 || reg.Realm("globex") != nil {
 		t.Errorf("Size() = %d realms after removal, want 0", realms)
-	}
-}
-
-func TestPublishedDocuments(t *testing.T) {
-	r := realm(t, "r", "acme", func(s *registry.RealmSettings) { s.Scopes = []string{"orders:read", "stock"} })
-	tests := map[string]struct {
-		document []byte
-		want     map[string]any
-	}{
-		"metadata": {r.Metadata, map[string]any{
-			"issuer":                                                   "https://api.example.com/acme",
-			"token_endpoint":                                           "https://api.example.com/acme/oauth2/token",
-			"jwks_uri":                                                 "https://api.example.com/acme/oauth2/jwks",
-			"scopes_supported":                                         []any{"orders:read", "stock"},
-			"response_types_supported":                                 []any{},
-			"grant_types_supported":                                    []any{"client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
-			"authorization_endpoint":                                   "https://api.example.com/acme/oauth2/authorize",
-			"code_challenge_methods_supported":                         []any{"S256"},
-			"dpop_signing_alg_values_supported":                        []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-			"token_endpoint_auth_methods_supported":                    []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"introspection_endpoint":                                   "https://api.example.com/acme/oauth2/introspect",
-			"introspection_endpoint_auth_methods_supported":            []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-		}},
-		"OpenID configuration": {r.OpenIDConfiguration, map[string]any{
-			"issuer":                                                   "https://api.example.com/acme",
-			"token_endpoint":                                           "https://api.example.com/acme/oauth2/token",
-			"jwks_uri":                                                 "https://api.example.com/acme/oauth2/jwks",
-			"scopes_supported":                                         []any{"orders:read", "stock"},
-			"response_types_supported":                                 []any{},
-			"grant_types_supported":                                    []any{"client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"},
-			"authorization_endpoint":                                   "https://api.example.com/acme/oauth2/authorize",
-			"code_challenge_methods_supported":                         []any{"S256"},
-			"dpop_signing_alg_values_supported":                        []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-			"token_endpoint_auth_methods_supported":                    []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"introspection_endpoint":                                   "https://api.example.com/acme/oauth2/introspect",
-			"introspection_endpoint_auth_methods_supported":            []any{"client_secret_basic", "client_secret_post", "private_key_jwt"},
-			"subject_types_supported":                                  []any{"public"},
-			"id_token_signing_alg_values_supported":                    []any{"EdDSA"},
-			"token_endpoint_auth_signing_alg_values_supported":         []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-			"introspection_endpoint_auth_signing_alg_values_supported": []any{"ES256", "ES384", "Ed25519", "EdDSA", "PS256", "RS256"},
-		}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			var got map[string]any
-			if err := json.Unmarshal(tc.document, &got); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestClientIsUsableUnlessDisabledOrExpired(t *testing.T) {
-	tests := map[string]struct {
-		client registry.Client
-		want   bool
-	}{
-		"neither":               {registry.Client{}, true},
-		"disabled":              {registry.Client{Disabled: true}, false},
-		"expires later":         {registry.Client{ExpiresAt: now.Add(time.Nanosecond)}, true},
-		"expires now":           {registry.Client{ExpiresAt: now}, false},
-		"expired":               {registry.Client{ExpiresAt: now.Add(-time.Second)}, false},
-		"disabled, not expired": {registry.Client{Disabled: true, ExpiresAt: now.Add(time.Hour)}, false},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := tc.client.Usable(now); got != tc.want {
-				t.Errorf("Usable() = %t, want %t", got, tc.want)
-			}
-		})
 	}
 }
 

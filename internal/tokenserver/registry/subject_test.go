@@ -3,12 +3,10 @@ package registry_test
 import (
 	"crypto/rand"
 	"testing"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 const (
@@ -147,36 +145,5 @@ func TestKeysOf(t *testing.T) {
 	}
 	if r.TrustedIssuer("https://other.example").Name != "other" || r.TrustedIssuer(github+"/") != nil || r.TrustedIssuer("") != nil {
 		t.Error("found another issuer")
-	}
-}
-
-// A client that requires DPoP can no longer use its unbound tokens.
-func TestVerifyRequiresBoundTokenOfClientWithDPoP(t *testing.T) {
-	reg := registry.New()
-	reg.SetRealm(realm(t, "r1", "acme"))
-	acme := reg.Realm("acme")
-	for name, tc := range map[string]struct {
-		required bool
-		jkt      string
-		want     bool
-	}{
-		"unbound":           {false, "", true},
-		"unbound, required": {true, "", false},
-		"bound":             {false, "thumbprint", true},
-		"bound, required":   {true, "thumbprint", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			reg.SetClient(client("c1", "r1", "billing", func(c *registry.Client) { c.Identity, c.DPoP = "c1", tc.required }))
-			signed, _, err := acme.Signer().Sign(token.Claims{
-				Issuer: acme.Issuer, ClientID: "billing", Identity: "c1", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute, JKT: tc.jkt,
-			}, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
-			verified, _, err := acme.Verify(signed, now)
-			if (err == nil) != tc.want || err == nil && verified.JKT != tc.jkt {
-				t.Errorf("error %v and thumbprint %q, want valid: %t", err, verified.JKT, tc.want)
-			}
-		})
 	}
 }

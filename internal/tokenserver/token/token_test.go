@@ -8,12 +8,9 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -117,34 +114,6 @@ func decodeNumbers(t testing.TB, data []byte, into any) {
 	}
 }
 
-func TestSignWithEveryAlgorithm(t *testing.T) {
-	for _, algorithm := range signingkey.Algorithms {
-		t.Run(string(algorithm), func(t *testing.T) {
-			key := newKey(t, algorithm)
-			claims := token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now, Lifetime: time.Minute}
-			jwt, _, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := signingkey.JWKS([]signingkey.PublicKey{key.Public()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var set jose.JSONWebKeySet
-			if err := json.Unmarshal(data, &set); err != nil {
-				t.Fatal(err)
-			}
-			parsed, err := jose.ParseSignedCompact(jwt, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := parsed.Verify(set); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // The claims are encoded in the same way as by encoding/json, for any strings.
 func TestClaimsMatchEncodingJSON(t *testing.T) {
 	key := newKey(t, signingkey.EdDSA)
@@ -208,48 +177,4 @@ func reencode(t *rapid.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-func TestSignReturnsErrorOfRandom(t *testing.T) {
-	key := newKey(t, signingkey.ES256)
-	broken := errors.New("no entropy")
-	jwt, _, err := token.NewSigner(key.Signer()).Sign(token.Claims{Audience: []string{"a"}}, iotest.ErrReader(broken))
-	if !errors.Is(err, broken) || jwt != "" {
-		t.Errorf("token %q, error %v, want error %v", jwt, err, broken)
-	}
-}
-
-func TestSignIsSafeForConcurrentUse(t *testing.T) {
-	key := newKey(t, signingkey.ES256)
-	signer := token.NewSigner(key.Signer())
-	var (
-		mu      sync.Mutex
-		ids     = map[string]bool{}
-		running sync.WaitGroup
-	)
-	for range 4 {
-		running.Go(func() {
-			for range 50 {
-				jwt, _, err := signer.Sign(token.Claims{Issuer: "i", ClientID: "c", Audience: []string{"a"}, IssuedAt: now}, rand.Reader)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				var claims struct {
-					ID string `json:"jti"`
-				}
-				payload, _ := base64.RawURLEncoding.DecodeString(strings.Split(jwt, ".")[1])
-				if err := json.Unmarshal(payload, &claims); err != nil {
-					t.Error(err)
-				}
-				mu.Lock()
-				ids[claims.ID] = true
-				mu.Unlock()
-			}
-		})
-	}
-	running.Wait()
-	if len(ids) != 200 {
-		t.Errorf("%d different IDs in 200 tokens", len(ids))
-	}
 }
