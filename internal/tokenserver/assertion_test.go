@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,7 +50,23 @@ func changed(of, change members) members {
 	return all
 }
 
+// jws returns a JWT that is signed with a key.
 func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
+	t.Helper()
+	return compact(t, header, claims, signer(t, key))
+}
+
+func signer(t testing.TB, key *signingkey.Key) func(input string) []byte {
+	return func(input string) []byte {
+		signature, err := key.Signer().Sign(nil, []byte(input))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signature
+	}
+}
+
+func compact(t testing.TB, header, claims members, sign func(input string) []byte) string {
 	t.Helper()
 	part := func(m members) string {
 		data, err := json.Marshal(m)
@@ -61,11 +76,7 @@ func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
 		return base64.RawURLEncoding.EncodeToString(data)
 	}
 	input := part(header) + "." + part(claims)
-	signature, err := key.Signer().Sign(nil, []byte(input))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
+	return input + "." + base64.RawURLEncoding.EncodeToString(sign(input))
 }
 
 // byAssertion returns a token request with the given assertion and additional parameters.
@@ -93,6 +104,10 @@ func startSigning(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	unchanged := func(*registry.Client) {}
 	add("acme", "signing", func(c *registry.Client) { c.Scopes = []string{"stock"} }, signingkey.Algorithms[:4]...)
 	add("acme", "single", unchanged, signingkey.PS256)
+	add("acme", "renewing", func(c *registry.Client) {
+		next := otherKey(t)
+		c.PublicKeys = append([]signingkey.PublicKey{c.PublicKeys[0], next.Public()}, c.PublicKeys[1])
+	}, signingkey.RS256, signingkey.ES256)
 	add("acme", "both", func(c *registry.Client) { c.Secrets = credentials(t, secret, time.Time{}) }, signingkey.EdDSA)
 	add("acme", "keysuspended", func(c *registry.Client) { c.Disabled = true }, signingkey.EdDSA)
 	add("acme", "keyexpired", func(c *registry.Client) { c.ExpiresAt = now }, signingkey.EdDSA)
@@ -119,6 +134,11 @@ func TestAssertionAuthentication(t *testing.T) {
 		"several keys, without kid":  {request: byAssertion(assertion(t, es256, members{"kid": nil}, nil), ""), wantScope: "stock"},
 		"with client_id":             {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
 		"valid for five minutes":     {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
+		"last key, without kid":      {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("renewing")), "")},
+		"key parameters":             {request: byAssertion(assertion(t, es256, members{"jwk": "x", "jku": "https://x", "x5c": 1, "b64": false}, nil), ""), wantScope: "stock"},
+		"expires in half a second":   {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(1)}), ""), wantScope: "stock"},
+		"issued long ago":            {request: byAssertion(assertion(t, es256, nil, members{"iat": 1, "nbf": 1, "scope": "admin"}), ""), wantScope: "stock"},
+		"no iat, list of audiences":  {request: byAssertion(assertion(t, es256, nil, members{"iat": nil, "aud": []string{acme}}), ""), wantScope: "stock"},
 		"signed by a clock ahead":    {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(30), "exp": secondsAhead(330)}), ""), wantScope: "stock"},
 		"client with key and secret": {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
 		"same client, by secret":     {request: request{query: grant, authorization: basic("both", secret)}},
@@ -133,12 +153,19 @@ func TestAssertionAuthentication(t *testing.T) {
 		"another client's key":         {request: byAssertion(assertion(t, es256, nil, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"an unknown kid":               {request: byAssertion(assertion(t, es256, members{"kid": canary}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no kid, another's key":        {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
+		"kid of the client's next key": {request: byAssertion(assertion(t, es256, members{"kid": keys()[signingkey.ES384].ID}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"another algorithm":            {request: byAssertion(assertion(t, es256, members{"alg": "ES384"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no algorithm":                 {request: byAssertion(assertion(t, es256, members{"alg": "none"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a MAC":                        {request: byAssertion(assertion(t, es256, members{"alg": "HS256"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"critical parameters":          {request: byAssertion(assertion(t, es256, members{"crit": []string{"x"}, "x": 1}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"the type of an access token":  {request: byAssertion(assertion(t, es256, members{"typ": "at+jwt"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"another issuer":               {request: byAssertion(assertion(t, es256, nil, members{"iss": "billing"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no issuer":                    {request: byAssertion(assertion(t, es256, nil, members{"iss": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"no subject":                   {request: byAssertion(assertion(t, es256, nil, members{"sub": nil}), "&client_id=signing"), wantStatus: 401, wantError: "invalid_client"},
+		"subject is a list":            {request: byAssertion(assertion(t, es256, nil, members{"sub": []string{"signing"}}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"audience with a slash":        {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/"}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"audience in another case":     {request: byAssertion(assertion(t, es256, nil, members{"aud": strings.ToUpper(acme)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"empty list of audiences":      {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{}}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"audience is token endpoint":   {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"audience is another realm":    {request: byAssertion(assertion(t, es256, nil, members{"aud": "https://" + host + "/frozen"}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"two audiences":                {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{acme, "https://example.com"}}), ""), wantStatus: 401, wantError: "invalid_client"},
@@ -146,9 +173,12 @@ func TestAssertionAuthentication(t *testing.T) {
 		"no exp":                       {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"expired":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"valid for too long":           {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(331)}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"practically never expires":    {request: byAssertion(assertion(t, es256, nil, members{"exp": 1 << 61}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"exp out of range":             {request: byAssertion(assertion(t, es256, nil, members{"exp": 1e300}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"issued in the future":         {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"valid in the future":          {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no jti":                       {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
+		"empty jti":                    {request: byAssertion(assertion(t, es256, nil, members{"jti": ""}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a suspended client":           {request: byAssertion(assertion(t, eddsa, nil, from("keysuspended")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"an expired client":            {request: byAssertion(assertion(t, eddsa, nil, from("keyexpired")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a suspended realm": {
@@ -156,12 +186,11 @@ func TestAssertionAuthentication(t *testing.T) {
 			wantStatus: 401, wantError: "invalid_client",
 		},
 	}
-	s := startSigning(t)
-	unknown := s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(assertion(t, es256, nil, from("unknown")), ""))
+	s := startSigning(t, behindProxy)
+	unknown := s.send(t, s.direct(), byAssertion(assertion(t, es256, nil, from("unknown")), ""))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := startSigning(t) // a new server for each test, so that failures don't add up
-			got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+			got := s.send(t, s.direct(), elsewhere(tc.request))
 			if tc.wantError == "" {
 				checkToken(t, got, tc.wantScope, nil)
 				return
@@ -184,7 +213,7 @@ func TestAssertionAuthentication(t *testing.T) {
 // reason. A rejected assertion does not count as used.
 func TestAssertionWorksOnce(t *testing.T) {
 	s := startSigning(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
 	checkToken(t, s.send(t, client, once), "stock", nil)
 	checkRejection(t, s.send(t, client, once), 401, "invalid_client", "acme")
@@ -201,28 +230,9 @@ func TestAssertionWorksOnce(t *testing.T) {
 	checkRejection(t, s.send(t, client, named(members{"exp": now.Unix() + 10})), 401, "invalid_client", "acme")
 }
 
-func TestConcurrentRequestsWithOneAssertionGetOneToken(t *testing.T) {
-	s := startSigning(t)
-	client := s.clientOf(t, "HTTP/2")
-	once := byAssertion(assertion(t, signingkey.ES256, nil, nil), "")
-	var granted atomic.Int64
-	var running sync.WaitGroup
-	for range 20 {
-		running.Go(func() {
-			if s.send(t, client, once).status == 200 {
-				granted.Add(1)
-			}
-		})
-	}
-	running.Wait()
-	if granted.Load() != 1 {
-		t.Errorf("%d requests got a token, want 1", granted.Load())
-	}
-}
-
 func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
 	s := startSigning(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	key := keys()[signingkey.ES256]
 	s.registry.SetClient(newClient(t, "acme", "realm", func(c *registry.Client) { c.PublicKeys = []signingkey.PublicKey{key.Public()} }))
 	var issued struct {
@@ -237,7 +247,7 @@ func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
 // The debug log contains the reason why an assertion was rejected, but nothing from the assertion.
 func TestRejectedAssertionsAreLogged(t *testing.T) {
 	s := startSigning(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	for _, tc := range []struct {
 		claims members
 		want   error
@@ -253,22 +263,23 @@ func TestRejectedAssertionsAreLogged(t *testing.T) {
 }
 
 func TestFailureLimitAppliesToAssertions(t *testing.T) {
-	t.Parallel() // some responses are delayed
-	s := startSigning(t)
-	client := s.clientOf(t, "HTTP/2")
-	forged := func(id string) request {
-		return byAssertion(assertion(t, signingkey.ES256, nil, members{"iss": id, "sub": id, "exp": now.Unix() - 3600}), "")
-	}
-	for range limiter.FailureBurst {
-		if a := s.send(t, client, forged("signing")); a.status != 401 {
-			t.Fatalf("got %d %s, want 401", a.status, a.body)
+	inBubble(t, func(t *testing.T) {
+		s := startSigning(t)
+		client := s.direct()
+		forged := func(id string) request {
+			return byAssertion(assertion(t, signingkey.ES256, nil, members{"iss": id, "sub": id, "exp": now.Unix() - 3600}), "")
 		}
-	}
-	checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)
-	if a := s.send(t, client, forged("single")); a.status != 401 {
-		t.Errorf("another client: got %d %s, want 401", a.status, a.body)
-	}
-	if a := s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")); a.status != 200 {
-		t.Errorf("valid assertion: got %d %s, want 200", a.status, a.body)
-	}
+		for range limiter.FailureBurst {
+			if a := s.send(t, client, forged("signing")); a.status != 401 {
+				t.Fatalf("got %d %s, want 401", a.status, a.body)
+			}
+		}
+		checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)
+		if a := s.send(t, client, forged("single")); a.status != 401 {
+			t.Errorf("another client: got %d %s, want 401", a.status, a.body)
+		}
+		if a := s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")); a.status != 200 {
+			t.Errorf("valid assertion: got %d %s, want 200", a.status, a.body)
+		}
+	})
 }

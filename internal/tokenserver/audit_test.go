@@ -48,7 +48,6 @@ func audited(t testing.TB) (option func(*tokenserver.Options), lines func() []st
 
 // Each credential decision produces one audit event with all known details.
 func TestCredentialDecisionsAreAudited(t *testing.T) {
-	t.Parallel() // some responses are delayed
 	const source = "192.0.2.7"
 	want := func(members map[string]any) map[string]any {
 		line := map[string]any{"time": "2026-03-01T12:00:00.5Z", "action": "token", "outcome": "refused", "realm": "acme", "source": source}
@@ -108,43 +107,45 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			withAudit, lines := audited(t)
-			s := startLoaded(t, behindProxy, withAudit)
-			for _, id := range []string{"billing", "plain", "suspended", "expired", "limited"} {
-				s.setSecretID(t, "acme", id, "the-id")
-			}
-			s.setSecretID(t, "frozen", "billing", "the-id")
-			client := s.clientOf(t, "HTTP/2")
-			r := tc.request
-			r.header = http.Header{"X-Forwarded-For": {source}}
-			for range tc.before {
-				s.send(t, client, r)
-			}
-			got := s.send(t, client, r)
-			written := lines()
-			if tc.want == nil {
-				if len(written) > 0 {
-					t.Errorf("got lines %q, want none", written)
+			inBubble(t, func(t *testing.T) {
+				withAudit, lines := audited(t)
+				s := startLoaded(t, behindProxy, withAudit)
+				for _, id := range []string{"billing", "plain", "suspended", "expired", "limited"} {
+					s.setSecretID(t, "acme", id, "the-id")
 				}
-				return
-			}
-			if len(written) != tc.before+1 {
-				t.Fatalf("got %d lines, want %d: %q", len(written), tc.before+1, written)
-			}
-			last := written[tc.before]
-			if strings.Contains(last, canary) || strings.Contains(last, secret) {
-				t.Errorf("line %q contains a secret", last)
-			}
-			var line map[string]any
-			if err := json.Unmarshal([]byte(last), &line); err != nil {
-				t.Fatal(err)
-			}
-			if tc.want["jti"] != nil {
-				tc.want["jti"] = payload(t, accessToken(t, got))["jti"]
-			}
-			if diff := cmp.Diff(tc.want, line); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+				s.setSecretID(t, "frozen", "billing", "the-id")
+				client := s.direct()
+				r := tc.request
+				r.header = http.Header{"X-Forwarded-For": {source}}
+				for range tc.before {
+					s.send(t, client, r)
+				}
+				got := s.send(t, client, r)
+				written := lines()
+				if tc.want == nil {
+					if len(written) > 0 {
+						t.Errorf("got lines %q, want none", written)
+					}
+					return
+				}
+				if len(written) != tc.before+1 {
+					t.Fatalf("got %d lines, want %d: %q", len(written), tc.before+1, written)
+				}
+				last := written[tc.before]
+				if strings.Contains(last, canary) || strings.Contains(last, secret) {
+					t.Errorf("line %q contains a secret", last)
+				}
+				var line map[string]any
+				if err := json.Unmarshal([]byte(last), &line); err != nil {
+					t.Fatal(err)
+				}
+				if tc.want["jti"] != nil {
+					tc.want["jti"] = payload(t, accessToken(t, got))["jti"]
+				}
+				if diff := cmp.Diff(tc.want, line); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
 		})
 	}
 }
@@ -155,7 +156,7 @@ func TestRefusedIntrospectionIsAudited(t *testing.T) {
 	withAudit, lines := audited(t)
 	s := startLoaded(t, withAudit)
 	token := issued(t, s, "plain", "")
-	got := s.send(t, s.clientOf(t, "HTTP/2"), request{path: introspectPath, body: "token=" + token, authorization: good})
+	got := s.send(t, s.direct(), request{path: introspectPath, body: "token=" + token, authorization: good})
 	if got.status != http.StatusOK || got.body != inactive {
 		t.Fatalf("got %d %s, want 200 %s", got.status, got.body, inactive)
 	}
@@ -203,7 +204,7 @@ func (s *server) setSecretID(t testing.TB, realm, id, secretID string) {
 func TestAuditHasTheIDOfTheMatchingSecret(t *testing.T) {
 	withAudit, lines := audited(t)
 	s := startArgon2id(t, withAudit)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	several := credentials(t, secret, time.Time{})
 	several = append(several, credentials(t, expiringSecret, time.Time{})...)
 	for _, value := range []string{password, newPassword} {

@@ -43,6 +43,7 @@ func TestAuthorizationEndpointRejectsEverything(t *testing.T) {
 	if !strings.Contains(bodies[0], "unauthorized_client") {
 		t.Errorf("the page doesn't contain the error code: %s", bodies[0])
 	}
-	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: "/unknown/oauth2/authorize"}), 404, "invalid_request", "")
-	checkRejection(t, start(t).send(t, s.clientOf(t, "HTTP/1.1"), request{path: path}), 503, "temporarily_unavailable", "")
+	checkRejection(t, s.send(t, s.direct(), request{path: "/unknown/oauth2/authorize"}), 404, "invalid_request", "")
+	unloaded := start(t)
+	checkRejection(t, unloaded.send(t, unloaded.direct(), request{path: path}), 503, "temporarily_unavailable", "")
 }

@@ -2,7 +2,6 @@ package tokenserver_test
 
 import (
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -80,19 +79,14 @@ func benchSubject(i int) string {
 func benchAssertion(b *testing.B, key signingkey.Key, realm string, i int) string {
 	b.Helper()
 	now := time.Now()
-	input := encodePart(b, map[string]any{"alg": "ES256", "kid": key.ID}) + "." + encodePart(b, map[string]any{
+	return jws(b, &key, members{"alg": "ES256", "kid": key.ID}, members{
 		"iss": benchIssuer, "aud": []string{benchAudience(realm)}, "sub": benchSubject(i), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
-		"jti": "0b8c6d0a-4d3f-4a0c-9d3b-0c1f6f1b2a3c", "kubernetes.io": map[string]any{
-			"namespace": "team", "node": map[string]any{"name": "node-1", "uid": "5c9e2c5e-0000-4000-8000-000000000001"},
-			"pod":            map[string]any{"name": "service-7d4b9c-x2x7k", "uid": "5c9e2c5e-0000-4000-8000-000000000002"},
-			"serviceaccount": map[string]any{"name": "service", "uid": "5c9e2c5e-0000-4000-8000-000000000003"},
+		"jti": "0b8c6d0a-4d3f-4a0c-9d3b-0c1f6f1b2a3c", "kubernetes.io": members{
+			"namespace": "team", "node": members{"name": "node-1", "uid": "5c9e2c5e-0000-4000-8000-000000000001"},
+			"pod":            members{"name": "service-7d4b9c-x2x7k", "uid": "5c9e2c5e-0000-4000-8000-000000000002"},
+			"serviceaccount": members{"name": "service", "uid": "5c9e2c5e-0000-4000-8000-000000000003"},
 		},
 	})
-	signature, err := key.Signer().Sign(nil, []byte(input))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
 func grantRequest(realm, assertion string) []byte {

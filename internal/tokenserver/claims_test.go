@@ -45,7 +45,7 @@ func TestFixedClaims(t *testing.T) {
 			t.Errorf("claim %s (-want +got):\n%s", name, diff)
 		}
 	}
-	introspection := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
+	introspection := s.send(t, s.direct(), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
 	var introspected map[string]any
 	if err := json.Unmarshal([]byte(introspection.body), &introspected); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestVerificationRepeatsClaimsOnlyOfAcceptedTokens(t *testing.T) {
 		"scope missing":        {"claiming", "claims=plan_name&scope=admin", http.StatusForbidden, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{
+			got := s.send(t, s.direct(), request{
 				method: http.MethodGet, path: verifyPath, query: test.query, authorization: "Bearer " + issued(t, s, test.client, ""),
 			})
 			if diff := cmp.Diff(test.want, got.header.Values("X-Auth-Claim-Plan-Name")); got.status != test.wantStatus || diff != "" {

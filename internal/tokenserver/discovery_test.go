@@ -82,7 +82,7 @@ func TestJWKSHasAllPublicKeys(t *testing.T) {
 	}
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = published }))
 	s.registry.Replace(nil, nil, nil, func(string) bool { return true })
-	got := s.send(t, s.clientOf(t, "HTTP/2"), request{method: "GET", path: "/acme/oauth2/jwks"})
+	got := s.send(t, s.direct(), request{method: "GET", path: "/acme/oauth2/jwks"})
 	checkDocument(t, got)
 	var set struct {
 		Keys []map[string]string `json:"keys"`

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -192,6 +191,8 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"SVID":                           {token: svid(members{"iss": domain}), want: "svid"},
 		"SVID without iss":               {token: svid(nil), want: "svid"},
 		"different case of the type":     {token: githubToken(t, members{"typ": "application/JWT"}, nil), want: "deploy"},
+		"longest subject":                {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 512)}), more: build, want: "build"},
+		"SPIFFE ID of an HTTPS issuer":   {token: githubToken(t, nil, members{"sub": domain + "/billing"}), more: build, want: "build"},
 		"other subject":                  {token: githubToken(t, nil, members{"sub": workflow + "2"}), more: "&client_id=deploy"},
 		"subject in another case":        {token: githubToken(t, nil, members{"sub": strings.ToUpper(workflow)}), more: "&client_id=deploy"},
 		"subject with a space":           {token: githubToken(t, nil, members{"sub": workflow + " "}), more: "&client_id=deploy"},
@@ -211,6 +212,8 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"matcher without anything":       {token: githubToken(t, nil, nil), more: "&client_id=nothing"},
 		"required claim has other value": {token: githubToken(t, nil, members{"repository_owner_id": "4712"})},
 		"required claim is a number":     {token: githubToken(t, nil, members{"repository_owner_id": 4711})},
+		"required claim is a list":       {token: githubToken(t, nil, members{"repository_owner_id": []string{"4711"}})},
+		"required claim in another case": {token: githubToken(t, nil, members{"repository_owner_id": nil, "Repository_owner_id": "4711"})},
 		"required claim is missing":      {token: githubToken(t, nil, members{"repository_owner_id": nil})},
 		"unknown client":                 {token: githubToken(t, nil, nil), more: "&client_id=unknown"},
 		"client without identities":      {token: githubToken(t, nil, nil), more: "&client_id=billing"},
@@ -225,6 +228,7 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"no exp":                         {token: githubToken(t, nil, members{"exp": nil})},
 		"exp is text":                    {token: githubToken(t, nil, members{"exp": "9999999999"})},
 		"valid for too long":             {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 31*time.Second)})},
+		"practically never expires":      {token: githubToken(t, nil, members{"exp": 1 << 61})},
 		"valid later":                    {token: githubToken(t, nil, members{"nbf": later(31 * time.Second)})},
 		"issued later":                   {token: githubToken(t, nil, members{"iat": later(31 * time.Second)})},
 		"unknown kid":                    {token: githubToken(t, members{"kid": "gh3"}, nil)},
@@ -255,6 +259,8 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"SVID of another domain, no iss": {token: svid(members{"sub": "spiffe://example.com/billing"}), more: "&client_id=svid"},
 		"SVID of a longer domain":        {token: svid(members{"sub": domain + ".evil/billing", "iss": domain}), more: "&client_id=svid"},
 		"SVID of the domain itself":      {token: svid(members{"sub": domain}), more: "&client_id=svid"},
+		"SVID, scheme in another case":   {token: svid(members{"sub": "SPIFFE://example.org/billing"}), more: "&client_id=svid"},
+		"SVID with a space":              {token: svid(members{"sub": " " + domain + "/billing"}), more: "&client_id=svid"},
 		"issuer of a client's key":       {token: assertion(t, signingkey.ES256, nil, members{"iss": github, "sub": workflow, "repository_owner_id": "4711"})},
 	}
 }
@@ -268,10 +274,10 @@ func unsigned(t testing.TB, token string) string {
 // Both ways to present a token of a third party accept the same tokens, and for the same client. The
 // responses to all rejected tokens are the same.
 func TestFederatedTokens(t *testing.T) {
+	s := startFederated(t, behindProxy)
+	client := s.direct()
 	for name, tc := range federatedTokens(t) {
 		t.Run(name, func(t *testing.T) {
-			s := startFederated(t) // a new server for each test, so that failures don't add up
-			client := s.clientOf(t, "HTTP/2")
 			check := func(way string, got response, status int, code string) {
 				t.Helper()
 				switch {
@@ -286,8 +292,8 @@ func TestFederatedTokens(t *testing.T) {
 					checkRejection(t, got, status, code, "acme")
 				}
 			}
-			check("client assertion", s.send(t, client, byAssertion(tc.token, tc.more)), 401, "invalid_client")
-			check("grant", s.send(t, client, byGrant(tc.token, tc.more)), 400, "invalid_grant")
+			check("client assertion", s.send(t, client, elsewhere(byAssertion(tc.token, tc.more))), 401, "invalid_client")
+			check("grant", s.send(t, client, elsewhere(byGrant(tc.token, tc.more))), 400, "invalid_grant")
 		})
 	}
 }
@@ -295,7 +301,7 @@ func TestFederatedTokens(t *testing.T) {
 // A token of a third party can be presented again, unlike a client's own assertion.
 func TestFederatedTokenWorksRepeatedly(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	token := githubToken(t, nil, nil)
 	for range 3 {
 		checkToken(t, s.send(t, client, byAssertion(token, "")), "stock", nil)
@@ -307,7 +313,7 @@ func TestFederatedTokenWorksRepeatedly(t *testing.T) {
 func TestMutatedFederatedTokensAreRejected(t *testing.T) {
 	s := startFederated(t, behindProxy)
 	good := githubToken(t, nil, nil)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	checkToken(t, s.send(t, client, byAssertion(good, "")), "stock", nil)
 	const alphabet = "Aa0-_.="
 	for at := range good {
@@ -316,9 +322,7 @@ func TestMutatedFederatedTokensAreRejected(t *testing.T) {
 				continue
 			}
 			forged := good[:at] + alphabet[i:i+1] + good[at+1:]
-			// Each request has another source, so that failures don't add up.
-			source := netip.AddrFrom4([4]byte{10, byte(i), byte(at >> 8), byte(at)}).String()
-			if got := s.send(t, client, from(source, byGrant(forged, ""))); got.status != 400 {
+			if got := s.send(t, client, elsewhere(byGrant(forged, ""))); got.status != 400 {
 				t.Fatalf("got status %d for %q instead of %q", got.status, forged, good)
 			}
 		}
@@ -331,13 +335,10 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 	claims := `"iss":"` + github + `","sub":"` + workflow + `","aud":"` + acme + `","exp":1772366700,"repository":"acme/shop","environment":"production","repository_owner_id":"4711"`
 	signed := func(header, claims string) string {
 		input := base64.RawURLEncoding.EncodeToString([]byte("{"+header+"}")) + "." + base64.RawURLEncoding.EncodeToString([]byte("{"+claims+"}"))
-		signature, err := key.Signer().Sign(nil, []byte(input))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return input + "." + base64.RawURLEncoding.EncodeToString(signature)
+		return input + "." + base64.RawURLEncoding.EncodeToString(signer(t, &key)(input))
 	}
 	const header = `"alg":"ES256","kid":"gh1"`
+	s := startFederated(t, behindProxy)
 	for name, tc := range map[string]struct {
 		header, claims string
 		want           bool
@@ -353,8 +354,7 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 		"escaped name":          {header, claims + `,"\u0065nvironment":"production"`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := startFederated(t)
-			got := s.send(t, s.clientOf(t, "HTTP/2"), byGrant(signed(tc.header, tc.claims), "&client_id=build"))
+			got := s.send(t, s.direct(), elsewhere(byGrant(signed(tc.header, tc.claims), "&client_id=build")))
 			if (got.status == 200) != tc.want {
 				t.Errorf("got status %d %s, want a token: %t", got.status, got.body, tc.want)
 			}
@@ -366,7 +366,7 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 // Without a record of its own, the subject has no holder.
 func TestSubjectOfAnotherTenant(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	token := githubToken(t, nil, nil)
 	if id := clientIn(t, s.send(t, client, byGrant(token, ""))); id != "deploy" {
 		t.Errorf("token for client %s, want deploy", id)
@@ -384,7 +384,7 @@ func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
 		r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 	}))
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	if id := clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))); id != "pod" {
 		t.Errorf("token for client %s, want pod", id)
 	}
@@ -426,14 +426,14 @@ func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
 	for _, more := range []string{"", "&client_id=pod"} {
 		s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = rotated{clusterOf{&local}, new(atomic.Bool)} })
 		trust(s)
-		if id := clientIn(t, s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(accountToken(t, nil, nil), more))); id != "pod" {
+		if id := clientIn(t, s.send(t, s.direct(), byAssertion(accountToken(t, nil, nil), more))); id != "pod" {
 			t.Errorf("%q: token for client %s, want pod", more, id)
 		}
 	}
 	// Without the cluster's keys, it is unknown which of the two issued the token.
 	s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = clusterOf{} })
 	trust(s)
-	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(accountToken(t, nil, nil), "")), 503, "temporarily_unavailable", "acme")
+	checkRejection(t, s.send(t, s.direct(), byAssertion(accountToken(t, nil, nil), "")), 503, "temporarily_unavailable", "acme")
 }
 
 // Until the cluster's keys are known, service account tokens can't be verified, and other tokens of
@@ -444,7 +444,7 @@ func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 		o.Cluster = clusterOf{}
 		o.RefreshKeys = func(realm, issuer string) { asked <- realm + "/" + issuer }
 	})
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	checkToken(t, s.send(t, client, byAssertion(githubToken(t, nil, nil), "")), "stock", nil)
 	for _, token := range []string{edgeToken(t, nil, nil), edgeToken(t, members{"kid": "new"}, nil), accountToken(t, nil, nil)} {
 		checkRejection(t, s.send(t, client, byAssertion(token, "")), 503, "temporarily_unavailable", "acme")
@@ -457,6 +457,10 @@ func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 
 // Only a token that no known key verifies asks for the issuer's keys.
 func TestUnknownKeyAsksForKeys(t *testing.T) {
+	var asked []string
+	s := startFederated(t, func(o *tokenserver.Options) {
+		o.RefreshKeys = func(realm, issuer string) { asked = append(asked, realm+"/"+issuer) }
+	})
 	for name, tc := range map[string]struct {
 		token string
 		want  bool
@@ -474,12 +478,8 @@ func TestUnknownKeyAsksForKeys(t *testing.T) {
 		"client's own, with unknown ID": {assertion(t, signingkey.ES256, members{"kid": "gh3"}, nil), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var asked []string
-			s := startFederated(t, func(o *tokenserver.Options) {
-				o.RefreshKeys = func(realm, issuer string) { asked = append(asked, realm+"/"+issuer) }
-			})
-			s.send(t, s.clientOf(t, "HTTP/2"), byAssertion(tc.token, ""))
-			s.stop()
+			asked = nil
+			s.send(t, s.direct(), byAssertion(tc.token, ""))
 			if got := len(asked) > 0; got != tc.want {
 				t.Errorf("asked for %v, want %t", asked, tc.want)
 			}
@@ -528,7 +528,7 @@ func TestFederationIsAudited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			option, lines := audited(t)
 			s := startFederated(t, option)
-			s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+			s.send(t, s.direct(), tc.request)
 			var got map[string]any
 			all := lines()
 			if len(all) != 1 {
@@ -547,15 +547,16 @@ func TestFederationIsAudited(t *testing.T) {
 
 // Failures of tokens without a client ID are limited per source. Valid tokens still work.
 func TestFailureLimitAppliesToFederatedTokens(t *testing.T) {
-	t.Parallel() // some responses are delayed
-	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
-	forged := githubToken(t, members{"kid": "gh2"}, nil)
-	for range limiter.FailureBurst {
-		checkRejection(t, s.send(t, client, byGrant(forged, "")), 400, "invalid_grant", "acme")
-	}
-	checkTooMany(t, s.send(t, client, byGrant(forged, "")), "3", tooManyFailures)
-	checkTooMany(t, s.send(t, client, byAssertion(forged, "")), "3", tooManyFailures)
-	checkRejection(t, s.send(t, client, byGrant(forged, "&client_id=deploy")), 400, "invalid_grant", "acme")
-	checkToken(t, s.send(t, client, byGrant(githubToken(t, nil, nil), "")), "stock", nil)
+	inBubble(t, func(t *testing.T) {
+		s := startFederated(t)
+		client := s.direct()
+		forged := githubToken(t, members{"kid": "gh2"}, nil)
+		for range limiter.FailureBurst {
+			checkRejection(t, s.send(t, client, byGrant(forged, "")), 400, "invalid_grant", "acme")
+		}
+		checkTooMany(t, s.send(t, client, byGrant(forged, "")), "3", tooManyFailures)
+		checkTooMany(t, s.send(t, client, byAssertion(forged, "")), "3", tooManyFailures)
+		checkRejection(t, s.send(t, client, byGrant(forged, "&client_id=deploy")), 400, "invalid_grant", "acme")
+		checkToken(t, s.send(t, client, byGrant(githubToken(t, nil, nil), "")), "stock", nil)
+	})
 }

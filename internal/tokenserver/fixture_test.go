@@ -12,9 +12,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,14 +108,24 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// server is a token server listening on a loopback port.
+// server is a token server. It listens on a loopback port after the first call of address.
 type server struct {
-	address  string
+	address  func() string
 	registry *registry.Registry
 	metrics  *prometheus.Registry
 	log      *logBuffer
 	http     *http.Server
 	stop     func()
+}
+
+// unopened is a listener that server.address opens.
+type unopened struct{ net.Listener }
+
+func (u *unopened) Close() error {
+	if u.Listener == nil {
+		return nil
+	}
+	return u.Listener.Close()
 }
 
 // start runs a token server with a registry that is not loaded.
@@ -127,21 +140,26 @@ func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	for _, option := range options {
 		option(&o)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.http, listener = httpserver.NewPublic(listener, httpserver.Options{
+	inner := &unopened{}
+	var listener net.Listener
+	s.http, listener = httpserver.NewPublic(inner, httpserver.Options{
 		Handler: tokenserver.New(o), Limits: tokenserver.ServerLimits(), Memory: httpserver.Divide(256 << 20), Reject: tokenserver.Reject, Logger: logger,
 	}, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, _ := certificate()
 		return pair, nil
 	})
-	s.address = listener.Addr().String()
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.http.ServeTLS(listener, "", "") })
+	s.address = sync.OnceValue(func() string {
+		var err error
+		if inner.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() { _ = s.http.ServeTLS(listener, "", "") })
+		return listener.Addr().String()
+	})
 	s.stop = sync.OnceFunc(func() {
 		_ = s.http.Close()
+		_ = listener.Close()
 		running.Wait()
 	})
 	t.Cleanup(s.stop)
@@ -172,6 +190,16 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 			newClient(t, "frozen", "billing", nil),
 		}, nil, func(string) bool { return false })
 	return s
+}
+
+// inBubble runs a test in the time of testing/synctest, so that delays take no time. Its requests must
+// be direct.
+func inBubble(t *testing.T, test func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		defer time.Sleep(10 * time.Minute) // secrets that still wait are verified first
+		test(t)
+	})
 }
 
 func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *registry.Realm {
@@ -253,6 +281,34 @@ func (s *server) clientOf(t testing.TB, protocol string) *http.Client {
 	}
 }
 
+// direct returns an HTTP client whose requests get to the server's handler without a connection.
+func (s *server) direct() *http.Client {
+	return &http.Client{
+		Transport:     inProcess{s.http.Handler},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+type inProcess struct{ http.Handler }
+
+func (h inProcess) RoundTrip(sent *http.Request) (*http.Response, error) {
+	target := sent.URL.RequestURI()
+	r := httptest.NewRequestWithContext(sent.Context(), sent.Method, "/", sent.Body)
+	var err error
+	if r.URL, err = url.ParseRequestURI(target); err != nil {
+		return nil, err
+	}
+	r.RequestURI, r.Host, r.Header, r.RemoteAddr, r.ContentLength = target, host, sent.Header, "127.0.0.1:1", sent.ContentLength
+	if sent.Body == nil {
+		r.Body = http.NoBody
+	} else if sent.ContentLength == 0 {
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
 func (s *server) tlsConfig() *tls.Config {
 	_, roots := certificate()
 	return &tls.Config{RootCAs: roots, ServerName: host}
@@ -260,7 +316,11 @@ func (s *server) tlsConfig() *tls.Config {
 
 func (s *server) send(t testing.TB, client *http.Client, r request) response {
 	t.Helper()
-	address := "https://" + s.address + cmp.Or(r.path, tokenPath)
+	address := "https://" + host
+	if _, ok := client.Transport.(inProcess); !ok {
+		address = "https://" + s.address()
+	}
+	address += cmp.Or(r.path, tokenPath)
 	if r.query != "" {
 		address += "?" + r.query
 	}

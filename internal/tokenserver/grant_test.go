@@ -58,10 +58,10 @@ func TestJWTBearerGrant(t *testing.T) {
 		"SAML":                             {request: request{body: strings.Replace(byGrant(token, "").body, "jwt-bearer", "saml2-bearer", 1)}, wantStatus: 401, wantError: "invalid_client"},
 		"unknown grant type, with a token": {request: request{body: strings.Replace(byAssertion(token, "").body, grant, "grant_type=password", 1)}, wantStatus: 400, wantError: "unsupported_grant_type"},
 	}
+	s := startFederated(t, behindProxy)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := startFederated(t)
-			got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+			got := s.send(t, s.direct(), elsewhere(tc.request))
 			if tc.want == "" {
 				checkRejection(t, got, tc.wantStatus, tc.wantError, "acme")
 				return
@@ -79,7 +79,7 @@ func TestJWTBearerGrant(t *testing.T) {
 // A token of a third party doesn't work in a suspended realm.
 func TestSuspendedRealmRejectsFederatedTokens(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	token := githubToken(t, nil, nil)
 	in := func(r request) request {
 		r.path = "/frozen/oauth2/token"
@@ -92,7 +92,7 @@ func TestSuspendedRealmRejectsFederatedTokens(t *testing.T) {
 // The introspection endpoint grants nothing, so an assertion there authenticates no client.
 func TestGrantIsOnlyForTheTokenEndpoint(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	token := githubToken(t, nil, nil)
 	got := s.send(t, client, request{path: "/acme/oauth2/introspect", body: byGrant(token, "&token=x").body})
 	checkRejection(t, got, 401, "invalid_client", "acme")
@@ -105,7 +105,7 @@ func TestGrantIsOnlyForTheTokenEndpoint(t *testing.T) {
 // A token issued for a foreign token copies nothing from the foreign token.
 func TestForeignClaimsDoNotGetIntoTokens(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	names := func(got response) []string {
 		var all []string
 		for name := range payload(t, accessToken(t, got)) {
@@ -124,7 +124,7 @@ func TestForeignClaimsDoNotGetIntoTokens(t *testing.T) {
 // The labels are configured names, never text of a token.
 func TestAssertionsAreCounted(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	for _, r := range []request{
 		byGrant(githubToken(t, nil, nil), ""),
 		byAssertion(githubToken(t, nil, nil), ""),
@@ -186,7 +186,7 @@ func assertionCounts(t testing.TB, metrics prometheus.Gatherer) map[string]float
 // than the realm's: tokens of an issuer that the realm no longer trusts are rejected.
 func TestIssuerThatIsNoLongerTrusted(t *testing.T) {
 	s := startFederated(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	token := githubToken(t, nil, nil)
 	checkToken(t, s.send(t, client, byGrant(token, "")), "stock", nil)
 	trust := func(issuers ...registry.Issuer) {

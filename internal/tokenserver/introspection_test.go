@@ -102,7 +102,7 @@ func TestIntrospectionRequiresAuthentication(t *testing.T) {
 			if r.path == "" {
 				r.path = introspectPath
 			}
-			got := s.send(t, s.clientOf(t, "HTTP/1.1"), r)
+			got := s.send(t, s.direct(), r)
 			if test.wantStatus != 0 {
 				realm, _, _ := strings.Cut(r.path[1:], "/")
 				checkRejection(t, got, test.wantStatus, test.wantError, realm)

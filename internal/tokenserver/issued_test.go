@@ -108,7 +108,7 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 					c.Scopes, c.Audiences = []string{"orders:read", "stock"}, []string{orders}
 				}),
 			}, nil, func(string) bool { return false })
-			client := s.clientOf(t, "HTTP/2")
+			client := s.direct()
 
 			var set jose.JSONWebKeySet
 			served := s.send(t, client, request{method: "GET", path: "/acme/oauth2/jwks"})
@@ -159,7 +159,7 @@ func TestTokenLifetimeIsTheShorterOne(t *testing.T) {
 		"client that expires soon":       {"expires", 5 * time.Minute},
 	}
 	s := startLoaded(t)
-	client := s.clientOf(t, "HTTP/1.1")
+	client := s.direct()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := s.send(t, client, request{query: grant, authorization: basic(tc.client, secret)})
@@ -177,7 +177,7 @@ func TestTokenLifetimeIsTheShorterOne(t *testing.T) {
 
 func TestTokenIDsAreUnique(t *testing.T) {
 	s := startLoaded(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	seen := map[any]bool{}
 	for range 200 {
 		id := payload(t, accessToken(t, s.send(t, client, request{query: grant, authorization: good})))["jti"]
@@ -191,7 +191,7 @@ func TestTokenIDsAreUnique(t *testing.T) {
 // The log contains the reason for a server error, but the response must not.
 func TestServerErrorReasonIsOnlyLogged(t *testing.T) {
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Random = iotest.ErrReader(errors.New("no entropy")) })
-	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{query: grant, authorization: good})
+	got := s.send(t, s.direct(), request{query: grant, authorization: good})
 	checkRejection(t, got, 500, "server_error", "acme")
 	if strings.Contains(got.body, "entropy") {
 		t.Errorf("body %q contains the reason", got.body)

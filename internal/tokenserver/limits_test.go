@@ -91,7 +91,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 
 func TestEscapedRealmNameIsDecoded(t *testing.T) {
 	s := startLoaded(t)
-	got := s.send(t, s.clientOf(t, "HTTP/1.1"), request{path: "/ac%6De/oauth2/token", query: grant, authorization: good})
+	got := s.send(t, s.direct(), request{path: "/ac%6De/oauth2/token", query: grant, authorization: good})
 	if got.status != 200 {
 		t.Errorf("got status %d, want 200", got.status)
 	}

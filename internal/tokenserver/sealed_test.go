@@ -21,7 +21,7 @@ func TestRealmWithSealedKey(t *testing.T) {
 	s.registry.SetRealm(realm)
 	s.registry.SetRealm(newRealm(t, "other", nil))
 	s.registry.SetClient(newClient(t, "other", "billing", nil))
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 
 	for name, authorization := range map[string]string{"valid secret": basic("billing", secret), "wrong secret": basic("billing", "wrong-secret-0123456789")} {
 		got := s.send(t, client, request{body: grant, authorization: authorization})
@@ -50,7 +50,7 @@ func TestRealmWithoutActiveKey(t *testing.T) {
 	s := startLoaded(t)
 	pending := keyIn(signingkey.Pending, signingkey.ES256)
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = []signingkey.Key{pending} }))
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	got := s.send(t, client, request{body: grant, authorization: basic("billing", secret)})
 	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "temporarily_unavailable") {
 		t.Errorf("token: got %d %v %s", got.status, got.header, got.body)

@@ -55,7 +55,7 @@ func TestTLSVersions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := s.tlsConfig()
 			config.MinVersion, config.MaxVersion, config.NextProtos = tls.VersionTLS10, tc.version, tc.protocols
-			conn, err := tls.Dial("tcp", s.address, config)
+			conn, err := tls.Dial("tcp", s.address(), config)
 			if (err != nil) != tc.wantErr {
 				t.Fatalf("handshake: %v", err)
 			}
@@ -73,7 +73,7 @@ func TestTLSVersions(t *testing.T) {
 
 func TestPlainHTTPIsRejected(t *testing.T) {
 	s := startLoaded(t)
-	conn, err := net.Dial("tcp", s.address)
+	conn, err := net.Dial("tcp", s.address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestPlainHTTPIsRejected(t *testing.T) {
 
 func TestMetricsCountRequestsByResult(t *testing.T) {
 	s := startLoaded(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	for _, r := range []request{
 		{query: grant, authorization: good},
 		{query: grant, authorization: good},
@@ -187,7 +187,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	} {
 		s.exchange(t, broken)
 	}
-	plain, err := net.Dial("tcp", s.address)
+	plain, err := net.Dial("tcp", s.address())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestExposedCredentialsAreLogged(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := startLoaded(t)
-			s.send(t, s.clientOf(t, "HTTP/1.1"), tc.request)
+			s.send(t, s.direct(), tc.request)
 			s.stop()
 			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Received credentials in the query string`); got != tc.want {
 				t.Errorf("logged: %t, want %t; log:\n%s", got, tc.want, s.log)

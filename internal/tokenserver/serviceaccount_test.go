@@ -78,7 +78,7 @@ func accountClaims(namespace, name, uid string) members {
 // startInCluster runs a token server with clients that authenticate with service account tokens.
 func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	t.Helper()
-	s := startLoaded(t, func(o *tokenserver.Options) { o.Cluster = cluster })
+	s := startLoaded(t, behindProxy, func(o *tokenserver.Options) { o.Cluster = cluster })
 	add := func(realm, id string, change func(*registry.Client)) {
 		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
 			c.Secrets, c.ServiceAccounts = nil, []clientassertion.ServiceAccount{
@@ -93,14 +93,19 @@ func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	add("acme", "fallback", func(c *registry.Client) {
 		c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "default", UID: "s3"}}
 	})
+	add("acme", "no-uid", func(c *registry.Client) { c.ServiceAccounts[1].UID = "" })
 	add("frozen", "pod", func(*registry.Client) {})
 	return s
 }
 
 func TestServiceAccountTokens(t *testing.T) {
-	unbound := accountClaims("apps", "billing", "s1")
-	delete(unbound["kubernetes.io"].(members), "pod")
 	const as = "&client_id=pod"
+	// changing returns a token with changes to its claim kubernetes.io.
+	changing := func(change members) string {
+		claims := accountClaims("apps", "billing", "s1")
+		return accountToken(t, nil, members{"kubernetes.io": changed(claims["kubernetes.io"].(members), change)})
+	}
+	secondsAhead := func(s int64) int64 { return now.Unix() + s }
 	tests := map[string]struct {
 		request    request
 		wantStatus int // defaults to 200
@@ -120,7 +125,21 @@ func TestServiceAccountTokens(t *testing.T) {
 		"wrong account":      {request: byAssertion(accountToken(t, nil, accountClaims("apps", "unrelated", "s1")), as), wantStatus: 401, wantError: "invalid_client"},
 		"recreated account":  {request: byAssertion(accountToken(t, nil, accountClaims("apps", "billing", "s0")), as), wantStatus: 401, wantError: "invalid_client"},
 		"default account":    {request: byAssertion(accountToken(t, nil, accountClaims("apps", "default", "s3")), "&client_id=fallback"), wantStatus: 401, wantError: "invalid_client"},
-		"not bound to a Pod": {request: byAssertion(accountToken(t, nil, unbound), as), wantStatus: 401, wantError: "invalid_client"},
+		"expires in a day":   {request: byAssertion(accountToken(t, nil, members{"iat": secondsAhead(30), "nbf": secondsAhead(30), "exp": secondsAhead(24*3600 + 30)}), as), wantScope: "stock"},
+		"over a day":         {request: byAssertion(accountToken(t, nil, members{"exp": secondsAhead(24*3600 + 31)}), as), wantStatus: 401, wantError: "invalid_client"},
+		"not valid yet":      {request: byAssertion(accountToken(t, nil, members{"nbf": secondsAhead(31)}), as), wantStatus: 401, wantError: "invalid_client"},
+		"not bound to a Pod": {request: byAssertion(changing(members{"pod": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"bound to a Secret":  {request: byAssertion(changing(members{"pod": nil, "secret": members{"name": "x", "uid": "y"}}), as), wantStatus: 401, wantError: "invalid_client"},
+		"Pod without UID":    {request: byAssertion(changing(members{"pod": members{"name": "billing-7d4"}}), as), wantStatus: 401, wantError: "invalid_client"},
+		"claim of other":     {request: byAssertion(changing(members{"namespace": "elsewhere"}), as), wantStatus: 401, wantError: "invalid_client"},
+		"no namespace":       {request: byAssertion(changing(members{"namespace": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"no account":         {request: byAssertion(changing(members{"serviceaccount": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"account, no UID":    {request: byAssertion(changing(members{"serviceaccount": members{"name": "billing"}}), "&client_id=no-uid"), wantStatus: 401, wantError: "invalid_client"},
+		"no claim":           {request: byAssertion(accountToken(t, nil, members{"kubernetes.io": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"malformed claim":    {request: byAssertion(accountToken(t, nil, members{"kubernetes.io": canary}), as), wantStatus: 401, wantError: "invalid_client"},
+		"no audience":        {request: byAssertion(accountToken(t, nil, members{"aud": nil}), as), wantStatus: 401, wantError: "invalid_client"},
+		"token endpoint":     {request: byAssertion(accountToken(t, nil, members{"aud": acme + "/oauth2/token"}), as), wantStatus: 401, wantError: "invalid_client"},
+		"no issuer":          {request: byAssertion(accountToken(t, nil, members{"iss": nil}), as), wantStatus: 401, wantError: "invalid_client"},
 		"wrong audience":     {request: byAssertion(accountToken(t, nil, members{"aud": clusterIssuer}), as), wantStatus: 401, wantError: "invalid_client"},
 		"two audiences":      {request: byAssertion(accountToken(t, nil, members{"aud": []string{acme, clusterIssuer}}), as), wantStatus: 401, wantError: "invalid_client"},
 		"expired":            {request: byAssertion(accountToken(t, nil, members{"exp": now.Unix()}), as), wantStatus: 401, wantError: "invalid_client"},
@@ -141,11 +160,11 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 	key := keys()[signingkey.RS256]
 	s := startInCluster(t, clusterOf{&key})
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	unknown := s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=unknown"))
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := s.send(t, client, tc.request)
+			got := s.send(t, client, elsewhere(tc.request))
 			if tc.wantError == "" {
 				checkToken(t, got, tc.wantScope, nil)
 				return
@@ -164,25 +183,14 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 }
 
-// A Pod sends the same token until the kubelet renews it.
-func TestServiceAccountTokenWorksRepeatedly(t *testing.T) {
-	key := keys()[signingkey.RS256]
-	s := startInCluster(t, clusterOf{&key})
-	client := s.clientOf(t, "HTTP/2")
-	again := byAssertion(accountToken(t, nil, nil), "&client_id=pod")
-	for range 3 {
-		checkToken(t, s.send(t, client, again), "stock", nil)
-	}
-}
-
 // Until the cluster's keys are known, a token may be valid, so it must not be rejected with a 401.
 func TestServiceAccountTokensAreUnavailableUntilKeysAreKnown(t *testing.T) {
 	token := byAssertion(accountToken(t, nil, nil), "&client_id=pod")
 	s := startInCluster(t, clusterOf{})
-	checkRejection(t, s.send(t, s.clientOf(t, "HTTP/2"), token), 503, "temporarily_unavailable", "acme")
+	checkRejection(t, s.send(t, s.direct(), token), 503, "temporarily_unavailable", "acme")
 
 	without := startInCluster(t, nil)
-	checkRejection(t, without.send(t, without.clientOf(t, "HTTP/2"), token), 401, "invalid_client", "acme")
+	checkRejection(t, without.send(t, without.direct(), token), 401, "invalid_client", "acme")
 }
 
 // Anyone can send a token with an unknown key. While the API server doesn't respond, such tokens must

@@ -35,21 +35,14 @@ func TestTokenEndpoint(t *testing.T) {
 		"chunked body":                          {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
 		"a client without scopes":               {request: request{query: grant, authorization: basic("plain", secret)}, wantAud: stock},
 		"Basic, percent-encoded":                {request: request{query: grant, authorization: basic("a%3Ab%25", secret)}},
-		"Basic in lower case":                   {request: request{query: grant, authorization: "basic  " + good[len("Basic "):]}, wantScope: "orders:read orders:write stock"},
-		"Basic without padding":                 {request: request{query: grant, authorization: strings.TrimRight(good, "=")}, wantScope: "orders:read orders:write stock"},
 		"client_secret_post":                    {request: request{body: grant + "&client_id=plain&client_secret=" + secret}, wantAud: stock},
 		"post, the grant in the query":          {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
 		"a client that will expire":             {request: request{query: grant, authorization: basic("expires", secret)}},
 		"same client_id in Basic and body":      {request: form(grant + "&client_id=billing&scope=stock"), wantScope: "stock"},
-		"unknown parameters":                    {request: request{query: grant + "&foo=1&foo=2", body: "bar=1&redirect_uri=x&scope=stock", authorization: good}, wantScope: "stock"},
-		"empty values":                          {request: query(grant + "&scope=&audience=&resource=&client_secret=&client_id=&access_token="), wantScope: "orders:read orders:write stock"},
-		"an empty and another value":            {request: request{query: grant + "&scope=", body: "scope=stock", authorization: good}, wantScope: "stock"},
 		"one of the scopes":                     {request: query(grant + "&scope=stock"), wantScope: "stock"},
-		"scopes are sorted and unique":          {request: query(grant + "&scope=stock+orders:read%20stock"), wantScope: "orders:read stock"},
 		"an audience":                           {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
 		"a resource":                            {request: query(grant + "&scope=stock&resource=" + stock), wantScope: "stock", wantAud: stock},
 		"two resources":                         {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
-		"a repeated resource":                   {request: request{query: grant + "&resource=" + stock, body: "scope=stock&resource=" + stock, authorization: good}, wantScope: "stock", wantAud: stock},
 		"an audience that is not a URI":         {request: request{query: grant + "&audience=billing", authorization: basic("named", secret)}, wantAud: "billing"},
 		"a content type with a parameter":       {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
 		"a content type in another case":        {request: typed("Application/X-WWW-Form-URLEncoded", "scope=stock"), wantScope: "stock"},
@@ -57,30 +50,12 @@ func TestTokenEndpoint(t *testing.T) {
 		"X-Forwarded-Host is ignored":           {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
 
 		// Credentials.
-		"no credentials":                   {request: request{query: grant}, wantStatus: 401, wantError: "invalid_client"},
-		"another scheme":                   {request: request{query: grant, authorization: "Bearer " + canary}, wantStatus: 401, wantError: "invalid_client"},
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"only the scheme":                  {request: request{query: grant, authorization: "Basic"}, wantStatus: 401, wantError: "invalid_client"},
-		"broken Base64":                    {request: request{query: grant, authorization: "Basic !!" + canary}, wantStatus: 401, wantError: "invalid_client"},
-		"no colon":                         {request: request{query: grant, authorization: "Basic YWJj"}, wantStatus: 401, wantError: "invalid_client"},
-		"an empty client ID":               {request: request{query: grant, authorization: basic("", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"an empty secret":                  {request: request{query: grant, authorization: basic("billing", "")}, wantStatus: 401, wantError: "invalid_client"},
-		"control characters":               {request: request{query: grant, authorization: basic("billing", "a\nb")}, wantStatus: 401, wantError: "invalid_client"},
-		"escaped control characters":       {request: request{query: grant, authorization: basic("billing%00", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"an invalid escape in Basic":       {request: request{query: grant, authorization: basic("billing", "%zz")}, wantStatus: 401, wantError: "invalid_client"},
-		"unknown client":                   {request: request{query: grant, authorization: basic(canary, secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"wrong secret":                     {request: request{query: grant, authorization: basic("billing", canary)}, wantStatus: 401, wantError: "invalid_client"},
 		"another realm's client":           {request: request{path: "/frozen/oauth2/token", query: grant, authorization: basic("plain", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"a client without a secret":        {request: request{query: grant, authorization: basic("no-secret", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"client suspended":                 {request: request{query: grant, authorization: basic("suspended", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"client expired":                   {request: request{query: grant, authorization: basic("expired", secret)}, wantStatus: 401, wantError: "invalid_client"},
 		"secret before its expiration":     {request: request{query: grant, authorization: basic("rotating", expiringSecret)}, wantStatus: 200},
 		"new secret during an overlap":     {request: request{query: grant, authorization: basic("rotating", secret)}, wantStatus: 200},
-		"secret at its expiration":         {request: request{query: grant, authorization: basic("rotating", expiredSecret)}, wantStatus: 401, wantError: "invalid_client"},
-		"realm suspended":                  {request: request{path: "/frozen/oauth2/token", query: grant, authorization: good}, wantStatus: 401, wantError: "invalid_client"},
 		"a client ID without a secret":     {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
 		"a secret without a client ID":     {request: request{body: grant + "&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"a wrong secret in the body":       {request: request{body: grant + "&client_id=billing&client_secret=" + canary}, wantStatus: 401, wantError: "invalid_client"},
 		"control characters in the body":   {request: request{body: grant + "&client_id=billing&client_secret=a%0Ab"}, wantStatus: 401, wantError: "invalid_client"},
 		"a malformed assertion":            {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
 		"an assertion of another type":     {request: request{body: grant + "&client_assertion=" + canary + "&client_assertion_type=x"}, wantStatus: 400, wantError: "invalid_request"},
@@ -96,46 +71,27 @@ func TestTokenEndpoint(t *testing.T) {
 		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Credentials in the query are rejected, even with valid Basic credentials.
-		"client_id in the query":        {request: query(grant + "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
-		"client_secret in the query":    {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"both only in the query":        {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
-		"client_assertion in the query": {request: query(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"access_token in the query":     {request: query(grant + "&access_token=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"an escaped name in the query":  {request: query(grant + "&%63lient_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"client_secret in the query": {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"both only in the query":     {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
 
 		// Parameters.
-		"repeated in the query":          {request: query(grant + "&scope=stock&scope=stock"), wantStatus: 400, wantError: "invalid_request"},
-		"repeated in the body":           {request: form(grant + "&audience=a&audience=b"), wantStatus: 400, wantError: "invalid_request"},
 		"repeated in query and body":     {request: request{query: grant, body: grant, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
 		"grant_type missing":             {request: query("scope=stock"), wantStatus: 400, wantError: "invalid_request"},
-		"grant_type empty":               {request: query("grant_type="), wantStatus: 400, wantError: "invalid_request"},
 		"another grant_type":             {request: query("grant_type=password"), wantStatus: 400, wantError: "unsupported_grant_type"},
 		"grant_type in another case":     {request: query("grant_type=Client_Credentials"), wantStatus: 400, wantError: "unsupported_grant_type"},
 		"an invalid escape in the query": {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
 		"an invalid escape in the body":  {request: form(grant + "&foo=%" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"invalid UTF-8":                  {request: form(grant + "&scope=%ff"), wantStatus: 400, wantError: "invalid_request"},
-		"invalid UTF-8, raw":             {request: form(grant + "&scope=\xff"), wantStatus: 400, wantError: "invalid_request"},
-		"NUL in a parameter":             {request: form(grant + "&scope=%00"), wantStatus: 400, wantError: "invalid_request"},
-		"NUL in a parameter name":        {request: query(grant + "&sc%00ope=a"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Scope and audience.
-		"scope unknown":                    {request: query(grant + "&scope=" + canary), wantStatus: 400, wantError: "invalid_scope"},
-		"scope not granted":                {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
-		"scope malformed":                  {request: query(grant + "&scope=stock%20%20orders:read"), wantStatus: 400, wantError: "invalid_scope"},
-		"scope with a quote":               {request: query(grant + "&scope=%22stock%22"), wantStatus: 400, wantError: "invalid_scope"},
-		"audience not granted":             {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
-		"audience of the realm only":       {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
-		"resource not granted":             {request: query(grant + "&resource=https://" + canary), wantStatus: 400, wantError: "invalid_target"},
-		"a resource that is not a URI":     {request: request{query: grant + "&resource=billing", authorization: basic("named", secret)}, wantStatus: 400, wantError: "invalid_target"},
-		"a resource with a fragment":       {request: query(grant + "&resource=" + orders + "%23top"), wantStatus: 400, wantError: "invalid_target"},
-		"one of two resources not granted": {request: query(grant + "&resource=" + orders + "&resource=urn:x"), wantStatus: 400, wantError: "invalid_target"},
+		"scope unknown":              {request: query(grant + "&scope=" + canary), wantStatus: 400, wantError: "invalid_scope"},
+		"scope not granted":          {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
+		"audience not granted":       {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
+		"audience of the realm only": {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
 		"unknown realm":                {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"a realm name in another case": {request: request{path: "/Acme/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"GET":                          {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"PUT":                          {request: request{method: "PUT", query: grant, authorization: good, body: "a=b"}, wantStatus: 405, wantError: "invalid_request"},
-		"DELETE":                       {request: request{method: "DELETE", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
 		"OPTIONS":                      {request: request{method: "OPTIONS"}, wantStatus: 405, wantError: "invalid_request"},
 		"an unknown method":            {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
 		"post in lower case":           {request: request{method: "post", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
@@ -181,7 +137,7 @@ func TestTokenEndpointChecksInOrder(t *testing.T) {
 		"scope before audience":            {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
 	}
 	s := startLoaded(t)
-	client := s.clientOf(t, "HTTP/1.1")
+	client := s.direct()
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			checkRejection(t, s.send(t, client, tc.request), tc.wantStatus, tc.wantError, "acme")
@@ -200,7 +156,7 @@ func TestUnavailableUntilLoaded(t *testing.T) {
 		"metadata":          {method: "GET", path: "/.well-known/oauth-authorization-server/acme"},
 	}
 	s := start(t)
-	client := s.clientOf(t, "HTTP/2")
+	client := s.direct()
 	for name, r := range tests {
 		t.Run(name, func(t *testing.T) {
 			checkRejection(t, s.send(t, client, r), 503, "temporarily_unavailable", "")
@@ -226,6 +182,11 @@ func checkRejection(t *testing.T, got response, wantStatus int, wantError, realm
 	}
 	if body["error"] != wantError || body["error_description"] == "" || len(body) != 2 {
 		t.Errorf("got body %q, want error %q with a description", got.body, wantError)
+	}
+	// RFC 6749 §5.2 allows only %x20-21 / %x23-5B / %x5D-7E.
+	forbidden := func(r rune) bool { return r < 0x20 || r == '"' || r == '\\' || r > 0x7e }
+	if strings.ContainsFunc(body["error"]+body["error_description"], forbidden) {
+		t.Errorf("body %q contains characters that RFC 6749 does not allow", got.body)
 	}
 	if strings.Contains(got.body, canary) || strings.Contains(got.body, secret) {
 		t.Errorf("body %q repeats input", got.body)

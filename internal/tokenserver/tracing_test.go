@@ -19,7 +19,7 @@ func TestRequestsHaveSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	s := startLoaded(t, func(o *tokenserver.Options) { o.Tracer = provider.Tracer("") })
-	client := s.clientOf(t, "HTTP/1.1")
+	client := s.direct()
 	tests := map[string]struct {
 		request  request
 		wantName string

@@ -89,7 +89,7 @@ func TestUsedCredentials(t *testing.T) {
 		{name: "suspended client", request: request{body: grant, authorization: basic("stopped", secret)}, status: 401},
 		{name: "token for a suspended client", request: byAssertion(github, "&client_id=stopped"), status: 401},
 	} {
-		got := s.send(t, s.clientOf(t, "HTTP/2"), tc.request)
+		got := s.send(t, s.direct(), tc.request)
 		if got.status != max(200, tc.status) {
 			t.Errorf("%s: got %d %s, want %d", tc.name, got.status, got.body, max(200, tc.status))
 		}

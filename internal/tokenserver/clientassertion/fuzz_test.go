@@ -1,0 +1,106 @@
+package clientassertion_test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+)
+
+// Other cases are covered over HTTP by the tests in package tokenserver.
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
+
+const issuer = "https://api.example.com/acme"
+
+func newKey(f *testing.F) signingkey.Key {
+	f.Helper()
+	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return key
+}
+
+// sign returns a JWT without validating its parts.
+func sign(t testing.TB, key signingkey.Key, header, claims string) string {
+	t.Helper()
+	encode := base64.RawURLEncoding.EncodeToString
+	input := encode([]byte(header)) + "." + encode([]byte(claims))
+	signature, err := key.Signer().Sign(nil, []byte(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return input + "." + encode(signature)
+}
+
+// Parsed assertions have three parts. Verification succeeds only if they were signed by the key.
+func FuzzParse(f *testing.F) {
+	key := newKey(f)
+	header := `{"alg":"ES256","kid":"` + key.ID + `"}`
+	signed := sign(f, key, header, `{"sub":"billing","aud":["`+issuer+`","x"]}`)
+	for _, seed := range []string{signed, signed + "\n", sign(f, key, `{"alg":"none","crit":["b64"]}`, "{}"), "e30.e30.", ".."} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := clientassertion.Parse(text)
+		if err != nil {
+			return
+		}
+		if strings.Count(text, ".") != 2 || a.Algorithm == "" {
+			t.Fatalf("parsed as %+v", a)
+		}
+		if a.Verify(key.Public()) == nil && text != signed {
+			t.Fatalf("verified %q, which was not signed", text)
+		}
+	})
+}
+
+// FuzzCheckForeign checks that the claims of a foreign token can't make the checks accept more than
+// was asked for.
+func FuzzCheckForeign(f *testing.F) {
+	key := newKey(f)
+	for _, claims := range []string{
+		`{"iss":"a","sub":"b","aud":"` + issuer + `","exp":1772370000,"namespace_id":"4711"}`,
+		`{"iss":"a","sub":"b","aud":["` + issuer + `","x"],"exp":1772370000,"namespace_id":"4711"}`,
+		`{"sub":"spiffe://a/b","aud":"` + issuer + `","exp":1772370000,"namespace_id":"4711"}`,
+		`{"iss":"a","sub":"b","aud":"` + issuer + `","exp":1e300,"namespace_id":4711}`,
+		`{"sub":"b","aud":["` + issuer + `"],"exp":1772370000,"namespace_id":"4711","namespace_id":"1"}`,
+	} {
+		f.Add([]byte(claims))
+	}
+	f.Fuzz(func(t *testing.T, claims []byte) {
+		a, err := clientassertion.Parse(sign(t, key, `{"alg":"ES256","kid":"a"}`, string(claims)))
+		if err != nil {
+			return
+		}
+		if a.Verify(key.Public()) != nil {
+			t.Fatal("the signature is not valid")
+		}
+		a.Issuer()
+		if a.CheckForeign(issuer, map[string]string{"namespace_id": "4711"}, now) != nil {
+			return
+		}
+		var got map[string]any // names in another case are other claims
+		if err := json.Unmarshal(claims, &got); err != nil {
+			t.Fatalf("accepted claims that are not valid: %s: %v", claims, err)
+		}
+		if list, ok := got["aud"].([]any); ok && len(list) == 1 {
+			got["aud"] = list[0]
+		}
+		subject, _ := got["sub"].(string)
+		expires, _ := got["exp"].(float64)
+		unix := float64(now.UnixNano()) / 1e9
+		if got["aud"] != issuer || got["namespace_id"] != "4711" || subject == "" || len(subject) > 512 || expires < unix-1 || expires > unix+86431 {
+			t.Fatalf("accepted %s", claims)
+		}
+		if got["other"] != "value" && a.HasClaims(map[string]string{"namespace_id": "4711", "other": "value"}) {
+			t.Fatalf("found a claim that is missing in %s", claims)
+		}
+	})
+}
