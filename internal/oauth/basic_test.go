@@ -86,18 +86,6 @@ func TestParseBasic(t *testing.T) {
 	}
 }
 
-func TestIsBasic(t *testing.T) {
-	tests := map[string]bool{
-		"Basic YTpi": true, "bAsIc": true, "Basic ": true, "Basic !": true,
-		"": false, "Bas": false, "Basics x": false, "Bearer x": false, "Basic\tx": false, " Basic x": false,
-	}
-	for header, want := range tests {
-		if got := oauth.IsBasic(header); got != want {
-			t.Errorf("IsBasic(%q) = %t, want %t", header, got, want)
-		}
-	}
-}
-
 // Accepted credentials are valid, and they are parsed to the same values after a client encodes
 // them as RFC 6749 §2.3.1 requires. The secret that was sent is always one of the two.
 func FuzzParseBasic(f *testing.F) {
