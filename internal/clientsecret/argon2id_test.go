@@ -63,14 +63,11 @@ func TestParseArgon2id(t *testing.T) {
 		"minimum for four lanes": {phc: with("v=19$m=9216,t=4,p=4", 8, 16)},
 
 		"too much memory":                  {with("v=19$m=65537,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
-		"huge memory":                      {with("v=19$m=999999999,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
 		"too little memory for 1 pass":     {with("v=19$m=47103,t=1,p=1", 16, 32), clientsecret.ErrHashTooWeak},
 		"too little memory for 2 passes":   {with("v=19$m=19455,t=2,p=1", 16, 32), clientsecret.ErrHashTooWeak},
 		"too little memory for 3 passes":   {with("v=19$m=12287,t=3,p=1", 16, 32), clientsecret.ErrHashTooWeak},
 		"too little memory for 4 passes":   {with("v=19$m=9215,t=4,p=1", 16, 32), clientsecret.ErrHashTooWeak},
 		"too little memory for four lanes": {with("v=19$m=19455,t=2,p=4", 16, 32), clientsecret.ErrHashTooWeak},
-		"minimum of Argon2id itself":       {with("v=19$m=8,t=1,p=1", 8, 16), clientsecret.ErrHashTooWeak},
-		"no memory":                        {with("v=19$m=0,t=2,p=1", 16, 32), clientsecret.ErrHashTooWeak},
 		"too many passes":                  {with("v=19$m=19456,t=5,p=1", 16, 32), clientsecret.ErrHashParameters},
 		"no passes":                        {with("v=19$m=19456,t=0,p=1", 16, 32), clientsecret.ErrHashParameters},
 		"too many lanes":                   {with("v=19$m=19456,t=2,p=5", 16, 32), clientsecret.ErrHashParameters},
@@ -78,35 +75,16 @@ func TestParseArgon2id(t *testing.T) {
 		"no lanes":                         {with("v=19$m=19456,t=2,p=0", 16, 32), clientsecret.ErrHashParameters},
 		"old version":                      {with("v=16$m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
 		"no version":                       {with("m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"number over 32 bits":              {with("v=19$m=4294967304,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
 		"number of 1000 digits":            {with("v=19$m="+strings.Repeat("9", 1000)+",t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"negative number":                  {with("v=19$m=-8,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"plus sign":                        {with("v=19$m=+19456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
 		"leading zero":                     {with("v=19$m=019456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"space":                            {with("v=19$m=19456, t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
 		"wrong order":                      {with("v=19$t=2,m=19456,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"missing parameter":                {with("v=19$m=19456,t=2", 16, 32), clientsecret.ErrHashFormat},
 		"extra parameter":                  {with("v=19$m=19456,t=2,p=1,keyid=a", 16, 32), clientsecret.ErrHashFormat},
-		"repeated parameter":               {with("v=19$m=8,m=19456,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"no parameters":                    {with("v=19$", 16, 32), clientsecret.ErrHashFormat},
 		"short salt":                       {with("v=19$m=19456,t=2,p=1", 7, 32), clientsecret.ErrHashFormat},
 		"long salt":                        {with("v=19$m=19456,t=2,p=1", 65, 32), clientsecret.ErrHashFormat},
 		"short tag":                        {with("v=19$m=19456,t=2,p=1", 16, 15), clientsecret.ErrHashFormat},
 		"long tag":                         {with("v=19$m=19456,t=2,p=1", 16, 65), clientsecret.ErrHashFormat},
-		"huge tag":                         {with("v=19$m=19456,t=2,p=1", 16, 1<<20), clientsecret.ErrHashFormat},
-		"no tag":                           {"$argon2id$v=19$m=19456,t=2,p=1$" + encode(16), clientsecret.ErrHashFormat},
-		"extra field":                      {with("v=19$m=19456,t=2,p=1", 16, 32) + "$", clientsecret.ErrHashFormat},
-		"padding":                          {with("v=19$m=19456,t=2,p=1", 16, 32) + "=", clientsecret.ErrHashFormat},
 		"trailing line break":              {with("v=19$m=19456,t=2,p=1", 16, 32) + "\n", clientsecret.ErrHashFormat},
 		"argon2i":                          {"$argon2i$v=19$m=19456,t=2,p=1$" + encode(16) + "$" + encode(32), clientsecret.ErrHashScheme},
-		"argon2d":                          {"$argon2d$v=19$m=19456,t=2,p=1$" + encode(16) + "$" + encode(32), clientsecret.ErrHashScheme},
 	}
 	testParse(t, tests)
-}
-
-func BenchmarkVerifyArgon2id(b *testing.B) {
-	verifier := hashArgon2id(b, "correct horse battery staple")
-	for b.Loop() {
-		verifier.Verify("wrong")
-	}
 }

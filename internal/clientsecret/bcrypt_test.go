@@ -19,42 +19,24 @@ func TestParseBcrypt(t *testing.T) {
 		"2b":         {phc: "$2b$10$" + salt + tag},
 		"2y":         {phc: "$2y$10$" + salt + tag},
 		"least cost": {phc: "$2b$08$" + salt + tag},
-		"cost 9":     {phc: "$2b$09$" + salt + tag},
 		"most cost":  {phc: "$2b$12$" + salt + tag},
 
 		"cost too small":                {"$2b$07$" + salt + tag, clientsecret.ErrHashTooWeak},
-		"smallest cost":                 {"$2b$04$" + salt + tag, clientsecret.ErrHashTooWeak},
-		"no cost":                       {"$2b$00$" + salt + tag, clientsecret.ErrHashTooWeak},
 		"cost too large":                {"$2b$13$" + salt + tag, clientsecret.ErrHashParameters},
-		"largest cost":                  {"$2b$31$" + salt + tag, clientsecret.ErrHashParameters},
-		"impossible cost":               {"$2b$99$" + salt + tag, clientsecret.ErrHashParameters},
 		"cost of one digit":             {"$2b$8$" + salt + tag, clientsecret.ErrHashFormat},
 		"cost of three digits":          {"$2b$010$" + salt + tag, clientsecret.ErrHashFormat},
-		"negative cost":                 {"$2b$-9$" + salt + tag, clientsecret.ErrHashFormat},
-		"plus sign":                     {"$2b$+9$" + salt + tag, clientsecret.ErrHashFormat},
-		"hexadecimal cost":              {"$2b$0a$" + salt + tag, clientsecret.ErrHashFormat},
-		"empty cost":                    {"$2b$$" + salt + tag, clientsecret.ErrHashFormat},
 		"short tag":                     {"$2b$10$" + salt + tag[1:], clientsecret.ErrHashFormat},
 		"long tag":                      {"$2b$10$" + salt + tag + ".", clientsecret.ErrHashFormat},
-		"huge tag":                      {"$2b$10$" + salt + strings.Repeat(".", 1<<20), clientsecret.ErrHashFormat},
 		"salt only":                     {"$2b$10$" + salt, clientsecret.ErrHashFormat},
-		"part of a salt":                {"$2b$10$" + salt[1:], clientsecret.ErrHashFormat},
-		"nothing after the cost":        {"$2b$10$", clientsecret.ErrHashFormat},
-		"cost only":                     {"$2b$10", clientsecret.ErrHashFormat},
 		"extra field":                   {"$2b$10$" + salt + tag + "$", clientsecret.ErrHashFormat},
-		"separated tag":                 {"$2b$10$" + salt + "$" + tag, clientsecret.ErrHashFormat},
 		"other alphabet":                {"$2b$10$+" + salt[1:] + tag, clientsecret.ErrHashFormat},
 		"padding":                       {"$2b$10$" + salt + tag[:30] + "=", clientsecret.ErrHashFormat},
-		"trailing line break":           {"$2b$10$" + salt + tag + "\n", clientsecret.ErrHashFormat},
-		"line break in the salt":        {"$2b$10$\n" + salt[1:] + tag, clientsecret.ErrHashFormat},
 		"nonzero trailing bits of salt": {"$2b$10$" + salt[:21] + "/" + tag, clientsecret.ErrHashFormat},
 		"nonzero trailing bits of tag":  {"$2b$10$" + salt + tag[:30] + "H", clientsecret.ErrHashFormat},
 
 		"2x":                   {"$2x$10$" + salt + tag, clientsecret.ErrHashScheme},
 		"2":                    {"$2$10$" + salt + tag, clientsecret.ErrHashScheme},
-		"2c":                   {"$2c$10$" + salt + tag, clientsecret.ErrHashScheme},
 		"PHC format":           {"$bcrypt$v=98$r=10$" + salt + "$" + tag, clientsecret.ErrHashScheme},
-		"bcrypt-sha256":        {"$bcrypt-sha256$v=2,t=2b,r=12$" + salt + "$" + tag, clientsecret.ErrHashScheme},
 		"scheme in upper case": {"$2B$10$" + salt + tag, clientsecret.ErrHashScheme},
 	})
 }
@@ -76,8 +58,4 @@ func TestBcryptNeverMatchesLongSecrets(t *testing.T) {
 			t.Errorf("Verify() of %d bytes = %t, want %t", len(secret), !want, want)
 		}
 	}
-}
-
-func BenchmarkVerifyBcrypt(b *testing.B) {
-	benchmarkVerify(b, "cost 12", "$2a$12$R9h/cIPz0gi.URNNX3kh2OPST9/PgBkqquzi.Ss7KIUgO2t0jWMUW")
 }

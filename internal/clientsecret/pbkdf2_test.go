@@ -17,66 +17,43 @@ func TestParsePBKDF2(t *testing.T) {
 	plus, dot := strings.Repeat("+", 22), strings.Repeat(".", 22)
 	plus, dot = plus[:21]+"w", dot[:21]+"w"
 	testParse(t, map[string]parseTest{
-		"Hydra's default":               {phc: valid},
-		"SHA-512":                       {phc: with("sha512$i=25000,l=64", 16, 64)},
-		"no length":                     {phc: with("sha256$i=25000", 16, 32)},
-		"passlib":                       {phc: with("sha256$29000", 16, 32)},
-		"least iterations":              {phc: with("sha256$i=10000,l=32", 16, 32)},
-		"most iterations":               {phc: with("sha256$i=1000000,l=32", 16, 32)},
-		"shortest salt and tag":         {phc: with("sha256$i=10000,l=16", 8, 16)},
-		"longest salt":                  {phc: with("sha512$i=10000,l=64", 64, 64)},
-		"plus sign in the salt":         {phc: "$pbkdf2-sha256$i=25000$" + plus + "$" + encode(32)},
-		"dot in the salt of passlib":    {phc: "$pbkdf2-sha256$25000$" + dot + "$" + encode(32)},
-		"passlib with least iterations": {phc: with("sha512$10000", 16, 64)},
+		"Hydra's default":            {phc: valid},
+		"SHA-512":                    {phc: with("sha512$i=25000,l=64", 16, 64)},
+		"no length":                  {phc: with("sha256$i=25000", 16, 32)},
+		"passlib":                    {phc: with("sha256$29000", 16, 32)},
+		"least iterations":           {phc: with("sha256$i=10000,l=32", 16, 32)},
+		"most iterations":            {phc: with("sha256$i=1000000,l=32", 16, 32)},
+		"shortest salt and tag":      {phc: with("sha256$i=10000,l=16", 8, 16)},
+		"longest salt":               {phc: with("sha512$i=10000,l=64", 64, 64)},
+		"plus sign in the salt":      {phc: "$pbkdf2-sha256$i=25000$" + plus + "$" + encode(32)},
+		"dot in the salt of passlib": {phc: "$pbkdf2-sha256$25000$" + dot + "$" + encode(32)},
 
 		"too few iterations":            {with("sha256$i=9999,l=32", 16, 32), clientsecret.ErrHashTooWeak},
 		"too few iterations in passlib": {with("sha256$9999", 16, 32), clientsecret.ErrHashTooWeak},
-		"no iterations":                 {with("sha256$i=0,l=32", 16, 32), clientsecret.ErrHashTooWeak},
 		"too many iterations":           {with("sha256$i=1000001,l=32", 16, 32), clientsecret.ErrHashParameters},
-		"too many in passlib":           {with("sha512$1000001", 16, 64), clientsecret.ErrHashParameters},
-		"huge iterations":               {with("sha256$i=999999999,l=32", 16, 32), clientsecret.ErrHashParameters},
 		"iterations over 32 bits":       {with("sha256$i=4294992296,l=32", 16, 32), clientsecret.ErrHashFormat},
 		"iterations of 1000 digits":     {with("sha256$"+strings.Repeat("9", 1000), 16, 32), clientsecret.ErrHashFormat},
-		"negative iterations":           {with("sha256$i=-25000,l=32", 16, 32), clientsecret.ErrHashFormat},
-		"negative in passlib":           {with("sha256$-25000", 16, 32), clientsecret.ErrHashFormat},
 		"plus sign":                     {with("sha256$+25000", 16, 32), clientsecret.ErrHashFormat},
 		"leading zero":                  {with("sha256$025000", 16, 32), clientsecret.ErrHashFormat},
-		"leading zero after the name":   {with("sha256$i=025000", 16, 32), clientsecret.ErrHashFormat},
-		"hexadecimal iterations":        {with("sha256$0x61a8", 16, 32), clientsecret.ErrHashFormat},
-		"underscore in the iterations":  {with("sha256$25_000", 16, 32), clientsecret.ErrHashFormat},
-		"space":                         {with("sha256$i=25000, l=32", 16, 32), clientsecret.ErrHashFormat},
 		"empty parameters":              {with("sha256$", 16, 32), clientsecret.ErrHashFormat},
-		"no parameters":                 {with("sha256", 16, 32), clientsecret.ErrHashFormat},
 		"wrong order":                   {with("sha256$l=32,i=25000", 16, 32), clientsecret.ErrHashFormat},
-		"repeated parameter":            {with("sha256$i=25000,i=25000", 16, 32), clientsecret.ErrHashFormat},
 		"extra parameter":               {with("sha256$i=25000,l=32,x=1", 16, 32), clientsecret.ErrHashFormat},
 		"other length":                  {with("sha256$i=25000,l=31", 16, 32), clientsecret.ErrHashFormat},
 		"no length after the name":      {with("sha256$i=25000,l=", 16, 32), clientsecret.ErrHashFormat},
 		"short salt":                    {with("sha256$i=25000,l=32", 7, 32), clientsecret.ErrHashFormat},
 		"long salt":                     {with("sha256$i=25000,l=32", 65, 32), clientsecret.ErrHashFormat},
-		"empty salt":                    {with("sha256$i=25000,l=32", 0, 32), clientsecret.ErrHashFormat},
 		"short tag":                     {with("sha256$i=25000,l=15", 16, 15), clientsecret.ErrHashFormat},
-		"empty tag":                     {with("sha256$i=25000", 16, 0), clientsecret.ErrHashFormat},
 		"tag longer than SHA-256":       {with("sha256$i=25000,l=33", 16, 33), clientsecret.ErrHashFormat},
 		"tag longer than SHA-512":       {with("sha512$i=25000,l=65", 16, 65), clientsecret.ErrHashFormat},
-		"huge tag":                      {with("sha256$i=25000", 16, 1<<20), clientsecret.ErrHashFormat},
 		"no tag":                        {"$pbkdf2-sha256$i=25000$" + encode(16), clientsecret.ErrHashFormat},
-		"extra field":                   {valid + "$", clientsecret.ErrHashFormat},
-		"padding":                       {valid + "=", clientsecret.ErrHashFormat},
 		"trailing line break":           {valid + "\n", clientsecret.ErrHashFormat},
-		"line break in the salt":        {"$pbkdf2-sha256$i=25000$\n" + encode(16)[1:] + "$" + encode(32), clientsecret.ErrHashFormat},
 		"nonzero trailing bits":         {valid[:len(valid)-1] + "B", clientsecret.ErrHashFormat},
-		"nonzero bits in passlib":       {"$pbkdf2-sha256$25000$" + encode(16) + "$" + encode(32)[:42] + "B", clientsecret.ErrHashFormat},
 		"dot in the salt":               {"$pbkdf2-sha256$i=25000$" + dot + "$" + encode(32), clientsecret.ErrHashFormat},
 		"plus sign in passlib":          {"$pbkdf2-sha256$25000$" + plus + "$" + encode(32), clientsecret.ErrHashFormat},
-		"Base64url alphabet":            {"$pbkdf2-sha256$i=25000$_" + encode(16)[1:] + "$" + encode(32), clientsecret.ErrHashFormat},
 
 		"SHA-1":                {"$pbkdf2-sha1$i=25000,l=20$" + encode(16) + "$" + encode(20), clientsecret.ErrHashScheme},
-		"passlib with SHA-1":   {"$pbkdf2$131000$" + encode(16) + "$" + encode(20), clientsecret.ErrHashScheme},
-		"SHA-384":              {with("sha384$i=25000,l=48", 16, 48), clientsecret.ErrHashScheme},
 		"scheme in upper case": {strings.ToUpper(valid), clientsecret.ErrHashScheme},
 		"Django":               {"pbkdf2_sha256$600000$c2FsdHNhbHQ$" + encode(32) + "=", clientsecret.ErrHashFormat},
-		"Werkzeug":             {"pbkdf2:sha256:600000$saltsalt$" + strings.Repeat("00", 32), clientsecret.ErrHashFormat},
 	})
 }
 
@@ -97,26 +74,4 @@ func TestPBKDF2IDsAreThoseOfTheSalt(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("IDs %v, want one", ids)
 	}
-}
-
-func BenchmarkVerifyPBKDF2(b *testing.B) {
-	for name, phc := range map[string]string{
-		"SHA-256": "$pbkdf2-sha256$i=1000000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8",
-		"SHA-512": "$pbkdf2-sha512$i=1000000,l=64$FLZMb78Ha7s60/X5xLrdbA$uQH0vUB7grH1mYcdE6VYetyvrldjlGm1ha+ejtsiaoe0nJWVVAIMePK72PsWlYzqRnVBTQ2ocusjvn+K4q72qg",
-	} {
-		benchmarkVerify(b, name, phc)
-	}
-}
-
-func benchmarkVerify(b *testing.B, name, phc string) {
-	b.Run(name, func(b *testing.B) {
-		verifier, err := clientsecret.ParseVerifier(phc)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			verifier.Verify("wrong")
-		}
-	})
 }
