@@ -16,34 +16,6 @@ func sealedForTest() signingkey.Sealed {
 	return signingkey.Sealed{RealmUID: "uid", KeyID: "1", EncryptedDataKey: []byte("wrapped"), Ciphertext: []byte("ciphertext")}
 }
 
-func TestSealedKeyKeepsStateAndPublicKey(t *testing.T) {
-	for _, algorithm := range signingkey.Algorithms {
-		key, err := signingkey.Generate(algorithm, time.Now().Truncate(time.Second).UTC(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key.State = signingkey.Active
-		sealed := key.Seal(sealedForTest())
-		data, err := json.Marshal(sealed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var read signingkey.Key
-		if err := json.Unmarshal(data, &read); err != nil {
-			t.Fatal(err)
-		}
-		if !read.Public().Equal(key.Public()) || read.State != key.State || !read.CreatedAt.Equal(key.CreatedAt) || !read.Sealed().Equal(sealed.Sealed()) {
-			t.Errorf("%s: got %+v, want %+v", algorithm, read, sealed)
-		}
-		if _, err := read.PrivateJWK(); !errors.Is(err, signingkey.ErrSealed) {
-			t.Errorf("%s: PrivateJWK returns %v, want ErrSealed", algorithm, err)
-		}
-		if _, err := read.Signer().Sign(nil, []byte("x")); !errors.Is(err, signingkey.ErrSealed) {
-			t.Errorf("%s: Sign returns %v, want ErrSealed", algorithm, err)
-		}
-	}
-}
-
 func TestOpenAcceptsOnlyThePrivatePartOfTheKey(t *testing.T) {
 	key, err := signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader)
 	if err != nil {

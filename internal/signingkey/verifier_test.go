@@ -18,7 +18,7 @@ import (
 func TestVerify(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		verifier := key.Public().Verifier()
-		rounds := 1000
+		rounds := 64
 		if key.Algorithm == signingkey.RS256 || key.Algorithm == signingkey.PS256 {
 			rounds = 20
 		}
@@ -47,6 +47,9 @@ func TestVerifyRejectsChanges(t *testing.T) {
 			}
 		}
 		for i := range len(signature) * 8 {
+			if len(signature) == 96 && i%8 != i/8%8 {
+				continue // verification takes a millisecond on P-384, so one bit of each byte changes
+			}
 			signature[i/8] ^= 1 << (i % 8)
 			rejects("changed signature", input, signature)
 			signature[i/8] ^= 1 << (i % 8)
