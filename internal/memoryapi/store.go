@@ -56,6 +56,8 @@ type Options struct {
 	Admit  func(ctx context.Context, object, before *unstructured.Unstructured) error
 	Now    func() time.Time
 	NewUID func() types.UID
+
+	historySize int // historySize, except in tests
 }
 
 // Store contains the objects of the API. All writes are consistent: each one increments the revision,
@@ -240,8 +242,8 @@ func (s *Store) store(kind watch.EventType, gvr schema.GroupVersionResource, obj
 		delete(s.objects[gvr], nameOf(object))
 	}
 	s.history = append(s.history, event)
-	if len(s.history) > historySize {
-		s.history = slices.Clone(s.history[len(s.history)-historySize/2:])
+	if limit := cmp.Or(s.historySize, historySize); len(s.history) > limit {
+		s.history = slices.Clone(s.history[len(s.history)-limit/2:])
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -97,7 +97,8 @@ func TestSinceSignalsTheNextWrite(t *testing.T) {
 	}
 	create(t, s, "a", nil)
 	<-next
-	for n := range 20_000 {
+	s.SetHistorySize(10)
+	for n := range 20 {
 		label(t, s, "a", strconv.Itoa(n))
 	}
 	if _, _, err := s.Since(1); !apierrors.IsResourceExpired(err) {
