@@ -134,7 +134,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	var stopped atomic.Bool
 	o := options()
-	o.DrainDelay = 2 * time.Second
+	o.DrainDelay = 500 * time.Millisecond
 	o.PublicStopped = func(context.Context) { stopped.Store(true) }
 	i := start(t, o)
 	public, operations := "http://"+i.Addr().String(), "http://"+i.OperationsAddr().String()
