@@ -36,6 +36,7 @@ func exhaust(t *testing.T, f *fixture, source string) {
 // After too many failures from a source, its tokens are no longer sent to the API server. Other
 // sources, and browsers in which a user has signed in before, are not affected.
 func TestFailedSignInsAreThrottledPerSource(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	known := f.browser(attacker)
 	for range 2 * limiter.FailureBurst {
@@ -71,6 +72,7 @@ func TestFailedSignInsAreThrottledPerSource(t *testing.T) {
 
 // A browser with an earlier sign-in has a limit too.
 func TestKnownBrowserIsThrottled(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	known := f.browser(attacker)
 	known.signIn(goodToken)
@@ -87,6 +89,7 @@ func TestKnownBrowserIsThrottled(t *testing.T) {
 
 // Whoever disconnects before the response can't check tokens without limit.
 func TestDisconnectedSignInsCount(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	f.api.holdUp(isReview)
 	for range limiter.FailureBurst {
@@ -112,6 +115,7 @@ func TestDisconnectedSignInsCount(t *testing.T) {
 // While the API server hangs, only a limited number of sign-ins waits for it. Others are rejected,
 // and users who are signed in are not affected.
 func TestSignInsWaitingForAPIServerAreLimited(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = time.Minute })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
@@ -149,15 +153,20 @@ func TestSignInsWaitingForAPIServerAreLimited(t *testing.T) {
 
 // A request doesn't wait for a hanging API server for longer than its timeout.
 func TestHangingAPIServer(t *testing.T) {
-	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = time.Second })
+	t.Parallel()
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 300 * time.Millisecond })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
 	f.api.holdUp(func(*http.Request) bool { return true })
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
 	for _, path := range []string{"/clients", "/clients/team/billing", "/realms", "/clients/new"} {
-		got := user.get(path)
-		if got.StatusCode != http.StatusBadGateway || !strings.Contains(got.body, "The Kubernetes API server is unavailable") {
-			t.Errorf("Status of %s is %d, want 502:\n%s", path, got.StatusCode, got.body)
-		}
+		waiting.Go(func() {
+			got := user.get(path)
+			if got.StatusCode != http.StatusBadGateway || !strings.Contains(got.body, "The Kubernetes API server is unavailable") {
+				t.Errorf("Status of %s is %d, want 502:\n%s", path, got.StatusCode, got.body)
+			}
+		})
 	}
 	if got := f.browser(elsewhere).signIn(goodToken); got.StatusCode != http.StatusBadGateway {
 		t.Errorf("Status of a sign-in is %d, want 502", got.StatusCode)
@@ -166,7 +175,7 @@ func TestHangingAPIServer(t *testing.T) {
 
 // Each sign-in and sign-out causes an event and is counted. Events never contain the token.
 func TestSignInsAreAudited(t *testing.T) {
-	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 3 * time.Second })
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 300 * time.Millisecond })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
 	user.send(user.request(http.MethodPost, "/sign-out", url.Values{}))

@@ -10,6 +10,7 @@ import (
 
 // While the user types, the API server checks the form in a dry run.
 func TestFormIsCheckedInDryRun(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/apiclients") {

@@ -26,7 +26,6 @@ func TestDescribeRotation(t *testing.T) {
 		want   string
 	}{
 		"default":    {generated(v1alpha1.SecretRotation{}), "After a rotation, the old secret expires after 24h."},
-		"overlap":    {generated(v1alpha1.SecretRotation{Overlap: duration(time.Hour)}), "After a rotation, the old secret expires after 1h."},
 		"no overlap": {generated(v1alpha1.SecretRotation{Overlap: duration(0)}), "After a rotation, the old secret expires immediately."},
 		"end when unused": {
 			generated(v1alpha1.SecretRotation{EndWhenUnused: &v1alpha1.EndWhenUnused{After: duration(24 * time.Hour), Max: duration(720 * time.Hour)}}),
@@ -44,6 +43,7 @@ func TestDescribeRotation(t *testing.T) {
 }
 
 func TestUnusedCredentialsAreMarked(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	at := func(ago time.Duration) *metav1.Time {
 		return &metav1.Time{Time: f.now().Add(-ago).Truncate(time.Second)}

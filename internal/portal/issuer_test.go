@@ -86,6 +86,7 @@ func (b *browser) begin() string {
 // An issuer that hangs delays no other user: one request waits for it, users with a Kubernetes token
 // sign in, and those who wait get a response.
 func TestHangingIssuerDelaysNoOtherUser(t *testing.T) {
+	t.Parallel()
 	i := startIssuer(t)
 	arrived, respond := make(chan struct{}, 100), make(chan struct{})
 	i.set(func(http.ResponseWriter, *http.Request) bool {
@@ -93,7 +94,7 @@ func TestHangingIssuerDelaysNoOtherUser(t *testing.T) {
 		<-respond
 		return false
 	})
-	f := startPortalWith(t, i, time.Hour, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 4 * time.Second })
+	f := startPortalWith(t, i, time.Hour, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 500 * time.Millisecond })
 	var waiting sync.WaitGroup
 	for range 10 {
 		b := f.browser(attacker)
@@ -123,6 +124,7 @@ func TestHangingIssuerDelaysNoOtherUser(t *testing.T) {
 
 // Only a limited number of sign-ins waits for a hanging issuer.
 func TestSignInsWaitingForIssuerAreLimited(t *testing.T) {
+	t.Parallel()
 	i := startIssuer(t)
 	i.set(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
@@ -163,36 +165,39 @@ func TestSignInsWaitingForIssuerAreLimited(t *testing.T) {
 
 // A response that never ends, in whatever way, ends the sign-in with an error and nothing else.
 func TestIssuerResponseIsBounded(t *testing.T) {
-	const forever = time.Hour
+	t.Parallel()
+	const short, forever = 200 * time.Millisecond, time.Hour
 	sent := &atomic.Int64{}
+	const discovery, token, keys = "/.well-known/openid-configuration", "/token", "/keys"
 	behaviors := map[string]struct {
 		timeout time.Duration
+		paths   []string
 		respond func(w http.ResponseWriter, r *http.Request)
 	}{
-		"hangs": {time.Second, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
-		"drips": {time.Second, func(w http.ResponseWriter, r *http.Request) {
+		"hangs": {short, []string{discovery, token, keys}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		"drips": {short, []string{token}, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				_, _ = io.WriteString(w, " ")
 				_ = http.NewResponseController(w).Flush()
 				time.Sleep(time.Millisecond)
 			}
 		}},
-		"sends a body without end": {forever, func(w http.ResponseWriter, r *http.Request) {
+		"sends a body without end": {forever, []string{discovery, token, keys}, func(w http.ResponseWriter, r *http.Request) {
 			spaces := strings.Repeat(" ", 64<<10)
 			for r.Context().Err() == nil {
 				n, _ := io.WriteString(w, spaces)
 				sent.Add(int64(n))
 			}
 		}},
-		"sends large headers": {forever, func(w http.ResponseWriter, _ *http.Request) {
+		"sends large headers": {forever, []string{keys}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Large", strings.Repeat("x", 900<<10))
 		}},
-		"redirects to itself": {forever, func(w http.ResponseWriter, r *http.Request) {
+		"redirects to itself": {forever, []string{token}, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 		}},
 	}
 	for name, behavior := range behaviors {
-		for _, path := range []string{"/.well-known/openid-configuration", "/token", "/keys"} {
+		for _, path := range behavior.paths {
 			t.Run(name+" at "+path, func(t *testing.T) {
 				i := startIssuer(t)
 				i.set(func(w http.ResponseWriter, r *http.Request) bool {
@@ -206,7 +211,7 @@ func TestIssuerResponseIsBounded(t *testing.T) {
 				f := startPortalWith(t, i, behavior.timeout)
 				b := f.browser(elsewhere)
 				next := "/sign-in/begin"
-				if path != "/.well-known/openid-configuration" {
+				if path != discovery {
 					next = b.begin()
 				}
 				got := b.get(next)
@@ -229,6 +234,7 @@ func TestIssuerResponseIsBounded(t *testing.T) {
 
 // After a failed discovery, sign-ins cause at most one request in a second. The next one succeeds.
 func TestDiscoveryIsRetried(t *testing.T) {
+	t.Parallel()
 	i := startIssuer(t)
 	i.set(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusInternalServerError)
@@ -255,6 +261,7 @@ func TestDiscoveryIsRetried(t *testing.T) {
 
 // Failed callbacks count as failures. Beyond the limit, the issuer gets no requests.
 func TestFailedCallbacksAreThrottled(t *testing.T) {
+	t.Parallel()
 	rejectCode := func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != "/token" {
 			return false

@@ -13,6 +13,7 @@ const statePath = "/clients/team/billing/state"
 
 // A session that is used doesn't end.
 func TestUseRenewsSession(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	b := f.browser(elsewhere)
 	b.signIn(goodToken)
@@ -31,6 +32,7 @@ func TestUseRenewsSession(t *testing.T) {
 // A session without use ends, and the sign-in page says why. What a page requests by itself is no
 // use.
 func TestIdleSessionEnds(t *testing.T) {
+	t.Parallel()
 	f := startPortal(t)
 	b := f.browser(elsewhere)
 	b.signIn(goodToken)

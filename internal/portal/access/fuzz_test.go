@@ -1,31 +1,12 @@
 package access_test
 
 import (
-	"errors"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 )
-
-// FuzzSessionCookie checks that a forged cookie is never accepted as a session.
-func FuzzSessionCookie(f *testing.F) {
-	f.Add("")
-	f.Add("MTc3MjM2NjQwMHxhYmN8ZGVm")
-	s, err := access.NewSessions(key('a'), access.DefaultIdleTimeout, func() time.Time { return now })
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.AddCookie(&http.Cookie{Name: "__Host-realmkeeper-session", Value: value})
-		if _, err := s.Read(r); !errors.Is(err, access.ErrNoSession) {
-			t.Errorf("Read(): %v, want ErrNoSession", err)
-		}
-	})
-}
 
 // FuzzToken checks that the session duration is limited for every token.
 func FuzzToken(f *testing.F) {

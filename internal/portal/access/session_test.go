@@ -165,29 +165,6 @@ func TestCheckToken(t *testing.T) {
 	}
 }
 
-func TestGrantCommand(t *testing.T) {
-	tests := map[string]struct {
-		user, namespace, want string
-	}{
-		"user": {"grace@example.com", "", "kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user=grace@example.com"},
-		"service account": {
-			"system:serviceaccount:system:initial-admin", "team",
-			"kubectl create rolebinding NAME --namespace=team --clusterrole=manage-api-credentials --serviceaccount=system:initial-admin",
-		},
-		"name with shell metacharacters": {
-			"$(reboot)'; x", "",
-			`kubectl create clusterrolebinding NAME --clusterrole=manage-api-credentials --user='$(reboot)'\''; x'`,
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := (access.User{Name: tc.user}).GrantCommand(tc.namespace); got != tc.want {
-				t.Errorf("got  %s\nwant %s", got, tc.want)
-			}
-		})
-	}
-}
-
 // An administrator pastes the command into a shell. User names come from an identity provider.
 func TestGrantCommandPassesExactUser(t *testing.T) {
 	for _, text := range hostile.Texts {
