@@ -62,6 +62,7 @@ func TestReportPrintsExactCommand(t *testing.T) {
 
 // The files can come from other users.
 func TestErrorsAndDirectoriesArePrintable(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, realm+billing)
 	f.options.CredentialsDir = t.TempDir() + "/it's \x1b[2J\u202e$(>canary)"
 	f.start()

@@ -3,12 +3,17 @@ package localissuer_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -144,13 +151,19 @@ func (f *fixture) credentials(name string) map[string]string {
 // token requests a token with the files of a client.
 func token(t *testing.T, files map[string]string) (*oauth2.Token, error) {
 	t.Helper()
+	return tokenWith(t, clientcredentials.Config{ClientID: files["client_id"], ClientSecret: files["client_secret"]}, files)
+}
+
+// tokenWith requests a token with other credentials.
+func tokenWith(t *testing.T, config clientcredentials.Config, files map[string]string) (*oauth2.Token, error) {
+	t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(files["ca.crt"])) {
 		t.Fatal("no certificate authority")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	defer transport.CloseIdleConnections()
-	config := clientcredentials.Config{ClientID: files["client_id"], ClientSecret: files["client_secret"], TokenURL: files["token_url"]}
+	config.TokenURL = files["token_url"]
 	return config.Token(context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: transport}))
 }
 
@@ -167,12 +180,29 @@ func isRejected(err error) bool {
 }
 
 func TestServesTokens(t *testing.T) {
-	f := newFixture(t, realm+billing)
+	t.Parallel()
+	f := newFixture(t, billing)
 	f.start()
+	for _, line := range []string{
+		"Name:       billing\n", "Namespace:  apps\n", "Kind:       ApiClient\n", "Status:\n  Conditions:\n    Last Transition Time:  ",
+		"    Message:               Realm \"acme\" not found. The client is reconciled automatically after the Realm is created.\n" +
+			"    Observed Generation:   1\n    Reason:                RealmNotFound\n    Status:                False\n    Type:                  Accepted\n",
+	} {
+		if !strings.Contains(f.out.String(), line) {
+			t.Errorf("output lacks %q:\n%s", line, f.out)
+		}
+	}
+	key, jwk := newKey(t)
+	trusting := strings.Replace(realm, "spec:\n", "spec:\n  trustedIssuers: [{name: platform, issuer: '"+platform+"', keys: {jwks: '{\"keys\":["+jwk+"]}'}}]\n", 1)
+	f.write("realm.yaml", strings.Replace(trusting, `scopes: ["*"]}`, `scopes: ["*"], issuers: [platform]}`, 1)+
+		client("signer", "publicKeys: [{keyId: k1, jwk: '"+jwk+"'}]")+client("job", "federatedIdentities: [{issuer: platform, subject: job-1}]"))
+	for _, name := range []string{"billing", "signer", "job"} {
+		f.await("ApiClient apps/" + name + " is Ready.")
+	}
 	files := f.credentials("billing")
 	wantToken(t, files)
 	for _, text := range []string{
-		"Issuer:          " + files["issuer"], "Token endpoint:  " + files["token_url"], "ApiClient apps/billing is Ready.",
+		"Issuer:          " + files["issuer"], "Token endpoint:  " + files["token_url"],
 		"--data-urlencode client_secret@" + filepath.Join(f.options.CredentialsDir, "apps", "billing", "client_secret"),
 	} {
 		if !strings.Contains(f.out.String(), text) {
@@ -182,16 +212,59 @@ func TestServesTokens(t *testing.T) {
 	if files["cluster_token_url"] != files["token_url"] || !regexp.MustCompile(`^https://localhost:\d+/acme/oauth2/token$`).MatchString(files["token_url"]) {
 		t.Errorf("token_url %q, cluster_token_url %q; want the same URL of localhost", files["token_url"], files["cluster_token_url"])
 	}
+	for subject, issuer := range map[string]string{"apps.signer": "apps.signer", "job-1": platform} {
+		signed := url.Values{
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			"client_assertion":      {sign(t, key, issuer, subject, files["issuer"])},
+		}
+		config := clientcredentials.Config{EndpointParams: signed, AuthStyle: oauth2.AuthStyleInParams}
+		if got, err := tokenWith(t, config, files); err != nil || got.AccessToken == "" {
+			t.Errorf("token with an assertion about %s: %v", subject, err)
+		}
+	}
+	checkLoopback(t, regexp.MustCompile(`localhost:(\d+)`).FindStringSubmatch(f.out.String())[1])
 	f.end()
 	if _, err := token(t, files); err == nil || isRejected(err) {
 		t.Errorf("token request after the end: %v, want no response", err)
 	}
 }
 
-func TestListensOnLoopbackOnly(t *testing.T) {
-	f := newFixture(t, realm+billing)
-	f.start()
-	port := regexp.MustCompile(`localhost:(\d+)`).FindStringSubmatch(f.out.String())[1]
+const platform = "https://platform.example.com"
+
+// newKey returns the key of a client and of the trusted issuer, and its public half as a JWK.
+func newKey(t *testing.T) (key *ecdsa.PrivateKey, jwk string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, string(public)
+}
+
+// sign returns an assertion about a subject.
+func sign(t *testing.T, key *ecdsa.PrivateKey, issuer, subject, audience string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	assertion, err := jwt.Signed(signer).Claims(jwt.Claims{
+		Issuer: issuer, Subject: subject, Audience: jwt.Audience{audience}, ID: rand.Text(),
+		IssuedAt: jwt.NewNumericDate(time.Now()), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
+	}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return assertion
+}
+
+// checkLoopback checks that nothing listens on the port at other addresses.
+func checkLoopback(t *testing.T, port string) {
+	t.Helper()
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +283,7 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 }
 
 func TestReloadsFiles(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, realm+billing)
 	f.start()
 	before := f.credentials("billing")
@@ -235,31 +309,21 @@ func TestReloadsFiles(t *testing.T) {
 	}
 	f.write("objects.yaml", realm+billing)
 	f.eventually("the client to get tokens again", func() bool { _, err := token(t, before); return err == nil })
-}
 
-// Invalid files don't affect the objects that were admitted before.
-func TestMistakeKeepsLastAdmittedObjects(t *testing.T) {
-	f := newFixture(t, realm+billing)
-	f.start()
-	files := f.credentials("billing")
+	// Invalid files don't affect the objects that were admitted before.
 	f.write("objects.yaml", realm+client("billing", "tokenLifetime: 1s, scopes: [orders.read], secret: {generated: {}}"))
 	f.await(`Error in ` + filepath.Join(f.dir, "objects.yaml") + `: ApiClient.auth.realmkeeper.dev "billing" is invalid: spec.tokenLifetime: Invalid value: "1s"`)
-	wantToken(t, files)
+	wantToken(t, before)
 	f.write("objects.yaml", "kind: [")
 	f.await("Error: error parsing " + filepath.Join(f.dir, "objects.yaml"))
-	wantToken(t, files)
-	f.write("objects.yaml", realm+billing)
-	f.await("Reloaded the files.")
-	wantToken(t, files)
+	wantToken(t, before)
 }
 
 func TestInvalidFilesAtStart(t *testing.T) {
 	for name, test := range map[string]struct{ files, want string }{
-		"rule":          {realm + client("billing", "secret: {}"), `ApiClient.auth.realmkeeper.dev "billing" is invalid: spec.secret: Invalid value`},
-		"unknown field": {realm + client("billing", "secrets: {}"), `strict decoding error: unknown field "spec.secrets"`},
-		"twice":         {realm + billing + billing, "ApiClient apps/billing: the object is also in"},
-		"Secret":        {"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: apps}\ndatas: {}\n", `unknown field "datas"`},
-		"not an object": {"a: b\n", "Object 'Kind' is missing"},
+		"rule":   {realm + client("billing", "secret: {}"), `ApiClient.auth.realmkeeper.dev "billing" is invalid: spec.secret: Invalid value`},
+		"twice":  {realm + billing + billing, "ApiClient apps/billing: the object is also in"},
+		"Secret": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: apps}\ndatas: {}\n", `unknown field "datas"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, test.files)
@@ -285,23 +349,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-func TestPrintsConditions(t *testing.T) {
-	f := newFixture(t, billing)
-	f.start()
-	for _, line := range []string{
-		"Name:       billing\n", "Namespace:  apps\n", "Kind:       ApiClient\n", "Status:\n  Conditions:\n    Last Transition Time:  ",
-		"    Message:               Realm \"acme\" not found. The client is reconciled automatically after the Realm is created.\n" +
-			"    Observed Generation:   1\n    Reason:                RealmNotFound\n    Status:                False\n    Type:                  Accepted\n",
-	} {
-		if !strings.Contains(f.out.String(), line) {
-			t.Errorf("output lacks %q:\n%s", line, f.out)
-		}
-	}
-	f.write("realm.yaml", realm)
-	f.await("ApiClient apps/billing is Ready.")
-}
-
 func TestStateSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, realm+billing+`
 apiVersion: v1
 kind: Secret
