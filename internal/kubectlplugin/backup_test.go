@@ -135,13 +135,13 @@ func (c *largeCluster) backUp(ctx context.Context, t *testing.T, dir string, rec
 }
 
 // A backup of many clients is read in pages, and its size in memory doesn't depend on that of the
-// objects, which have 20 MB here.
+// objects, which have 10 MB here.
 func TestLargeBackup(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, dir := &largeCluster{clients: 3000}, t.TempDir()
+	c, dir := &largeCluster{clients: 1500}, t.TempDir()
 	var least uint64
 	c.onPage = func(page int) {
 		if page%2 != 0 {
@@ -155,14 +155,14 @@ func TestLargeBackup(t *testing.T) {
 		}
 		c.heap.Store(max(c.heap.Load(), stats.HeapAlloc))
 	}
-	if code, out := c.backUp(t.Context(), t, dir, identity.Recipient()); code != 0 || !strings.Contains(out, "3000 clients") {
+	if code, out := c.backUp(t.Context(), t, dir, identity.Recipient()); code != 0 || !strings.Contains(out, "1500 clients") {
 		t.Fatalf("backup: exit code %d, %s", code, out)
 	}
-	if c.tooLarge.Load() || c.pages.Load() != 12 {
-		t.Errorf("The backup read %d pages, too large: %t; want 12 with at most 500 objects", c.pages.Load(), c.tooLarge.Load())
+	if c.tooLarge.Load() || c.pages.Load() != 6 {
+		t.Errorf("The backup read %d pages, too large: %t; want 6 with at most 500 objects", c.pages.Load(), c.tooLarge.Load())
 	}
-	if grown := c.heap.Load() - least; grown > 5<<20 {
-		t.Errorf("Memory grew by %d MiB, want at most 5", grown>>20)
+	if grown := c.heap.Load() - least; grown > 3<<20 {
+		t.Errorf("Memory grew by %d MiB, want at most 3", grown>>20)
 	}
 	file, err := os.Open(filepath.Join(dir, "large.backup"))
 	if err != nil {
@@ -186,8 +186,8 @@ func TestInterruptedBackup(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	c := &largeCluster{clients: 5_000, onPage: func(page int) {
-		if page != 7 {
+	c := &largeCluster{clients: 2_000, onPage: func(page int) {
+		if page != 3 {
 			return
 		}
 		if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {

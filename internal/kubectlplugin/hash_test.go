@@ -7,23 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 )
 
 const password = "correct horse battery staple"
-
-// runWith runs the plugin in this process with the given standard input.
-func runWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	code = kubectlplugin.Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}, args)
-	return code, out.String(), errOut.String()
-}
 
 // hashIn returns the only hash in a YAML snippet of an ApiClient.
 func hashIn(t *testing.T, snippet string) v1alpha1.HashedSecret {

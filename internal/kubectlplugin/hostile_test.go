@@ -160,6 +160,8 @@ func hostileObjects(text string) (*v1alpha1.ApiClient, *v1alpha1.Realm, corev1.E
 }
 
 func TestReportsOfHostileObjects(t *testing.T) {
+	var commands []string
+	var want [][]string
 	for _, text := range hostile.Texts {
 		valid := strings.ToValidUTF8(text, "\ufffd")
 		c, realm, event := hostileObjects(valid)
@@ -186,13 +188,15 @@ func TestReportsOfHostileObjects(t *testing.T) {
 		}
 		for _, p := range kubectlplugin.ProblemsOf([]*v1alpha1.ApiClient{c}, []*v1alpha1.Realm{realm}) {
 			text := hostile.Argument(valid)
-			want := []string{"kubectl", "realmkeeper", "explain", "realm/" + text}
+			commands = append(commands, p.Commands...)
 			if p.Kind == "ApiClient" {
-				want = []string{"kubectl", "realmkeeper", "explain", "apiclient/" + text, "-n", text}
-			}
-			if diff := cmp.Diff([][]string{want}, hostile.Run(t, strings.Join(p.Commands, "\n"), "kubectl")); diff != "" {
-				t.Errorf("Arguments with %q (-want +got):\n%s", text, diff)
+				want = append(want, []string{"kubectl", "realmkeeper", "explain", "apiclient/" + text, "-n", text})
+			} else {
+				want = append(want, []string{"kubectl", "realmkeeper", "explain", "realm/" + text})
 			}
 		}
+	}
+	if diff := cmp.Diff(want, hostile.Run(t, strings.Join(commands, "\n"), "kubectl")); diff != "" {
+		t.Errorf("Arguments (-want +got):\n%s", diff)
 	}
 }

@@ -54,7 +54,7 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:suspend":{}}}`),
 	}}
 	flag := apiServer(t, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(c) })
-	code, _, stderr := runWith(t, "", "suspend", "apiclient/billing", "--namespace=acme", flag)
+	code, _, stderr := run(t, "suspend", "apiclient/billing", "--namespace=acme", flag)
 	if code != 1 || !strings.Contains(stderr, "]0;title") {
 		t.Fatalf("Exit code %d, %q; want 1 and the name of the application", code, stderr)
 	}
@@ -95,12 +95,12 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(c)
 		}
 	})
-	code, _, stderr := runWith(t, "", "revoke", "apiclient/leaked", "--secret", "--wait", "--namespace=acme", flag)
+	code, _, stderr := run(t, "revoke", "apiclient/leaked", "--secret", "--wait", "--namespace=acme", flag)
 	if want := []string{"revoke tokens", "delete the secret", "revoke tokens"}; code != 0 || !slices.Equal(changes, want) {
 		t.Errorf("Exit code %d, %s, changes %q; want %q", code, stderr, changes, want)
 	}
 	changes = nil
-	code, stdout, stderr := runWith(t, "", "revoke", "apiclient/leaked", "--secret", "--namespace=acme", flag)
+	code, stdout, stderr := run(t, "revoke", "apiclient/leaked", "--secret", "--namespace=acme", flag)
 	if want := "kubectl realmkeeper revoke apiclient/leaked -n acme --wait"; code != 0 || !strings.Contains(stdout, want) {
 		t.Errorf("Exit code %d, %s, output %q; want the command %q", code, stderr, stdout, want)
 	}
