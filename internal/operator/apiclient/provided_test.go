@@ -138,27 +138,6 @@ func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
 	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true})
 }
 
-// With an overlap, the previous value remains valid. A second change within the overlap revokes the
-// oldest value.
-func TestProvidedSecretOverlaps(t *testing.T) {
-	seen := observe(withProvided(time.Hour))
-	for version, value := range []string{password, newPassword, "a third password"} {
-		seen.provided = providedVersionOf(version, value)
-		step(t, &seen, now)
-	}
-	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true, "a third password": true})
-	ends := seen.current.Secrets[0].ExpiresAt
-	if want := now.Add(time.Hour); !ends.Equal(want) {
-		t.Errorf("the old value expires at %s, want %s", ends, want)
-	}
-	step(t, &seen, ends)
-	wantAccepted(t, &seen, ends, map[string]bool{newPassword: false, "a third password": true})
-
-	seen.provided = providedVersionOf(9, newPassword)
-	step(t, &seen, ends)
-	wantAccepted(t, &seen, ends, map[string]bool{newPassword: true, "a third password": true})
-}
-
 func TestHashedSecrets(t *testing.T) {
 	a, b := hashOf(t, "a", "secret-a"), hashOf(t, "b", "secret-b")
 	a.ExpiresAt = &metav1.Time{Time: now.Add(2 * time.Hour)}

@@ -2,13 +2,11 @@ package apiclient
 
 import (
 	"crypto/rand"
-	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
@@ -180,92 +178,6 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 	seen.acknowledged = false
 	if d := step(t, &seen, ends); nextSecret(&seen) == "" || len(d.record.Secrets) != 2 {
 		t.Errorf("when the overlap ends: %+v, want a rotation", d.plan)
-	}
-}
-
-// For any sequence of events, there are at most two secrets, the credentials Secret has a valid
-// secret that was acknowledged before it became the current one, and a replaced secret stays valid for
-// the overlap.
-func TestRotationInvariants(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		seen := observe(withRotation)
-		at := now
-		step(t, &seen, at)
-		acknowledged := slices.Clone(seen.current.Secrets) // secrets that every token server accepts
-		overlaps := map[string]time.Time{}                 // end of the overlap by replaced secret
-		for range rapid.IntRange(1, 60).Draw(rt, "events") {
-			before, revoked := deliveredSecret(&seen), false
-			switch rapid.SampledFrom([]string{"time", "long", "acknowledge", "delete", "cancel", "rotate", "lag", "nothing"}).Draw(rt, "event") {
-			case "time":
-				at = at.Add(time.Duration(rapid.IntRange(1, 3600).Draw(rt, "seconds")) * time.Second)
-			case "long":
-				at = at.Add(time.Duration(rapid.IntRange(1, 24).Draw(rt, "hours")) * time.Hour)
-			case "acknowledge":
-				acknowledged, seen.acknowledged = slices.Clone(seen.current.Secrets), true
-			case "delete":
-				seen.credentials, revoked = nil, true
-				clear(overlaps)
-			case "cancel":
-				seen.credentials = seen.credentials.DeepCopy()
-				delete(seen.credentials.Data, "next_client_secret")
-			case "rotate":
-				seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: at}
-			}
-			recorded := seen.record.ResourceVersion
-			step(t, &seen, at)
-			if seen.record.ResourceVersion != recorded {
-				seen.acknowledged = false
-			}
-			current := seen.current.Secrets
-			after := deliveredSecret(&seen)
-			if len(current) > 2 || len(current) == 0 {
-				rt.Fatalf("%d secrets", len(current))
-			}
-			if !verifies(unexpired(current, at), after) {
-				rt.Fatal("the credentials Secret has no valid secret")
-			}
-			if after != before && !revoked {
-				if !verifies(acknowledged, after) {
-					rt.Fatal("a secret became current before it was acknowledged")
-				}
-				overlaps[before] = at.Add(time.Hour)
-			}
-			for secret, until := range overlaps {
-				if at.Before(until) && !verifies(unexpired(current, at), secret) {
-					rt.Fatalf("a replaced secret expired at %s, before %s", at, until)
-				}
-			}
-		}
-	})
-}
-
-// A cached credentials Secret that may be old changes nothing: the decision is taken again with the API
-// server's.
-func TestStaleCredentialsAreInconclusive(t *testing.T) {
-	seen := observe(withRotation)
-	step(t, &seen, now)
-	stale := seen.credentials
-	step(t, &seen, now.Add(10*time.Hour))
-	seen.acknowledged = true
-	step(t, &seen, now.Add(10*time.Hour))
-	seen.live = false
-	for name, test := range map[string]struct {
-		cached func(*observed)
-		want   bool
-	}{
-		"current":         {func(*observed) {}, false},
-		"before the last": {func(s *observed) { s.credentials = stale }, true},
-		"missing":         {func(s *observed) { s.credentials = nil }, true},
-		"without values":  {func(s *observed) { s.credentials = s.credentials.DeepCopy(); s.credentials.Data = nil }, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := seen
-			test.cached(&seen)
-			d, err := decide(&seen, now.Add(10*time.Hour), nil)
-			if err != nil || d.inconclusive != test.want || d.inconclusive && (d.record != nil || d.credentials != nil) {
-				t.Errorf("inconclusive %t, want %t; error %v", d.inconclusive, test.want, err)
-			}
-		})
 	}
 }
 

@@ -38,6 +38,12 @@ func subjectRecord(t *testing.T, seen *observed, issuer, sub string, change ...f
 
 func ofOther(body *record.Subject) { body.UID, body.Namespace, body.Name = "c2", "other", "thief" }
 
+// unreadable returns a record without its content. Token servers ignore it, so its owner writes it again.
+func unreadable(secret *corev1.Secret) *corev1.Secret {
+	secret.Data = nil
+	return secret
+}
+
 // names returns the issuers and subjects of the records that a decision writes.
 func names(subjects []record.Subject) []subject {
 	var all []subject
@@ -68,6 +74,8 @@ func TestDecideSubjects(t *testing.T) {
 		"all free":         {nil, []subject{gitlab, github, builder, robot}, 4, ""},
 		"all held":         {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop), gitlab: subjectRecord(t, &seen, gitlabURL, shop)}, []subject{gitlab, github, builder, robot}, 2, ""},
 		"held by another":  {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, ofOther)}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
+		"unreadable":       {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, githubURL, shop))}, []subject{gitlab, github, builder, robot}, 3, ""},
+		"another's, too":   {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, githubURL, shop, ofOther))}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
 		"held by a former": {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, func(b *record.Subject) { b.UID = "c0" })}, []subject{gitlab, builder, robot}, 3, "(team/billing)."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,40 +170,6 @@ func TestObsoleteSubjects(t *testing.T) {
 			d, err := decide(&seen, now, rand.Reader)
 			if err != nil || len(d.obsoleteSubjects) != test.want {
 				t.Errorf("%d subjects are given up, want %d; error %v", len(d.obsoleteSubjects), test.want, err)
-			}
-		})
-	}
-}
-
-// The record of a subject belongs to a client only if it contains the client's UID. Token servers
-// ignore an unreadable record, so its owner writes it again.
-func TestReadSubject(t *testing.T) {
-	seen := observeFederated(nil)
-	s := subject{githubURL, shop}
-	unreadable := subjectRecord(t, &seen, githubURL, shop)
-	unreadable.Data = nil
-	foreign := subjectRecord(t, &seen, githubURL, shop, ofOther)
-	foreign.Data = nil
-	for name, test := range map[string]struct {
-		secret     *corev1.Secret
-		wantHolder string
-		wantOwn    bool
-	}{
-		"own":                   {subjectRecord(t, &seen, githubURL, shop), "", true},
-		"of another client":     {subjectRecord(t, &seen, githubURL, shop, ofOther), "other/thief", false},
-		"of a deleted client":   {subjectRecord(t, &seen, githubURL, shop, func(b *record.Subject) { b.UID = "c0" }), "team/billing", false},
-		"unreadable":            {unreadable, "", true},
-		"unreadable of another": {foreign, "other/thief", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := observeFederated(nil)
-			free := seen.readSubject(s, test.secret)
-			holder := ""
-			if h := seen.subjectHolders[s]; h.Name != "" {
-				holder = h.String()
-			}
-			if free || holder != test.wantHolder || (seen.subjects[s] != nil) != test.wantOwn {
-				t.Errorf("free: %t, holder %q, own: %t", free, holder, seen.subjects[s] != nil)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -77,59 +76,4 @@ func TestRestoredSecrets(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestRestoredSecretsOnlyEnd plans a restored client over time. A restored secret is accepted, as a
-// restored or as the client's own secret, until it expires, and never returns.
-func TestRestoredSecretsOnlyEnd(t *testing.T) {
-	var pool []secret
-	for range 4 {
-		pool = append(pool, newSecret(t, now.Add(-time.Hour)))
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		at := now
-		f := secrets.Facts{Live: true}
-		for _, s := range pool {
-			if rapid.Bool().Draw(t, "expires") {
-				f.Restored = append(f.Restored, s.until(now.Add(time.Duration(rapid.IntRange(1, 72).Draw(t, "hours"))*time.Hour)))
-			} else {
-				f.Restored = append(f.Restored, s.ClientSecret)
-			}
-		}
-		if rapid.Bool().Draw(t, "credentials Secret exists") {
-			f.Credentials = &secrets.Credentials{Current: rapid.SampledFrom(pool).Draw(t, "delivered").value(0)}
-		}
-		want := secrets.Want{Generated: &secrets.Schedule{Interval: 24 * time.Hour, Overlap: time.Hour}}
-		ended := map[string]bool{}
-		for range rapid.IntRange(1, 8).Draw(t, "steps") {
-			p, err := secrets.Make(f, want, at, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range pool {
-				restored, own := accepts(p.Restored, s.plaintext, at), accepts(p.Secrets, s.plaintext, at)
-				switch {
-				case restored && own:
-					t.Fatalf("secret %s is accepted twice", s.ID)
-				case (restored || own) && ended[s.ID]:
-					t.Fatalf("secret %s returned", s.ID)
-				case accepts(f.Restored, s.plaintext, at) && !restored && !own:
-					t.Fatalf("secret %s ended early", s.ID)
-				}
-				ended[s.ID] = !restored && !own
-			}
-			f.Recorded, f.Restored, f.Serial, f.Acknowledged = p.Secrets, p.Restored, p.Serial, rapid.Bool().Draw(t, "acknowledged")
-			again, err := secrets.Make(f, want, at, rand.Reader)
-			if diff := cmp.Diff(p.Restored, again.Restored, cmpopts.EquateEmpty()); err != nil || diff != "" {
-				t.Fatalf("planning twice (-first +second):\n%s, %v", diff, err)
-			}
-			if p.Current.Plaintext != "" && rapid.Bool().Draw(t, "written") {
-				f.Credentials = &secrets.Credentials{Current: p.Current, Next: p.Next}
-			}
-			if rapid.Bool().Draw(t, "lost") {
-				f.Credentials = nil
-			}
-			at = at.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "pause")) * time.Hour)
-		}
-	})
 }
