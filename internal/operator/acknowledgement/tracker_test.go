@@ -3,7 +3,6 @@ package acknowledgement_test
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,10 +15,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
 const namespace, system = "records", "system"
@@ -93,42 +90,6 @@ func (f *fixture) dequeue(kind acknowledgement.Kind) []string {
 
 func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "apps", Name: name}}
-}
-
-func TestState(t *testing.T) {
-	tests := map[string]struct {
-		servers map[string]string
-		removed []string
-		want    acknowledgement.State
-	}{
-		"no server":                  {want: acknowledgement.NoServer},
-		"one server behind":          {servers: map[string]string{"a": "99"}, want: acknowledgement.Waiting},
-		"one server current":         {servers: map[string]string{"a": "100"}, want: acknowledgement.Acknowledged},
-		"one server ahead":           {servers: map[string]string{"a": "1000"}, want: acknowledgement.Acknowledged},
-		"all servers current":        {servers: map[string]string{"a": "100", "b": "101"}, want: acknowledgement.Acknowledged},
-		"one of two servers behind":  {servers: map[string]string{"a": "100", "b": "9"}, want: acknowledgement.Waiting},
-		"server behind was removed":  {servers: map[string]string{"a": "100", "b": "9"}, removed: []string{"b"}, want: acknowledgement.Acknowledged},
-		"current server was removed": {servers: map[string]string{"a": "100", "b": "9"}, removed: []string{"a"}, want: acknowledgement.Waiting},
-		"all servers removed":        {servers: map[string]string{"a": "100"}, removed: []string{"a"}, want: acknowledgement.NoServer},
-		"unknown server removed":     {servers: map[string]string{"a": "100"}, removed: []string{"x"}, want: acknowledgement.Acknowledged},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			for server, version := range tc.servers {
-				f.renew(server, version)
-			}
-			for _, server := range tc.removed {
-				f.remove(server)
-			}
-			if got := f.state("billing", "100"); got != tc.want {
-				t.Errorf("state %d, want %d", got, tc.want)
-			}
-			if got, want := f.tracker.Live(), len(tc.servers)-len(slices.DeleteFunc(tc.removed, func(s string) bool { return s == "x" })); got != want {
-				t.Errorf("%d live servers, want %d", got, want)
-			}
-		})
-	}
 }
 
 func TestOnlyHeartbeatLeasesCount(t *testing.T) {
@@ -316,42 +277,4 @@ func testUndecrypted(t *testing.T, annotation string, undecrypted func(*acknowle
 	expect("decrypted at one server", true, "a")
 	f.remove("a")
 	expect("the other server was removed", true)
-}
-
-func TestConcurrentUse(t *testing.T) {
-	f := newFixture(t)
-	var running sync.WaitGroup
-	for _, server := range []string{"a", "b", "c"} {
-		running.Go(func() {
-			for range 100 {
-				f.renew(server, "10")
-				f.state(server, "10")
-				f.tracker.Live()
-				f.remove(server)
-				f.tracker.Forget(acknowledgement.Client, request(server))
-			}
-		})
-	}
-	running.Wait()
-	if f.tracker.Live() != 0 {
-		t.Errorf("%d live servers, want 0", f.tracker.Live())
-	}
-}
-
-func TestResult(t *testing.T) {
-	tests := map[acknowledgement.State]condition.Result{
-		acknowledgement.NoServer:     {Status: "False", Reason: v1alpha1.ReasonNoTokenServer},
-		acknowledgement.Waiting:      {Status: "Unknown", Reason: v1alpha1.ReasonProgressing},
-		acknowledgement.Acknowledged: {Status: "True", Reason: v1alpha1.ReasonReady},
-	}
-	for state, want := range tests {
-		got := state.Result()
-		if got.Message == "" {
-			t.Errorf("state %d has no message", state)
-		}
-		got.Message = ""
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("state %d (-want +got):\n%s", state, diff)
-		}
-	}
 }

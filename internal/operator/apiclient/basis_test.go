@@ -33,6 +33,7 @@ func TestLaggingObjects(t *testing.T) {
 		"older Realm":          {func(s *observed) { s.realm.Generation-- }, []record.Input{record.InputRealm}},
 		"older labels":         {inNamespace("89", nil), []record.Input{record.InputNamespace}},
 		"older, same labels":   {inNamespace("89", labels), nil},
+		"recreated Namespace":  {func(s *observed) { inNamespace("89", nil)(s); s.namespace.UID = "n2" }, nil},
 		"newer labels":         {inNamespace("91", nil), nil},
 		"no record":            {func(s *observed) { s.read(nil); s.client.Generation-- }, nil},
 		"the Realm is deleted": {func(s *observed) { s.realm = nil }, nil},

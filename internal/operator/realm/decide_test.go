@@ -259,25 +259,6 @@ func TestRotationOverTime(t *testing.T) {
 	}
 }
 
-func TestRotationWaitsForTokenServers(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
-	secret := recorded(t, realm, now.Add(-time.Minute), nil)
-	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmEdDSA
-	secret = recorded(t, realm, now, secret)
-	for name, state := range map[string]acknowledgement.State{"no server": acknowledgement.NoServer, "server behind": acknowledgement.Waiting} {
-		d, err := decide(observed{realm: realm, record: secret, state: state}, instance(), now.Add(24*time.Hour), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := states(d.record.Keys); got != "ES256 Active, EdDSA Pending" || !d.next.IsZero() {
-			t.Errorf("%s: keys %q and next %s, want no rotation", name, got, d.next)
-		}
-		if want := now.Add(time.Hour); !d.nextRotation.Equal(want) {
-			t.Errorf("%s: next rotation %s, want %s, which is in the past", name, d.nextRotation, want)
-		}
-	}
-}
-
 // Verifiers must cache keys for less than publishAhead, even with scaled intervals.
 func TestPolicyIsScaled(t *testing.T) {
 	for name, test := range map[string]struct {
