@@ -1,11 +1,9 @@
 package apiclient
 
 import (
-	"crypto/rand"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -180,30 +178,3 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 		t.Errorf("when the overlap ends: %+v, want a rotation", d.plan)
 	}
 }
-
-// The record of a client that had one is created again only if the API server says that the client exists.
-func TestDeletedClientGetsNoRecord(t *testing.T) {
-	for name, test := range map[string]struct {
-		change     func(*observed)
-		live, want bool // want: decide again
-	}{
-		"new client":                                {func(*observed) {}, false, false},
-		"client with a status":                      {withStatus, false, true},
-		"client with a credentials Secret":          {withOwnSecret, false, true},
-		"known client, according to the API server": {withStatus, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := observe()
-			test.change(&seen)
-			seen.live = test.live
-			d, err := decide(&seen, now, rand.Reader)
-			if err != nil || d.inconclusive != test.want || d.inconclusive && d.record != nil {
-				t.Errorf("inconclusive %t, want %t; record %v, error %v", d.inconclusive, test.want, d.record, err)
-			}
-		})
-	}
-}
-
-func withStatus(seen *observed) { seen.client.Status.ObservedGeneration = 2 }
-
-func withOwnSecret(seen *observed) { seen.owned = []corev1.Secret{{}} }
