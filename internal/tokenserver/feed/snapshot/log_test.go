@@ -268,7 +268,7 @@ func TestRestartRestoresModel(t *testing.T) {
 		replace(log, next(), nil)
 		t.Repeat(map[string]func(*rapid.T){
 			"write": func(t *rapid.T) {
-				name, content := names.Draw(t, "name"), rapid.StringN(0, 200_000, -1).Draw(t, "content")
+				name, content := names.Draw(t, "name"), rapid.StringN(0, 50_000, -1).Draw(t, "content")
 				model[name] = content
 				log.Write(secret(name, next(), content))
 			},
@@ -358,7 +358,7 @@ func TestRecordsRemovedFromList(t *testing.T) {
 func TestRecordsAreCompressed(t *testing.T) {
 	dir := t.TempDir()
 	log, _ := open(t, dir)
-	const clients = 5000
+	const clients = 1000
 	log.Begin()
 	raw := 0
 	for i := range clients {
