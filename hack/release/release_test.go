@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
@@ -295,31 +294,6 @@ func TestFailureKeepsRelease(t *testing.T) {
 	}
 	if left := names(t, filepath.Dir(dir)); len(left) != 1 {
 		t.Errorf("temporary files remain: %v", left)
-	}
-}
-
-// TestInterrupt interrupts the build of the image.
-func TestInterrupt(t *testing.T) {
-	parent := t.TempDir()
-	dir := filepath.Join(parent, "release")
-	must(t, os.Mkdir(dir, 0o700))
-	command := exec.Command(buildProgram(t), "--source=../..", "--output="+dir, "--version="+version, "--snapshot")
-	progress, err := command.StderrPipe()
-	must(t, err)
-	must(t, command.Start())
-	// hack/image has created its files and starts to compile.
-	lines := bufio.NewScanner(progress)
-	for lines.Scan() && !strings.Contains(lines.Text(), "built with") {
-		t.Log(lines.Text())
-	}
-	must(t, command.Process.Signal(os.Interrupt))
-	_, err = io.Copy(t.Output(), progress)
-	must(t, err)
-	if err := command.Wait(); err == nil {
-		t.Error("the build succeeded")
-	}
-	if diff := cmp.Diff([]string{"release"}, names(t, parent)); diff != "" {
-		t.Error(diff)
 	}
 }
 
