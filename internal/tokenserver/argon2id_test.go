@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -26,10 +25,7 @@ const (
 // argon2idHash returns a verifier with an Argon2id hash of the secret.
 func argon2idHash(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier, err := clientsecret.HashArgon2id(secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
 	return verifier
 }
 
@@ -136,9 +132,7 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	expect := func(remembered, rejected, verified float64) {
 		t.Helper()
 		got := []float64{s.slowChecks(t, "remembered"), s.slowChecks(t, "rejected"), s.slowChecks(t, "verified")}
-		if diff := cmp.Diff([]float64{remembered, rejected, verified}, got); diff != "" {
-			t.Errorf("remembered, rejected and verified secrets (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "remembered, rejected and verified secrets", []float64{remembered, rejected, verified}, got)
 	}
 
 	send(password, 200)
@@ -215,10 +209,7 @@ func checkBusy(t testing.TB, a response) {
 // slowChecks returns the number of checks of slowly hashed secrets with the given outcome.
 func (s *server) slowChecks(t *testing.T, outcome string) float64 {
 	t.Helper()
-	families, err := s.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(s.metrics.Gather())(t)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == "realmkeeper_slow_secret_checks_total" && m.GetLabel()[0].GetValue() == outcome {

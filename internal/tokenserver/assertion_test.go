@@ -15,6 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -58,10 +59,7 @@ func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
 
 func signer(t testing.TB, key *signingkey.Key) func(input string) []byte {
 	return func(input string) []byte {
-		signature, err := key.Signer().Sign(nil, []byte(input))
-		if err != nil {
-			t.Fatal(err)
-		}
+		signature := testkit.Value(key.Signer().Sign(nil, []byte(input)))(t)
 		return signature
 	}
 }
@@ -69,10 +67,7 @@ func signer(t testing.TB, key *signingkey.Key) func(input string) []byte {
 func compact(t testing.TB, header, claims members, sign func(input string) []byte) string {
 	t.Helper()
 	part := func(m members) string {
-		data, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(m))(t)
 		return base64.RawURLEncoding.EncodeToString(data)
 	}
 	input := part(header) + "." + part(claims)
@@ -238,9 +233,7 @@ func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
 	var issued struct {
 		Token string `json:"access_token"`
 	}
-	if err := json.Unmarshal([]byte(s.send(t, client, request{query: grant, authorization: basic("realm", secret)}).body), &issued); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal([]byte(s.send(t, client, request{query: grant, authorization: basic("realm", secret)}).body), &issued))
 	checkRejection(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
@@ -76,17 +77,13 @@ func TestFloodOfJunkDoesNotDisplaceDecisions(t *testing.T) {
 	})
 	senders.Wait()
 	close(out.released)
-	if err := log.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, log.Close(t.Context()))
 
 	got := map[audit.Reason]int{}
 	var written, suppressed uint64
 	for line := range strings.Lines(out.String()) {
 		var e audit.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal([]byte(line), &e))
 		if e.Action == audit.ActionAudit {
 			suppressed += e.Suppressed
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -136,9 +137,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 					t.Errorf("line %q contains a secret", last)
 				}
 				var line map[string]any
-				if err := json.Unmarshal([]byte(last), &line); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, json.Unmarshal([]byte(last), &line))
 				if tc.want["jti"] != nil {
 					tc.want["jti"] = payload(t, accessToken(t, got))["jti"]
 				}
@@ -162,9 +161,7 @@ func TestRefusedIntrospectionIsAudited(t *testing.T) {
 	}
 	written := lines()
 	var event audit.Event
-	if err := json.Unmarshal([]byte(written[len(written)-1]), &event); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal([]byte(written[len(written)-1]), &event))
 	want := audit.Event{
 		Time: now, Action: audit.ActionIntrospection, Outcome: audit.Refused, Reason: audit.ReasonAudienceNotAllowed,
 		Realm: "acme", ClientID: "billing", ClientUID: "acme.billing", TokenID: payload(t, token)["jti"].(string), //nolint:forcetypeassert // it is a string
@@ -229,9 +226,7 @@ func TestAuditHasTheIDOfTheMatchingSecret(t *testing.T) {
 	got := []string{}
 	for _, line := range lines() {
 		var e audit.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal([]byte(line), &e))
 		got = append(got, e.SecretID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

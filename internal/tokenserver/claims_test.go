@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -47,13 +48,9 @@ func TestFixedClaims(t *testing.T) {
 	}
 	introspection := s.send(t, s.direct(), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
 	var introspected map[string]any
-	if err := json.Unmarshal([]byte(introspection.body), &introspected); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal([]byte(introspection.body), &introspected))
 	got["active"], got["token_type"] = true, "bearer"
-	if diff := cmp.Diff(got, introspected); diff != "" {
-		t.Errorf("introspection (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "introspection", got, introspected)
 }
 
 // A token with the largest claims that the API allows can be issued, verified and introspected.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -47,9 +48,7 @@ func TestMetadataDocuments(t *testing.T) {
 					got := s.send(t, client, request{method: "GET", path: tc.path, query: "x=" + canary})
 					checkDocument(t, got)
 					var document map[string]any
-					if err := json.Unmarshal([]byte(got.body), &document); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Do(t, json.Unmarshal([]byte(got.body), &document))
 					if diff := cmp.Diff(tc.want, document); diff != "" {
 						t.Errorf("-want +got:\n%s", diff)
 					}
@@ -87,9 +86,7 @@ func TestJWKSHasAllPublicKeys(t *testing.T) {
 	var set struct {
 		Keys []map[string]string `json:"keys"`
 	}
-	if err := json.Unmarshal([]byte(got.body), &set); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal([]byte(got.body), &set))
 	wantMembers := map[string][]string{
 		"EC": {"alg", "crv", "kid", "kty", "use", "x", "y"}, "OKP": {"alg", "crv", "kid", "kty", "use", "x"}, "RSA": {"alg", "e", "kid", "kty", "n", "use"},
 	}
@@ -106,22 +103,15 @@ func TestJWKSHasAllPublicKeys(t *testing.T) {
 		var stored struct {
 			JWK map[string]string `json:"jwk"`
 		}
-		data, err := json.Marshal(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(data, &stored); err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(key))(t)
+		testkit.Do(t, json.Unmarshal(data, &stored))
 		for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
 			if value := stored.JWK[member]; value != "" && strings.Contains(got.body, value) {
 				t.Errorf("the key set contains the private member %s of the %s key", member, key.Algorithm)
 			}
 		}
 	}
-	if diff := cmp.Diff(wantIDs, ids); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "keys", wantIDs, ids)
 }
 
 // A suspended realm still publishes its documents, so that its tokens can be verified.

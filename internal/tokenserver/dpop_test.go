@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -64,19 +64,13 @@ func (p proof) sign(t testing.TB) string {
 // otherKey is a key that no server has.
 func otherKey(t testing.TB) signingkey.Key {
 	t.Helper()
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	return key
 }
 
 func thumbprint(t testing.TB, key signingkey.Key) string {
 	t.Helper()
-	jkt, err := key.Public().Thumbprint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	jkt := testkit.Value(key.Public().Thumbprint())(t)
 	return jkt
 }
 
@@ -113,18 +107,12 @@ func TestTokenIsBoundToTheKeyOfTheProof(t *testing.T) {
 					t.Fatalf("body %s, want token_type DPoP: %v", got.body, err)
 				}
 				claims := payload(t, decoded.AccessToken)
-				if diff := cmp.Diff(map[string]any{"jkt": thumbprint(t, key)}, claims["cnf"]); diff != "" {
-					t.Errorf("cnf (-want +got):\n%s", diff)
-				}
+				testkit.Diff(t, "cnf", map[string]any{"jkt": thumbprint(t, key)}, claims["cnf"])
 				introspected := s.send(t, s.direct(), request{path: introspectPath, body: "token=" + decoded.AccessToken, authorization: basic("gateway", secret)})
 				claims["active"], claims["token_type"] = true, "DPoP"
 				var response map[string]any
-				if err := json.Unmarshal([]byte(introspected.body), &response); err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(claims, response); diff != "" {
-					t.Errorf("introspection (-want +got):\n%s", diff)
-				}
+				testkit.Do(t, json.Unmarshal([]byte(introspected.body), &response))
+				testkit.Diff(t, "introspection", claims, response)
 			})
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
@@ -534,9 +535,7 @@ func TestFederationIsAudited(t *testing.T) {
 			if len(all) != 1 {
 				t.Fatalf("%d lines, want 1: %v", len(all), all)
 			}
-			if err := json.Unmarshal([]byte(all[0]), &got); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, json.Unmarshal([]byte(all[0]), &got))
 			delete(got, "jti")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

@@ -27,6 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	pki "github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -212,10 +213,7 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 	if change != nil {
 		change(&settings)
 	}
-	realm, err := registry.NewRealm(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	realm := testkit.Value(registry.NewRealm(settings))(t)
 	return realm
 }
 
@@ -236,10 +234,7 @@ func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *r
 // does not expire.
 func credentials(t testing.TB, secret string, expiration time.Time) []clientsecret.Credential {
 	t.Helper()
-	verifier, err := clientsecret.Hash(secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
 	return []clientsecret.Credential{{Verifier: verifier, ExpiresAt: expiration}}
 }
 
@@ -331,10 +326,7 @@ func (s *server) send(t testing.TB, client *http.Client, r request) response {
 			body = io.MultiReader(body) // hide the length
 		}
 	}
-	sent, err := http.NewRequestWithContext(t.Context(), cmp.Or(r.method, http.MethodPost), address, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := testkit.Value(http.NewRequestWithContext(t.Context(), cmp.Or(r.method, http.MethodPost), address, body))(t)
 	if r.body != "" {
 		sent.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -342,14 +334,8 @@ func (s *server) send(t testing.TB, client *http.Client, r request) response {
 		sent.Header.Set("Authorization", r.authorization)
 	}
 	maps.Copy(sent.Header, r.header)
-	got, err := client.Do(sent)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(client.Do(sent))(t)
 	defer got.Body.Close()
-	content, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testkit.Value(io.ReadAll(got.Body))(t)
 	return response{got.StatusCode, got.Header, string(content)}
 }

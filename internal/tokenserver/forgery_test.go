@@ -12,6 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -65,13 +66,8 @@ func TestForgedTokensAreRejected(t *testing.T) {
 	claims := payload(t, good)
 	jwks := s.registry.Realm("acme").JWKS
 	var published jose.JSONWebKeySet
-	if err := json.Unmarshal(jwks, &published); err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKIXPublicKey(published.Keys[0].Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(jwks, &published))
+	encoded := testkit.Value(x509.MarshalPKIXPublicKey(published.Keys[0].Key))(t)
 	hs256 := func(secret []byte) func(string) []byte {
 		return func(input string) []byte {
 			mac := hmac.New(sha256.New, secret)

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -160,10 +161,7 @@ func TestAssertionsAreCounted(t *testing.T) {
 // result.
 func assertionCounts(t testing.TB, metrics prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(metrics.Gather())(t)
 	counts := map[string]float64{}
 	for _, family := range families {
 		if family.GetName() != "realmkeeper_assertions_total" {

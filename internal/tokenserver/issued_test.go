@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -59,9 +59,7 @@ func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[s
 	if wantAud == nil {
 		wantAud = []any{orders, stock}
 	}
-	if diff := cmp.Diff(wantAud, claims["aud"]); diff != "" {
-		t.Errorf("aud (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "aud", wantAud, claims["aud"])
 	if claims["iss"] != "https://"+host+"/acme" {
 		t.Errorf("got iss %q, want the issuer of realm acme", claims["iss"])
 	}
@@ -74,14 +72,9 @@ func payload(t testing.TB, jwt string) map[string]any {
 	if len(parts) != 3 {
 		t.Fatalf("not a JWT: %q", jwt)
 	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(base64.RawURLEncoding.Strict().DecodeString(parts[1]))(t)
 	var claims map[string]any
-	if err := json.Unmarshal(data, &claims); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(data, &claims))
 	return claims
 }
 
@@ -112,26 +105,16 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 
 			var set jose.JSONWebKeySet
 			served := s.send(t, client, request{method: "GET", path: "/acme/oauth2/jwks"})
-			if err := json.Unmarshal([]byte(served.body), &set); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, json.Unmarshal([]byte(served.body), &set))
 			got := s.send(t, client, request{query: grant, authorization: good})
-			parsed, err := jose.ParseSignedCompact(accessToken(t, got), []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := parsed.Verify(set)
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := testkit.Value(jose.ParseSignedCompact(accessToken(t, got), []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)}))(t)
+			data := testkit.Value(parsed.Verify(set))(t)
 			header := parsed.Signatures[0].Header
 			if header.Algorithm != string(algorithm) || header.KeyID != key.ID || header.ExtraHeaders["typ"] != "at+jwt" || len(header.ExtraHeaders) != 1 {
 				t.Errorf("header %+v, want only alg %s, kid %s and typ at+jwt", header, algorithm, key.ID)
 			}
 			var claims map[string]any
-			if err := json.Unmarshal(data, &claims); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, json.Unmarshal(data, &claims))
 			id, err := base64.RawURLEncoding.Strict().DecodeString(claims["jti"].(string))
 			if err != nil || len(id) != 16 {
 				t.Errorf("jti %q has %d bytes (error: %v), want 16", claims["jti"], len(id), err)
@@ -141,9 +124,7 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 				"iss": "https://" + host + "/acme", "sub": "billing", "client_id": "billing", "client_uid": "acme.billing", "aud": orders,
 				"iat": float64(now.Unix()), "exp": float64(now.Unix() + 300), "scope": "orders:read stock",
 			}
-			if diff := cmp.Diff(want, claims); diff != "" {
-				t.Errorf("claims (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "claims", want, claims)
 		})
 	}
 }

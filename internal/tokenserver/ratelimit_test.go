@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -58,9 +57,7 @@ func checkTooMany(t *testing.T, a response, wantRetry, wantBody string) {
 	if a.status != 429 || a.header.Get("Retry-After") != wantRetry || a.header.Get("WWW-Authenticate") != "" || a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("got %d with headers %v, want 429 with Retry-After %s", a.status, a.header, wantRetry)
 	}
-	if diff := cmp.Diff(wantBody, a.body); diff != "" {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "body", wantBody, a.body)
 }
 
 // The failure limit applies only to the attacked client and the attacker's address. The correct

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // exchange writes raw bytes to a new connection and returns everything that it reads until the
@@ -22,14 +24,9 @@ func (s *server) exchange(t testing.TB, raw string) []byte {
 	t.Helper()
 	config := s.tlsConfig()
 	config.NextProtos = []string{"http/1.1"}
-	conn, err := tls.Dial("tcp", s.address(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(tls.Dial("tcp", s.address(), config))(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	// The server may reject the request and close the connection before the whole request is
 	// written.
 	go func() { _, _ = io.WriteString(conn, raw) }()

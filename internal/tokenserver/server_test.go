@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
@@ -73,10 +74,7 @@ func TestTLSVersions(t *testing.T) {
 
 func TestPlainHTTPIsRejected(t *testing.T) {
 	s := startLoaded(t)
-	conn, err := net.Dial("tcp", s.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(net.Dial("tcp", s.address()))(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, raw(grant, "Authorization: "+good+"\r\n", "")); err != nil {
 		t.Fatal(err)
@@ -122,10 +120,7 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), exact...); err != nil {
 		t.Error(err)
 	}
-	families, err := s.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(s.metrics.Gather())(t)
 	for _, family := range families {
 		if family.GetName() != "realmkeeper_token_request_duration_seconds" {
 			continue
@@ -187,10 +182,7 @@ func TestNothingSensitiveIsLogged(t *testing.T) {
 	} {
 		s.exchange(t, broken)
 	}
-	plain, err := net.Dial("tcp", s.address())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := testkit.Value(net.Dial("tcp", s.address()))(t)
 	if _, err := io.WriteString(plain, canary+"\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // canary is input that must not be repeated in responses or logs.
@@ -211,7 +211,5 @@ func checkHeader(t *testing.T, got response, wantStatus int, realm string) {
 	for name := range want {
 		header[name] = got.header.Values(name)
 	}
-	if diff := cmp.Diff(want, header); diff != "" {
-		t.Errorf("headers (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "headers", want, header)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -94,9 +95,7 @@ func TestTwoPossibleSecretsAreOneFailure(t *testing.T) {
 		wrong := 0
 		for _, line := range lines() {
 			var event struct{ ClientID, Reason string }
-			if err := json.Unmarshal([]byte(line), &event); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, json.Unmarshal([]byte(line), &event))
 			if event.ClientID == "billing" && event.Reason == "wrong_secret" {
 				wrong++
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -265,10 +266,7 @@ func TestChallengeNamesTheMetadataOfTheAudience(t *testing.T) {
 			}
 		})
 	}
-	location, err := url.Parse(metadata)
-	if err != nil {
-		t.Fatal(err)
-	}
+	location := testkit.Value(url.Parse(metadata))(t)
 	got := s.send(t, s.direct(), request{method: http.MethodGet, path: location.Path})
 	checkDocument(t, got)
 	if want := `{"resource":"https://mcp.example.com/mcp","authorization_servers":["https://` + host + `/acme"],"bearer_methods_supported":["header"]}`; got.body != want {

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -186,9 +185,7 @@ func TestVerificationRepeatsNamedClaims(t *testing.T) {
 		want := http.Header{
 			"X-Auth-Claim-Tenant": {"a%0Ab"}, "X-Auth-Claim-Regions": {"eu,us"}, "X-Auth-Claim-Plan-Name": {""}, "X-Auth-Claim-Sub": {"claims"},
 		}
-		if diff := gocmp.Diff(want, headers); diff != "" {
-			t.Errorf("headers (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "headers", want, headers)
 	}
 }
 

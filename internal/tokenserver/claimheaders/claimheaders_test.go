@@ -9,8 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/claimheaders"
 )
 
@@ -45,9 +44,7 @@ func TestSet(t *testing.T) {
 			if test.claims == "plan_name" {
 				want = http.Header{"X-Auth-Claim-Plan-Name": {test.want}}
 			}
-			if diff := cmp.Diff(want, header); diff != "" {
-				t.Errorf("headers (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "headers", want, header)
 		})
 	}
 }
@@ -56,9 +53,7 @@ func TestSet(t *testing.T) {
 func TestSetEveryHeader(t *testing.T) {
 	header := http.Header{"X-Auth-Claim-B": {"sent by the caller"}}
 	claimheaders.Set(header, "a b c", []byte(`{"a":1,"d":2}`))
-	if diff := cmp.Diff(http.Header{"X-Auth-Claim-A": {"1"}, "X-Auth-Claim-B": {""}, "X-Auth-Claim-C": {""}}, header); diff != "" {
-		t.Errorf("headers (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "headers", http.Header{"X-Auth-Claim-A": {"1"}, "X-Auth-Claim-B": {""}, "X-Auth-Claim-C": {""}}, header)
 }
 
 // FuzzClaimHeader checks that a header contains only visible ASCII characters and that the claim can
@@ -68,10 +63,7 @@ func FuzzClaimHeader(f *testing.F) {
 	f.Add("a\r\nb", "%2C", int64(1)<<52)
 	f.Add("\u017f\x7f\x00", "\xff,", int64(0))
 	f.Fuzz(func(t *testing.T, a, b string, number int64) {
-		payload, err := json.Marshal(map[string]any{"text": a, "list": []string{a, b}, "number": number})
-		if err != nil {
-			t.Fatal(err)
-		}
+		payload := testkit.Value(json.Marshal(map[string]any{"text": a, "list": []string{a, b}, "number": number}))(t)
 		header := http.Header{}
 		claimheaders.Set(header, "text list number", payload)
 		for name, values := range header {
@@ -113,10 +105,7 @@ func decode(t *testing.T, value string) []string {
 	t.Helper()
 	var items []string
 	for item := range strings.SplitSeq(value, ",") {
-		decoded, err := url.PathUnescape(item)
-		if err != nil {
-			t.Fatal(err)
-		}
+		decoded := testkit.Value(url.PathUnescape(item))(t)
 		items = append(items, decoded)
 	}
 	return items

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 )
 
@@ -20,10 +21,7 @@ const issuer = "https://api.example.com/acme"
 
 func newKey(f *testing.F) signingkey.Key {
 	f.Helper()
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(f)
 	return key
 }
 
@@ -32,10 +30,7 @@ func sign(t testing.TB, key signingkey.Key, header, claims string) string {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
 	input := encode([]byte(header)) + "." + encode([]byte(claims))
-	signature, err := key.Signer().Sign(nil, []byte(input))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testkit.Value(key.Signer().Sign(nil, []byte(input)))(t)
 	return input + "." + encode(signature)
 }
 

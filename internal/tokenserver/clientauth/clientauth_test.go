@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
@@ -48,12 +49,9 @@ func newRealm(t *testing.T, key signingkey.Key) (*registry.Registry, *registry.R
 func realmWith(t *testing.T, key signingkey.Key, disabled bool) *registry.Realm {
 	t.Helper()
 	key.State = signingkey.Active
-	realm, err := registry.NewRealm(registry.RealmSettings{
+	realm := testkit.Value(registry.NewRealm(registry.RealmSettings{
 		Record: "realm", UID: "realm", Name: "acme", Issuer: issuer, TokenLifetime: time.Minute, Keys: []signingkey.Key{key}, Disabled: disabled,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return realm
 }
 
@@ -68,17 +66,11 @@ func assertionOf(t *testing.T, key signingkey.Key) string {
 func signed(t *testing.T, key signingkey.Key, claims map[string]any) string {
 	t.Helper()
 	part := func(members map[string]any) string {
-		data, err := json.Marshal(members)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(members))(t)
 		return base64.RawURLEncoding.EncodeToString(data)
 	}
 	input := part(map[string]any{"alg": key.Algorithm, "kid": key.ID, "typ": "JWT"}) + "." + part(claims)
-	signature, err := key.Signer().Sign(nil, []byte(input))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testkit.Value(key.Signer().Sign(nil, []byte(input)))(t)
 	return input + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
@@ -109,18 +101,12 @@ func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
 // A secret may wait for its verification. A client that is suspended, changed or deleted in the
 // meantime gets no token, and neither does one whose realm is suspended or deleted.
 func TestChangesDuringVerification(t *testing.T) {
-	verifier, err := clientsecret.HashArgon2id("the correct secret", rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.HashArgon2id("the correct secret", rand.Reader))(t)
 	original := registry.Client{
 		Record: "record", UID: "client", RealmUID: "realm", ID: "slow",
 		Secrets: []clientsecret.Credential{{ID: "only", Verifier: verifier}},
 	}
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	for name, tc := range map[string]struct {
 		change func(*registry.Registry)
 		want   error
@@ -195,10 +181,7 @@ func (keysAfter) RuleOut(context.Context, string, string) error { return nil }
 
 // A service account token may wait for a new key of the cluster.
 func TestChangesWhileAKeyIsLoaded(t *testing.T) {
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	original := registry.Client{
 		Record: "record", UID: "client", RealmUID: "realm", ID: "pod",
 		ServiceAccounts: []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "account"}},

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
@@ -90,10 +91,7 @@ func newKeys(t *testing.T) (*clusterkeys.Keys, *apiServer) {
 
 func newKey(t *testing.T) signingkey.PublicKey {
 	t.Helper()
-	key, err := signingkey.Generate(signingkey.ES256, start, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, start, rand.Reader))(t)
 	return key.Public()
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
 )
 
@@ -43,14 +44,9 @@ type members map[string]any
 // jwk returns the public key as clients send it, with changes.
 func jwk(t testing.TB, key signingkey.Key, change members) members {
 	t.Helper()
-	data, err := json.Marshal(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(key.Public()))(t)
 	var all members
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(data, &all))
 	for _, name := range []string{"alg", "use", "kid"} {
 		delete(all, name)
 	}
@@ -72,10 +68,7 @@ func sign(t testing.TB, key signingkey.Key, header, claims members) string {
 
 func signText(t testing.TB, key signingkey.Key, header, claims string) string {
 	t.Helper()
-	signature, err := key.Signer().Sign(nil, []byte(header+"."+claims))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testkit.Value(key.Signer().Sign(nil, []byte(header+"."+claims)))(t)
 	return header + "." + claims + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
@@ -84,19 +77,13 @@ func encode(t testing.TB, defaults, change members) string {
 	all := maps.Clone(defaults)
 	maps.Copy(all, change)
 	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil })
-	data, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(all))(t)
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
 func TestParse(t *testing.T) {
 	key, other := keys()[signingkey.ES256], keys()[signingkey.EdDSA]
-	private, err := json.Marshal(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := testkit.Value(json.Marshal(key))(t)
 	var stored struct {
 		JWK members `json:"jwk"`
 	}
@@ -189,10 +176,7 @@ func TestCheck(t *testing.T) {
 		"another URL without hash": {claims: members{"ath": nil, "htu": "https://x/"}, request: atTokenEndpoint, want: dpop.ErrURL},
 	} {
 		t.Run(name, func(t *testing.T) {
-			proof, err := dpop.Parse(sign(t, keys()[signingkey.ES256], nil, tc.claims))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof := testkit.Value(dpop.Parse(sign(t, keys()[signingkey.ES256], nil, tc.claims)))(t)
 			if err := proof.Check(tc.request, now.Add(tc.later)); !errors.Is(err, tc.want) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
@@ -206,10 +190,7 @@ func TestMutatedProofsAreRejected(t *testing.T) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/ \r\n\x00"
 	key := keys()[signingkey.ES256]
 	good := sign(t, key, nil, nil)
-	original, err := dpop.Parse(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	original := testkit.Value(dpop.Parse(good))(t)
 	// At best, the changed key is another valid key, but that key didn't create the signature.
 	reject := func(forged string) {
 		if _, err := dpop.Parse(forged); err == nil {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -109,9 +110,7 @@ func kill(t *testing.T, stop func(), snapshotDir string) {
 	records := filepath.Join(snapshotDir, "records")
 	linkErr := os.Link(records, records+".kept")
 	stop()
-	if err := errors.Join(linkErr, os.Rename(records+".kept", records)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, errors.Join(linkErr, os.Rename(records+".kept", records)))
 }
 
 func (a *apiServer) client() *fake.Clientset {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func request(name string, at time.Time) heartbeat.Refresh {
@@ -32,15 +33,11 @@ func TestRequestForKeys(t *testing.T) {
 		if len(beats) == 0 || len(beats) > 2 {
 			t.Fatalf("%d heartbeats within 0.5 s after the requests, want 1 or 2", len(beats))
 		}
-		if diff := cmp.Diff(want, beats[len(beats)-1].requests); diff != "" {
-			t.Errorf("requests in the heartbeat (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "requests in the heartbeat", want, beats[len(beats)-1].requests)
 		time.Sleep(115 * time.Second)
 		synctest.Wait()
 		beats = api.beatsSince(asked)
-		if diff := cmp.Diff(want, beats[len(beats)-1].requests); diff != "" {
-			t.Errorf("requests after 115 s (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "requests after 115 s", want, beats[len(beats)-1].requests)
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		beats = api.beatsSince(asked)

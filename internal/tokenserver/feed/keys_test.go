@@ -25,6 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -77,10 +78,7 @@ func (l *logs) count(message string) int {
 
 func newKey(t *testing.T, state signingkey.State) signingkey.Key {
 	t.Helper()
-	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 	key.State = state
 	return key
 }
@@ -88,10 +86,7 @@ func newKey(t *testing.T, state signingkey.State) signingkey.Key {
 // seal returns the key, encrypted for the realm with the given name.
 func (s *sealedRealms) seal(name string, key signingkey.Key) signingkey.Key {
 	s.t.Helper()
-	sealed, err := s.encrypter.Seal(s.t.Context(), uidOf(name), &key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	sealed := testkit.Value(s.encrypter.Seal(s.t.Context(), uidOf(name), &key))(s.t)
 	return sealed
 }
 
@@ -110,9 +105,7 @@ func (s *sealedRealms) list(records ...*corev1.Secret) {
 	for _, r := range records {
 		list = append(list, r)
 	}
-	if err := s.feed.Replace(list, "1"); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Do(s.t, s.feed.Replace(list, "1"))
 }
 
 func (s *sealedRealms) signs(name string) bool { return s.registry.Realm(name).Signer() != nil }
@@ -170,9 +163,7 @@ func TestKnownKeysNeedNoPlugin(t *testing.T) {
 		realmRecord(t, "acme", sealedActive, sealedPending), // the pending key is active
 		realmRecord(t, "migrating", sealedMigrated),
 	} {
-		if err := s.feed.Update(changed); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, s.feed.Update(changed))
 	}
 	if !s.signs("acme") || !s.signs("migrating") {
 		t.Errorf("acme signs: %t, migrating signs: %t", s.signs("acme"), s.signs("migrating"))
@@ -206,9 +197,7 @@ func TestOneRejectedRealmDoesNotBlockOthers(t *testing.T) {
 	if !s.signs("good") || s.signs("bad") {
 		t.Errorf("good signs: %t, bad signs: %t", s.signs("good"), s.signs("bad"))
 	}
-	if err := s.feed.Update(realmRecord(t, "bad", bad)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, s.feed.Update(realmRecord(t, "bad", bad)))
 	eventually(t, "the repaired realm signs", func() bool { return s.signs("bad") })
 }
 
@@ -233,9 +222,7 @@ func TestNotReadyWithSealedKeysAndNoPlugin(t *testing.T) {
 	s := newSealedRealms(t, newFakeKMS(), "")
 	sealed := s.seal("acme", newKey(t, signingkey.Active))
 	f, reg := newFeed("")
-	if err := f.Replace([]any{realmRecord(t, "acme", sealed), realmRecord(t, "plain", newKey(t, signingkey.Active))}, "1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, f.Replace([]any{realmRecord(t, "acme", sealed), realmRecord(t, "plain", newKey(t, signingkey.Active))}, "1"))
 	if err := f.KeysReady(); err == nil || !strings.Contains(err.Error(), "--kms-socket is not set") {
 		t.Errorf("got error %v", err)
 	}
@@ -278,9 +265,7 @@ func TestNextKeyIsReportedUntilItIsDecrypted(t *testing.T) {
 	s.list(realmRecord(t, "acme", active))
 	eventually(t, "acme signs", func() bool { return s.signs("acme") })
 	s.plugin.Stop()
-	if err := s.feed.Update(realmRecord(t, "acme", active, pending)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, s.feed.Update(realmRecord(t, "acme", active, pending)))
 	if next, active := s.feed.UndecryptedRealms(); !slices.Equal(next, []string{"acme"}) || active != nil {
 		t.Errorf("got next %v, active %v", next, active)
 	}
@@ -298,9 +283,7 @@ func TestActiveKeyIsReportedUntilItIsDecrypted(t *testing.T) {
 			s.plugin.Stop()
 			if ready {
 				s.list()
-				if err := s.feed.KeysReady(); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, s.feed.KeysReady())
 			}
 			s.list(realmRecord(t, "acme", sealed))
 			if !ready {
@@ -340,9 +323,7 @@ func TestHangingPluginBlocksNothing(t *testing.T) {
 	}
 	s.plugin.Hang()
 	s.list(records...)
-	if err := s.feed.Update(realmRecord(t, "plain", newKey(t, signingkey.Active))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, s.feed.Update(realmRecord(t, "plain", newKey(t, signingkey.Active))))
 	if !s.signs("plain") {
 		t.Error("a realm in plaintext doesn't sign")
 	}
@@ -426,25 +407,15 @@ func TestSavedRecordsForgetPlaintext(t *testing.T) {
 	s := newSealedRealms(t, newFakeKMS(), dir)
 	s.list()
 	saved := func() []byte {
-		content, err := os.ReadFile(filepath.Join(dir, "records"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testkit.Value(os.ReadFile(filepath.Join(dir, "records")))(t)
 		return content
 	}
 	key := newKey(t, signingkey.Active)
-	private, err := key.PrivateJWK()
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := testkit.Value(key.PrivateJWK())(t)
 	var members struct{ D string }
-	if err := json.Unmarshal(private, &members); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(private, &members))
 	update := func(key signingkey.Key) {
-		if err := s.feed.Update(realmRecord(t, "acme", key)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, s.feed.Update(realmRecord(t, "acme", key)))
 	}
 	update(key)
 	if !bytes.Contains(saved(), []byte(members.D)) {
@@ -469,12 +440,8 @@ func TestEncryptionDuringARolloutKeepsKeys(t *testing.T) {
 		Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	key := newKey(t, signingkey.Active)
-	if err := without.Replace([]any{realmRecord(t, "acme", key)}, "1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := without.Update(realmRecord(t, "acme", s.seal("acme", key))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, without.Replace([]any{realmRecord(t, "acme", key)}, "1"))
+	testkit.Do(t, without.Update(realmRecord(t, "acme", s.seal("acme", key))))
 	if reg.Realm("acme").Signer() == nil {
 		t.Error("the realm does not sign after its key was encrypted")
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -32,15 +33,10 @@ func stream(t *testing.T, f *feed.Feed, version string, secrets ...*corev1.Secre
 	t.Helper()
 	var list []any
 	for _, secret := range secrets {
-		converted, err := f.Transformer()(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		converted := testkit.Value(f.Transformer()(secret))(t)
 		list = append(list, converted)
 	}
-	if err := f.Replace(list, version); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, f.Replace(list, version))
 }
 
 func newFeed(dir string) (*feed.Feed, *registry.Registry) {
@@ -85,9 +81,7 @@ func TestListIsSaved(t *testing.T) {
 			for _, secret := range secrets {
 				all = append(all, secret)
 			}
-			if err := f.Replace(all, "10"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, f.Replace(all, "10"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,14 +120,9 @@ func TestDamagedSnapshotIsNotServed(t *testing.T) {
 	}
 	stream(t, f, "1000", secrets...)
 	path := filepath.Join(dir, "records")
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testkit.Value(os.ReadFile(path))(t)
 	content[len(content)/2] ^= 1
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.WriteFile(path, content, 0o600))
 	next, reg := newFeed(dir)
 	next.RestoreNow()
 	if _, clients := reg.Size(); clients != 0 || reg.Loaded() {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -302,9 +303,7 @@ func TestHeartbeatReportsUndecryptedKeys(t *testing.T) {
 		}
 		active, pending := sealed(signingkey.Active), sealed(signingkey.Pending)
 		time.Sleep(5 * time.Second) // so that no bookmark arrives in the same instant as a change
-		if err := f.KeysReady(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, f.KeysReady())
 		for name, step := range map[string]struct {
 			keys       []signingkey.Key
 			wantNext   []string

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -33,10 +33,7 @@ const (
 func TestFederationRecords(t *testing.T) {
 	reg := registry.New()
 	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
-	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 	key.State, key.ActiveAt = signingkey.Active, time.Now()
 	required := map[string]string{"namespace_id": "4711"}
 	realm := stored(t)(record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
@@ -60,9 +57,7 @@ func TestFederationRecords(t *testing.T) {
 	}))
 	holder := func() *registry.Client { return reg.Realm("acme").Holder(gitlab, project) }
 
-	if err := f.Replace([]any{realm, client, subject}, "1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, f.Replace([]any{realm, client, subject}, "1"))
 	got := holder()
 	if got == nil {
 		t.Fatal("the subject has no holder")
@@ -74,16 +69,12 @@ func TestFederationRecords(t *testing.T) {
 		Claims:     []byte(`,"tenant":"acme"`), DPoP: true,
 	}
 	got.Secrets = nil // empty
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(registry.Client{})); diff != "" {
-		t.Errorf("client (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "client", want, got, cmpopts.IgnoreUnexported(registry.Client{}))
 	acme := reg.Realm("acme")
 	wantIssuer := &registry.Issuer{
 		Name: "gitlab", URL: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
 	}
-	if diff := cmp.Diff(wantIssuer, acme.TrustedIssuer(gitlab)); diff != "" {
-		t.Errorf("issuer (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab))
 	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
 		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}
@@ -101,9 +92,7 @@ func TestFederationRecords(t *testing.T) {
 		{"added", func() error { return f.Add(subject) }, true},
 		{"not listed", func() error { return f.Replace([]any{realm, client}, "3") }, false},
 	} {
-		if err := step.change(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, step.change())
 		if got := holder() != nil; got != step.want {
 			t.Errorf("%s: has a holder: %t, want %t", step.name, got, step.want)
 		}
@@ -117,14 +106,9 @@ func stored(t *testing.T) func(*corev1ac.SecretApplyConfiguration, error) *corev
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := json.Marshal(applied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(applied))(t)
 		secret := &corev1.Secret{}
-		if err := json.Unmarshal(data, secret); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal(data, secret))
 		return secret
 	}
 }
@@ -135,19 +119,14 @@ func TestRestoredClientRecord(t *testing.T) {
 	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
 	var secrets []record.ClientSecret
 	for _, plaintext := range []string{"new", "restored"} {
-		verifier, err := clientsecret.Hash(plaintext, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testkit.Value(clientsecret.Hash(plaintext, rand.Reader))(t)
 		secrets = append(secrets, record.ClientSecret{ID: plaintext, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour).UTC(), Hash: verifier.String()})
 	}
 	client := stored(t)(record.ForClient("records", record.Client{
 		UID: "c2", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 		Audiences: []string{"https://orders.example.com"}, Secrets: secrets[:1], Restored: &record.Restored{Secrets: secrets[1:]},
 	}))
-	if err := f.Add(client); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, f.Add(client))
 	got := reg.ClientOf(client.Name)
 	if got == nil || got.UID != "c2" || got.Identity != "c1" {
 		t.Fatalf("client %+v, want UID c2 and identity c1", got)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -40,9 +41,7 @@ func startReporting(t *testing.T, killed, down bool) *reporting {
 	r.fake = r.api.client()
 	if killed {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a")}}
-		if err := r.fake.Tracker().Add(lease); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, r.fake.Tracker().Add(lease))
 	}
 	if down {
 		r.fake.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDown })
@@ -87,14 +86,8 @@ func (r *reporting) writes() (writes []string) {
 
 func (r *reporting) report(t *testing.T) *usage.Report {
 	t.Helper()
-	cm, err := r.fake.CoreV1().ConfigMaps("records").Get(context.Background(), usage.Name("a", 0), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := usage.Parse(cm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cm := testkit.Value(r.fake.CoreV1().ConfigMaps("records").Get(context.Background(), usage.Name("a", 0), metav1.GetOptions{}))(t)
+	report := testkit.Value(usage.Parse(cm))(t)
 	return report
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 )
 
@@ -64,29 +65,17 @@ func TestVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jwk, err := json.Marshal(jose.JSONWebKey{Key: public})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := signingkey.ParsePublicKey(jwk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jwk := testkit.Value(json.Marshal(jose.JSONWebKey{Key: public}))(t)
+	key := testkit.Value(signingkey.ParsePublicKey(jwk))(t)
 	for algorithm, want := range map[string]error{"EdDSA": nil, "Ed25519": nil, "ES256": jws.ErrKey, "Ed448": jws.ErrKey, "none": jws.ErrKey} {
 		input := encode(`{"alg":"`+algorithm+`"}`) + "." + encode("{}")
 		signature := ed25519.Sign(private, []byte(input))
-		parsed, err := jws.Parse(input + "." + encode(string(signature)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := testkit.Value(jws.Parse(input + "." + encode(string(signature))))(t)
 		if err := parsed.Verify(key); !errors.Is(err, want) {
 			t.Errorf("%s: error %v, want %v", algorithm, err, want)
 		}
 		signature[0] ^= 1
-		changed, err := jws.Parse(input + "." + encode(string(signature)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		changed := testkit.Value(jws.Parse(input + "." + encode(string(signature))))(t)
 		if want == nil {
 			want = jws.ErrSignature
 		}

@@ -10,18 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 func TestNewRealmSetsDefaults(t *testing.T) {
 	r := realm(t, "1", "acme")
-	if diff := cmp.Diff([]string{"public, max-age=0"}, r.Caching); diff != "" {
-		t.Errorf("default Cache-Control (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "default Cache-Control", []string{"public, max-age=0"}, r.Caching)
 	cached := realm(t, "1", "acme", func(s *registry.RealmSettings) { s.KeyCache = 5 * time.Minute })
-	if diff := cmp.Diff([]string{"public, max-age=300"}, cached.Caching); diff != "" {
-		t.Errorf("Cache-Control (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Cache-Control", []string{"public, max-age=300"}, cached.Caching)
 	if r.Client("billing") != nil {
 		t.Error("a realm outside a registry has a client")
 	}
@@ -107,19 +104,14 @@ func TestRenamedRealmIsFoundUnderItsNewNameOnly(t *testing.T) {
 func TestDiscoveryIncludesTheAlgorithmsOfAllKeys(t *testing.T) {
 	r := realm(t, "r", "acme", func(s *registry.RealmSettings) {
 		for _, algorithm := range []signingkey.Algorithm{signingkey.RS256, signingkey.ES256, signingkey.ES256} {
-			key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(t)
 			s.Keys = append(s.Keys, key)
 		}
 	})
 	var got struct {
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 	}
-	if err := json.Unmarshal(r.OpenIDConfiguration, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(r.OpenIDConfiguration, &got))
 	if want := []string{"ES256", "EdDSA", "RS256"}; !cmp.Equal(want, got.Algorithms) {
 		t.Errorf("got algorithms %v, want %v", got.Algorithms, want)
 	}

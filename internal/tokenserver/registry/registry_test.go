@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -34,10 +35,7 @@ func realm(t testing.TB, uid, name string, changes ...func(*registry.RealmSettin
 	for _, change := range changes {
 		change(&settings)
 	}
-	r, err := registry.NewRealm(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(registry.NewRealm(settings))(t)
 	return r
 }
 
@@ -160,10 +158,7 @@ func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 	reg := registry.New()
 	credentials := map[string][]clientsecret.Credential{}
 	for _, id := range []string{"a", "b"} {
-		verifier, err := clientsecret.Hash(id, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testkit.Value(clientsecret.Hash(id, rand.Reader))(t)
 		credentials[id] = []clientsecret.Credential{{Verifier: verifier}}
 	}
 	with := func(c *registry.Client) { c.Secrets = credentials[c.ID] }

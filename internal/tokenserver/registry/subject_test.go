@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -113,10 +114,7 @@ func TestSubjectChanges(t *testing.T) {
 func TestKeysOf(t *testing.T) {
 	var keys []signingkey.PublicKey
 	for _, id := range []string{"a", "b", "b", "b"} {
-		generated, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		generated := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 		generated.ID = id
 		keys = append(keys, generated.Public())
 	}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -22,23 +23,17 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 999_000_000, time.UTC)
 
 func newKey(t testing.TB, algorithm signingkey.Algorithm) signingkey.Key {
 	t.Helper()
-	key, err := signingkey.Generate(algorithm, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(algorithm, now, rand.Reader))(t)
 	return key
 }
 
 // part decodes one of the three parts of a token.
-func part(t interface{ Fatal(...any) }, jwt string, n int) []byte {
+func part(t testkit.T, jwt string, n int) []byte {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
 		t.Fatal("the token does not have three parts: " + jwt)
 	}
-	data, err := base64.RawURLEncoding.Strict().DecodeString(parts[n])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(base64.RawURLEncoding.Strict().DecodeString(parts[n]))(t)
 	return data
 }
 
@@ -92,12 +87,8 @@ func TestSign(t *testing.T) {
 			var header, payload map[string]any
 			decodeNumbers(t, part(t, jwt, 0), &header)
 			decodeNumbers(t, part(t, jwt, 1), &payload)
-			if diff := cmp.Diff(map[string]any{"typ": "at+jwt", "alg": "ES256", "kid": key.ID}, header); diff != "" {
-				t.Errorf("header (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.wantPayload, payload); diff != "" {
-				t.Errorf("claims (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "header", map[string]any{"typ": "at+jwt", "alg": "ES256", "kid": key.ID}, header)
+			testkit.Diff(t, "claims", tc.wantPayload, payload)
 		})
 	}
 }
@@ -138,9 +129,7 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 		}
 		payload := part(t, jwt, 1)
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, payload); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Compact(&compact, payload))
 		want := map[string]any{
 			"iss": claims.Issuer, "sub": claims.ClientID, "client_id": claims.ClientID, "client_uid": claims.Identity, "aud": claims.Audience,
 			"iat": claims.IssuedAt.Unix(), "exp": claims.IssuedAt.Unix() + int64(claims.Lifetime/time.Second),
@@ -170,9 +159,7 @@ func reencode(t *rapid.T, v any) string {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	if err := decoder.Decode(&members); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, decoder.Decode(&members))
 	if data, err = json.Marshal(members); err != nil {
 		t.Fatal(err)
 	}

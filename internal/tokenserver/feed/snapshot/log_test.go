@@ -19,6 +19,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 )
 
@@ -132,9 +133,7 @@ func TestRestartRestoresLastState(t *testing.T) {
 			test.change(log)
 			// Don't close the log, as if the process had been killed.
 			_, records := open(t, dir)
-			if diff := cmp.Diff(test.want, contents(records)); diff != "" {
-				t.Errorf("restored records (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "restored records", test.want, contents(records))
 			for _, s := range records.Secrets {
 				if s.Namespace != "system" || s.CreationTimestamp.IsZero() {
 					t.Errorf("%s has lost its namespace or creation time", s.Name)
@@ -148,19 +147,11 @@ func TestRestartRestoresLastState(t *testing.T) {
 func TestIncompleteFrameIsRemoved(t *testing.T) {
 	dir, log := filled(t)
 	path := filepath.Join(dir, "records")
-	before, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Value(os.ReadFile(path))(t)
 	log.Write(secret("client-3", "12", "three"))
-	after, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := testkit.Value(os.ReadFile(path))(t)
 	for end := len(before); end < len(after); end++ {
-		if err := os.WriteFile(path, after[:end], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, after[:end], 0o600))
 		reopened, records := open(t, dir)
 		if diff := cmp.Diff([]string{"client-2=second", "realm-1=one", "version=11"}, contents(records)); diff != "" {
 			t.Fatalf("truncated at %d (-want +got):\n%s", end, diff)
@@ -178,17 +169,12 @@ func TestIncompleteFrameIsRemoved(t *testing.T) {
 func TestDamageIsDetected(t *testing.T) {
 	dir, _ := filled(t)
 	path := filepath.Join(dir, "records")
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := testkit.Value(os.ReadFile(path))(t)
 	wrote := map[string]bool{"realm-1=one": true, "client-2=two": true, "client-2=second": true}
 	for position := range good {
 		damaged := slices.Clone(good)
 		damaged[position] ^= 0x10
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, damaged, 0o600))
 		log, found, failures := openFailing(dir)
 		for _, content := range contents(found)[:len(found.Secrets)] {
 			if !wrote[content] {
@@ -211,10 +197,7 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 	for n := range 1_000 {
 		log.Write(secret("client-2", strconv.Itoa(100+n), large+strconv.Itoa(n)))
 	}
-	info, err := os.Stat(filepath.Join(dir, "records"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testkit.Value(os.Stat(filepath.Join(dir, "records")))(t)
 	if info.Size() > 3<<20 {
 		t.Errorf("the file has %d bytes after 10 MB of changes to 10 kB of records", info.Size())
 	}
@@ -222,9 +205,7 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 		t.Errorf("the file with private keys has mode %s, want 0600", info.Mode())
 	}
 	_, records := open(t, dir)
-	if diff := cmp.Diff([]string{"client-2=" + large + "999", "realm-1=one", "version=1099"}, contents(records)); diff != "" {
-		t.Errorf("what is found (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "what is found", []string{"client-2=" + large + "999", "realm-1=one", "version=1099"}, contents(records))
 }
 
 // If a change can't be written, the saved state is stale. It is deleted, and nothing is saved until
@@ -257,9 +238,7 @@ func TestRestartRestoresModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		dir := filepath.Join(parent, strconv.Itoa(runs))
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.Mkdir(dir, 0o700))
 		log, _ := open(t, dir)
 		model := map[string]string{}
 		version := 0
@@ -362,29 +341,20 @@ func TestRecordsAreCompressed(t *testing.T) {
 	log.Begin()
 	raw := 0
 	for i := range clients {
-		verifier, err := clientsecret.Hash("secret", rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testkit.Value(clientsecret.Hash("secret", rand.Reader))(t)
 		uid, id := uuid.NewUUID(), fmt.Sprintf("team-%03d.service-%05d", i%100, i)
-		applied, err := record.ForClient("records", record.Client{
+		applied := testkit.Value(record.ForClient("records", record.Client{
 			UID: uid, Namespace: fmt.Sprintf("team-%03d", i%100), Name: fmt.Sprintf("service-%05d", i), Identity: uid,
 			RealmUID: "0c418334-4051-4c52-ab24-e8cd01ceba00", RealmName: "acme", ClientID: id,
 			Scopes: []string{"orders:read", "orders:write"}, Audiences: []string{"https://orders.example"},
 			Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: time.Now(), Hash: verifier.String()}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		s := secret(*applied.Name, strconv.Itoa(i), string(applied.Data["record.json"]))
 		raw += len(s.Name) + len(s.Data["record.json"])
 		log.Add(s)
 	}
 	log.Commit(snapshot.Listed{Version: "1", Size: clients})
-	info, err := os.Stat(filepath.Join(dir, "records"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testkit.Value(os.Stat(filepath.Join(dir, "records")))(t)
 	t.Logf("%d bytes for each client instead of %d", info.Size()/clients, raw/clients)
 	if each := info.Size() / clients; each > 300 {
 		t.Errorf("%d bytes for each client, want at most 300", each)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -93,24 +93,16 @@ func secret(id string) usage.Credential { return usage.Credential{Type: usage.Se
 
 func (f *fixture) report(t testing.TB) {
 	t.Helper()
-	if err := f.Report(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, f.Report(context.Background()))
 }
 
 // reported returns the content of all ConfigMaps, and how many there are.
 func (f *fixture) reported(t testing.TB) (*usage.Report, int) {
 	t.Helper()
-	list, err := f.api.CoreV1().ConfigMaps(namespace).List(context.Background(), metav1.ListOptions{LabelSelector: usage.Label + "=" + usage.LabelValue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Value(f.api.CoreV1().ConfigMaps(namespace).List(context.Background(), metav1.ListOptions{LabelSelector: usage.Label + "=" + usage.LabelValue}))(t)
 	all := &usage.Report{Server: server}
 	for i := range list.Items {
-		one, err := usage.Parse(&list.Items[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := testkit.Value(usage.Parse(&list.Items[i]))(t)
 		if one.Lost.After(all.Lost) {
 			all.Lost = one.Lost
 		}
@@ -134,9 +126,7 @@ func (f *fixture) want(t testing.TB, want times) {
 			got[string(client)+"/"+credential.ID] = at
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("reported uses (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "reported uses", want, got)
 }
 
 func (f *fixture) writes() (n int) {
@@ -339,9 +329,7 @@ func TestReportsAreLimited(t *testing.T) {
 	}
 	merged, _ := f.reported(t)
 	for n := range usage.MaxReports {
-		if err := f.api.CoreV1().ConfigMaps(namespace).Delete(t.Context(), usage.Name(server, n), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, f.api.CoreV1().ConfigMaps(namespace).Delete(t.Context(), usage.Name(server, n), metav1.DeleteOptions{}))
 	}
 	f.report(t)
 	left, _ := f.reported(t)
