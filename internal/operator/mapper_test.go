@@ -8,24 +8,16 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The mapping contains every kind in the cache, and its list kind.
 func TestMapper(t *testing.T) {
-	mapper, err := newMapper(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scheme, err := Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapper := testkit.Value(newMapper(nil, nil))(t)
+	scheme := testkit.Value(Scheme())(t)
 	clusterScoped := map[string]bool{"realms": true, "namespaces": true}
 	for object := range cacheOptions(&config.Instance{}, nil, informers.New(t.Context())).ByObject {
-		kind, err := apiutil.GVKForObject(object, scheme)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kind := testkit.Value(apiutil.GVKForObject(object, scheme))(t)
 		for _, name := range []string{kind.Kind, kind.Kind + "List"} {
 			mapping, err := mapper.RESTMapping(kind.GroupVersion().WithKind(name).GroupKind(), kind.Version)
 			if err != nil {

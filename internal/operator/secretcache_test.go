@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Thousands of large Secrets that a tenant labels cost the operator less memory than one of them.
@@ -61,10 +62,7 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 // The planner needs the client secrets in a credentials Secret, and a summary of the fields that
 // the operator owns. A Secret without an owner isn't a credentials Secret.
 func TestCredentialsSecretsAreCached(t *testing.T) {
-	value, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	value := testkit.Value(clientsecret.Generate(rand.Reader))(t)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "a", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
@@ -93,15 +91,9 @@ func TestCredentialsSecretsAreCached(t *testing.T) {
 // list them, which must not change the result.
 func strip(t *testing.T, secret *corev1.Secret) *corev1.Secret {
 	t.Helper()
-	first, err := stripSecrets(secret.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Value(stripSecrets(secret.DeepCopy()))(t)
 	once := first.(*corev1.Secret).DeepCopy()
-	second, err := stripSecrets(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := testkit.Value(stripSecrets(first))(t)
 	if diff := cmp.Diff(once, second); diff != "" {
 		t.Errorf("the second transformation changes the Secret (-once +twice):\n%s", diff)
 	}

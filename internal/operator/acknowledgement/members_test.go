@@ -26,6 +26,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (
@@ -55,16 +56,11 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{now: start, seen: 1}
 	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, clientgoscheme.AddToScheme(scheme))
 	var err error
-	c.store, err = memoryapi.New(memoryapi.Options{
+	c.store = testkit.Value(memoryapi.New(memoryapi.Options{
 		Resources: append(memoryapi.Resources(), pods), Types: memoryapi.Types(scheme), Now: func() time.Time { return c.now }, NewUID: uuid.NewUUID,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
 	mapper.Add(pods.GroupVersionKind(), meta.RESTScopeNamespace)
@@ -126,9 +122,7 @@ func (c *cluster) deliver() {
 func (c *cluster) renew(t *testing.T, server, version string) {
 	t.Helper()
 	beat := heartbeat.Heartbeat{Server: server, Version: version, Renewed: c.now}
-	if err := c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership))
 }
 
 // pass lets time pass, in which the operator checks the servers every second.
@@ -147,14 +141,9 @@ func (c *cluster) pass(t *testing.T, d time.Duration, meanwhile ...func()) {
 func (c *cluster) servers(t *testing.T) (exist, dead []string) {
 	t.Helper()
 	list := &coordinationv1.LeaseList{}
-	if err := c.List(t.Context(), list, client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.List(t.Context(), list, client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}))
 	for i := range list.Items {
-		beat, err := heartbeat.Parse(&list.Items[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		beat := testkit.Value(heartbeat.Parse(&list.Items[i]))(t)
 		if exist = append(exist, beat.Server); beat.Dead {
 			dead = append(dead, beat.Server)
 		}
@@ -178,9 +167,7 @@ func (c *cluster) expect(t *testing.T, what string, exist, dead []string) {
 func (c *cluster) createPod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: name}}
-	if err := c.Create(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Create(t.Context(), pod))
 	return pod
 }
 
@@ -208,9 +195,7 @@ func TestDeadServer(t *testing.T) {
 	c.expect(t, "dead again", []string{"a", "b"}, []string{"b"})
 
 	// A killed server has not reported its last uses. Only its Lease shows that.
-	if err := c.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Delete(t.Context(), pod))
 	c.lostErr = errDown
 	c.pass(t, 5*time.Second, alive)
 	c.expect(t, "the loss of uses can't be persisted", []string{"a", "b"}, []string{"b"})
@@ -228,9 +213,7 @@ func TestPodThatHasEnded(t *testing.T) {
 		c := newCluster(t)
 		pod := c.createPod(t, "a")
 		pod.Status.Phase = phase
-		if err := c.Update(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, c.Update(t.Context(), pod))
 		c.renew(t, "a", "1")
 		c.pass(t, time.Minute)
 		if exist, _ := c.servers(t); !slices.Equal(exist, want) {
@@ -245,9 +228,7 @@ func TestServerClocks(t *testing.T) {
 		c := newCluster(t)
 		c.pass(t, 5*time.Minute, func() {
 			beat := heartbeat.Heartbeat{Server: "a", Version: "1", Renewed: c.now.Add(offset)}
-			if err := c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership))
 		})
 		c.expect(t, "clock off by "+offset.String(), []string{"a"}, nil)
 	}
@@ -314,9 +295,7 @@ func TestStarvedWatch(t *testing.T) {
 // A server that renews or deletes its Lease before the mark arrives gets none.
 func TestLateMark(t *testing.T) {
 	stop := func(t *testing.T, c *cluster) {
-		if err := c.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: heartbeat.LeaseName("a")}}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, c.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: heartbeat.LeaseName("a")}}))
 	}
 	tests := map[string]struct {
 		before func(*testing.T, *cluster)
@@ -357,16 +336,12 @@ func TestInvalidLease(t *testing.T) {
 	invalid := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: heartbeat.LeaseName("a"), Labels: map[string]string{heartbeat.Label: heartbeat.LabelValue},
 	}}
-	if err := c.Create(t.Context(), invalid); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Create(t.Context(), invalid))
 	c.pass(t, time.Minute)
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(invalid), invalid); err != nil || len(invalid.Annotations) > 0 || c.tracker.Live() != 0 {
 		t.Errorf("Lease %v, %d live servers: %v", invalid.Annotations, c.tracker.Live(), err)
 	}
-	if err := c.Delete(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Delete(t.Context(), pod))
 	c.pass(t, 5*time.Second)
 	if exist, _ := c.servers(t); exist != nil {
 		t.Errorf("Leases of %v", exist)
@@ -399,9 +374,7 @@ func TestConfirm(t *testing.T) {
 		"the watch has not delivered": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) { c.frozen = true; c.renew(t, "b", "99") }},
 		"a record is unreadable": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
 			beat := heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, Unreadable: []string{"subject"}}
-			if err := c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server")); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server")))
 		}},
 	}
 	for name, tc := range tests {

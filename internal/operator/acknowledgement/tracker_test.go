@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const namespace, system = "records", "system"
@@ -43,9 +43,7 @@ func newFixture(t *testing.T) *fixture {
 		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 		t.Cleanup(queue.ShutDown)
 		f.queues[kind] = queue
-		if err := f.tracker.Source(kind).Start(t.Context(), queue); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, f.tracker.Source(kind).Start(t.Context(), queue))
 	}
 	return f
 }
@@ -177,9 +175,7 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	f := newFixture(t)
 	expect := func(what string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, f.dequeue(acknowledgement.Client)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		testkit.Diff(t, what, want, f.dequeue(acknowledgement.Client))
 	}
 	f.state("ten", "10")
 	f.state("twenty", "20")
@@ -255,9 +251,7 @@ func testUndecrypted(t *testing.T, annotation string, undecrypted func(*acknowle
 		if got := len(f.dequeue(acknowledgement.Realm)) > 0; got != reconciled {
 			t.Errorf("%s: the Realm is reconciled: %t", what, got)
 		}
-		if diff := cmp.Diff(servers, undecrypted(f.tracker)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		testkit.Diff(t, what, servers, undecrypted(f.tracker))
 		if got := f.tracker.State(acknowledgement.Realm, realm, recorded("10")); got != acknowledgement.Acknowledged {
 			t.Errorf("%s: state %d", what, got)
 		}

@@ -3,12 +3,12 @@ package apiclient
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // inNamespace makes a grant select namespaces by labels, and gives the client's namespace a version.
@@ -41,9 +41,7 @@ func TestLaggingObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe(inNamespace("90", labels), func(s *observed) { s.realm.Generation = 5 }))
 			test.change(&seen)
-			if diff := cmp.Diff(test.want, lagging(&seen)); diff != "" {
-				t.Errorf("lagging (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "lagging", test.want, lagging(&seen))
 		})
 	}
 }
@@ -66,9 +64,7 @@ func TestBasisIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe(func(s *observed) { s.realm.Generation = 5 }))
 			test.change(&seen)
-			if diff := cmp.Diff(test.want, reconciled(t, seen).current.Basis); diff != "" {
-				t.Errorf("basis (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "basis", test.want, reconciled(t, seen).current.Basis)
 		})
 	}
 }

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // claiming returns the observed state of a client with claims in a Realm that allows the claims
@@ -55,9 +54,7 @@ func TestDecideRecordsClaims(t *testing.T) {
 	if err != nil || d.record == nil {
 		t.Fatalf("decision %+v, error %v", d, err)
 	}
-	if diff := cmp.Diff(`,"tenant":"acme","tier":"gold"`, string(record.EncodeClaims(d.record.Claims))); diff != "" {
-		t.Errorf("claims (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "claims", `,"tenant":"acme","tier":"gold"`, string(record.EncodeClaims(d.record.Claims)))
 }
 
 // A client whose claims its Realm no longer allows gets no tokens, with or without them.

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -70,10 +71,7 @@ func reconciled(t *testing.T, seen observed) observed {
 func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 	t.Helper()
 	for range maxSteps {
-		d, err := decide(&seen, at, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Value(decide(&seen, at, rand.Reader))(t)
 		if !d.plan.Unfinished {
 			return seen, d
 		}
@@ -87,14 +85,8 @@ func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
 	if d.record != nil && (seen.record != nil || d.credentials == nil || d.plan.Step != secrets.StepFirst) {
-		desired, err := record.ForClient("system", *d.record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		secret, err := apply.Convert[corev1.Secret](desired)
-		if err != nil {
-			t.Fatal(err)
-		}
+		desired := testkit.Value(record.ForClient("system", *d.record))(t)
+		secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 		secret.ResourceVersion = "1"
 		if seen.record != nil {
 			secret.ResourceVersion = seen.record.ResourceVersion
@@ -141,10 +133,7 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 			before := deliveredSecret(&seen)
 			test.disturb(&seen)
 			seen, d := settled(t, seen, now)
-			credentials, err := apply.Convert[corev1.Secret](d.credentials)
-			if err != nil {
-				t.Fatal(err)
-			}
+			credentials := testkit.Value(apply.Convert[corev1.Secret](d.credentials))(t)
 			secret := string(credentials.Data[seen.client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientSecret)])
 			if kept := secret == before; kept != test.wantKept {
 				t.Errorf("secret kept: %t, want %t", kept, test.wantKept)
@@ -165,10 +154,7 @@ func rename(seen *observed) {
 // If a client is not Accepted, its record is kept but disabled.
 func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	seen := reconciled(t, observe())
-	before, err := record.ReadClient(seen.record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Value(record.ReadClient(seen.record))(t)
 	seen.client.Spec.Scopes = []string{"write"}
 	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
@@ -291,9 +277,7 @@ func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
 			if err != nil || d.record == nil {
 				t.Fatalf("decision %+v, error %v", d, err)
 			}
-			if diff := cmp.Diff(test.want, d.record.Audiences); diff != "" {
-				t.Errorf("audiences (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "audiences", test.want, d.record.Audiences)
 			if d.record.UID != "c1" || d.record.Identity != "c1" {
 				t.Errorf("UID %q and identity %q, want c1", d.record.UID, d.record.Identity)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // held contains what a cache or the API server holds: a Realm, and the labels of namespaces.
@@ -75,9 +76,7 @@ func TestNamespaceMissingInCache(t *testing.T) {
 			cached, live := held{realm: seen.realm, namespaces: test.cached}, held{realm: seen.realm, namespaces: test.live}
 			r := Reconciler{Client: cached, Live: live, Namespaces: namespaces.New(heldCache{held: cached}, live, nil, time.Minute)}
 			seen.live = false
-			if err := r.gatherRealm(t.Context(), &seen); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, r.gatherRealm(t.Context(), &seen))
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s; want %s", got.Reason, got.Message, test.want)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // rotating returns the observed state of a client whose provided secret has changed and is not
@@ -51,9 +52,7 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			}
 			want := newRecord(&seen, covered(&seen.request), secrets.Plan{Secrets: before.Secrets})
 			want.Basis = d.record.Basis
-			if diff := cmp.Diff(want, d.record); diff != "" {
-				t.Errorf("record (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "record", want, d.record)
 		})
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // githubURL and gitlabURL are the issuers of the Realm in observeFederated.
@@ -54,12 +54,8 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 		{ID: exact("github", shop).ID(), Issuer: githubURL, IssuerName: "github", Subject: shop},
 		{ID: matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 	}
-	if diff := cmp.Diff(want, d.record.Identities); diff != "" {
-		t.Errorf("identities (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.record.ServiceAccounts); diff != "" {
-		t.Errorf("service accounts (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "identities", want, d.record.Identities)
+	testkit.Diff(t, "service accounts", []record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.record.ServiceAccounts)
 	if _, err := record.ReadClient(reconciled(t, seen).record); err != nil {
 		t.Errorf("token servers cannot read the record: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -57,19 +58,12 @@ func hashProvided(t *testing.T, seen *observed) {
 	if secretSource(seen.client).Provided == nil || seen.provided == nil || seen.providedUnchanged() {
 		return
 	}
-	var err error
-	seen.value, err = provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen.value = testkit.Value(provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, rand.Reader))(t)
 }
 
 func hashOf(t *testing.T, id, secret string) v1alpha1.HashedSecret {
 	t.Helper()
-	verifier, err := clientsecret.Hash(secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
 	return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
 }
 
@@ -114,10 +108,7 @@ func TestProvidedSecret(t *testing.T) {
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{password: false, newPassword: true})
 
 	// A provided secret that has the format of a generated one is not hashed with Argon2id.
-	generated, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	generated := testkit.Value(clientsecret.Generate(rand.Reader))(t)
 	seen.provided = providedVersionOf(4, generated)
 	d = step(t, &seen, now.Add(time.Hour))
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{newPassword: false, generated: true})

@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // These are the public keys from RFC 7517 (appendix A.1), as PEM, and RFC 8037 (appendix A.2).
@@ -30,10 +31,7 @@ func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
 
 // The record of a client with public keys contains them, sorted, and no secret.
 func TestDecideWithPublicKeys(t *testing.T) {
-	d, err := decide(new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader))(t)
 	if d.blocked != nil || d.credentials != nil || len(d.record.Secrets) != 0 {
 		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.record)
 	}
@@ -41,9 +39,7 @@ func TestDecideWithPublicKeys(t *testing.T) {
 	for _, key := range d.record.PublicKeys {
 		got = append(got, key.ID()+" "+string(key.Algorithm()))
 	}
-	if diff := cmp.Diff([]string{"a EdDSA", "b ES256"}, got); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "keys", []string{"a EdDSA", "b ES256"}, got)
 	acknowledged := acknowledgement.Acknowledged
 	s := status(new(observe(withKeys(onP256))), d, applied{recorded: true, state: &acknowledged}, now)
 	if s.SecretName != "" || len(s.Secrets) != 0 {
@@ -62,17 +58,11 @@ func TestDecideWithPublicKeysAndSecret(t *testing.T) {
 	}
 	seen.owned = append(seen.owned, *seen.credentials)
 	seen.client.Spec.Secret = nil
-	d, err := decide(&seen, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	if len(d.record.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
 		t.Errorf("record %+v, credentials Secret %v, obsolete %v", d.record, d.credentials, d.obsolete)
 	}
-	again, err := decide(new(afterWrite(t, seen, d)), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testkit.Value(decide(new(afterWrite(t, seen, d)), now, rand.Reader))(t)
 	if diff := cmp.Diff(jsonOf(t, d.record), jsonOf(t, again.record)); diff != "" {
 		t.Errorf("the next reconcile writes another record:\n%s", diff)
 	}
@@ -80,10 +70,7 @@ func TestDecideWithPublicKeysAndSecret(t *testing.T) {
 
 func jsonOf(t *testing.T, v any) map[string]any {
 	t.Helper()
-	members, err := apply.Convert[map[string]any](v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	members := testkit.Value(apply.Convert[map[string]any](v))(t)
 	return *members
 }
 

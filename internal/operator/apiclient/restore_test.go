@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // backupTime is the time of the backup in all tests.
@@ -36,30 +37,18 @@ func withKey(seen *observed) {
 // backup: the record is disabled, and has the identity "old" and no other secret.
 func putBack(t *testing.T) (observed, string) {
 	t.Helper()
-	plaintext, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := clientsecret.Hash(plaintext, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plaintext := testkit.Value(clientsecret.Generate(rand.Reader))(t)
+	verifier := testkit.Value(clientsecret.Hash(plaintext, rand.Reader))(t)
 	seen := observe()
-	desired, err := record.ForClient("records", record.Client{
+	desired := testkit.Value(record.ForClient("records", record.Client{
 		UID: "c1", Namespace: "team", Name: "billing", RealmUID: "r1", RealmName: "acme", ClientID: "team.billing", Identity: "old",
 		Disabled: true, Audiences: []string{"x"}, Secrets: []record.ClientSecret{}, TokensValidAfter: backupTime.Add(-time.Hour),
 		Restored: &record.Restored{
 			BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour),
 			Secrets: []record.ClientSecret{{ID: "restored", CreatedAt: backupTime, Hash: verifier.String()}},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := apply.Convert[corev1.Secret](desired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 	seen.read(secret)
 	return seen, plaintext
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // withAccounts makes the given accounts the only way in which the client authenticates. Accounts with
@@ -26,10 +27,7 @@ func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 // The record contains the existing accounts with their UIDs, sorted by name, and no secret.
 func TestDecideWithServiceAccounts(t *testing.T) {
 	seen := observe(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "missing", "a"))
-	d, err := decide(&seen, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
 	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.credentials != nil {
 		t.Errorf("secrets %v, credentials Secret %v, accounts (-want +got):\n%s", d.record.Secrets, d.credentials, diff)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Only a failure of the Realm is one that GitOps tools wait for. Its suspension is intended, and is over
@@ -48,10 +49,7 @@ func TestReadyFollowsRealm(t *testing.T) {
 					test.change(s)
 				}
 			})
-			d, err := decide(&seen, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 			conditions := status(&seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
 			ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {

@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // subjectRecord returns the record of a subject that the observed client holds.
@@ -25,14 +26,8 @@ func subjectRecord(t *testing.T, seen *observed, issuer, sub string, change ...f
 	for _, f := range change {
 		f(&body)
 	}
-	desired, err := record.ForSubject("records", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := apply.Convert[corev1.Secret](desired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	desired := testkit.Value(record.ForSubject("records", body))(t)
+	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 	return secret
 }
 
@@ -86,10 +81,7 @@ func TestDecideSubjects(t *testing.T) {
 					free++
 				}
 			}
-			d, err := decide(&seen, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 			if diff := cmp.Diff(test.want, names(d.subjects), cmp.AllowUnexported(subject{})); diff != "" || free != test.wantFree {
 				t.Errorf("%d subjects are free, want %d; subjects (-want +got):\n%s", free, test.wantFree, diff)
 			}
@@ -184,7 +176,5 @@ func TestSubjectKeys(t *testing.T) {
 		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "builder"}}
 	})
 	want := []string{"acme/" + shop, "acme/system:serviceaccount:team:builder", "acme/system:serviceaccount:team:robot"}
-	if diff := cmp.Diff(want, subjectKeys(client.Object(seen.client))); diff != "" {
-		t.Errorf("index keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "index keys", want, subjectKeys(client.Object(seen.client)))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -119,9 +119,7 @@ func TestCachesAloneDoNotEndASecret(t *testing.T) {
 			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
 				t.Errorf("error %v, confirmed %t; want %v, %t", err, test.stub.confirmed, test.wantErr, test.wantConfirmed)
 			}
-			if diff := cmp.Diff(test.want, seen.uses); diff != "" {
-				t.Errorf("uses (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "uses", test.want, seen.uses)
 		})
 	}
 }
@@ -214,9 +212,7 @@ func TestOldSecretInUse(t *testing.T) {
 			if got != nil {
 				got.Message = strings.ReplaceAll(got.Message, old.ID, "OLD")
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
-				t.Errorf("condition (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "condition", test.want, got, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime"))
 		})
 	}
 }

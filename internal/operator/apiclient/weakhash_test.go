@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -23,10 +24,7 @@ const (
 // the write failed.
 func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []metav1.Condition {
 	t.Helper()
-	d, err := decide(&seen, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	done := applied{recorded: d.record != nil && written}
 	if state := acknowledgement.Acknowledged; done.recorded {
 		done.state = &state
@@ -36,10 +34,7 @@ func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []me
 
 func argon2id(t *testing.T, id string) v1alpha1.HashedSecret {
 	t.Helper()
-	verifier, err := clientsecret.HashArgon2id(password, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.HashArgon2id(password, rand.Reader))(t)
 	return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
 }
 

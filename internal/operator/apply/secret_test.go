@@ -15,6 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func desired() *corev1ac.SecretApplyConfiguration {
@@ -27,10 +28,7 @@ func desired() *corev1ac.SecretApplyConfiguration {
 func created(t *testing.T) (client.Client, *corev1.Secret) {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
-	secret, err := apply.Secret(t.Context(), c, nil, desired())
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Value(apply.Secret(t.Context(), c, nil, desired()))(t)
 	return c, secret
 }
 
@@ -72,9 +70,7 @@ func TestSecretRevertsOnlyChangesToItsFields(t *testing.T) {
 			c, original := created(t)
 			live := original.DeepCopy()
 			test.change(live)
-			if err := c.Update(t.Context(), live); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, c.Update(t.Context(), live))
 			known := cached(live)
 			got, err := apply.Secret(t.Context(), c, known, desired())
 			if err != nil || (got != known) != test.wantWrite {
@@ -93,16 +89,11 @@ func TestSecretRevertsOnlyChangesToItsFields(t *testing.T) {
 func requireContent(t *testing.T, c client.Client, want *corev1.Secret) {
 	t.Helper()
 	content := func(s *corev1.Secret) string {
-		text, err := json.Marshal([]any{s.Labels, s.Annotations, s.OwnerReferences, s.Data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Value(json.Marshal([]any{s.Labels, s.Annotations, s.OwnerReferences, s.Data}))(t)
 		return string(text)
 	}
 	got := &corev1.Secret{}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Get(t.Context(), client.ObjectKeyFromObject(want), got))
 	if content(got) != content(want) {
 		t.Errorf("The Secret has %s, want %s", content(got), content(want))
 	}
@@ -112,9 +103,7 @@ func requireContent(t *testing.T, c client.Client, want *corev1.Secret) {
 func TestSecretRemovesItsFields(t *testing.T) {
 	c, live := created(t)
 	live.Labels["foreign"], live.Annotations["foreign"], live.Data["foreign"] = "x", "x", []byte("x")
-	if err := c.Update(t.Context(), live); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, c.Update(t.Context(), live))
 	less := desired()
 	less.Labels, less.Annotations = nil, nil
 	delete(less.Data, "key")
@@ -142,9 +131,7 @@ func TestSecretIsNotWrittenFromStaleRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, live := created(t)
 			known := cached(live)
-			if err := change(c, live); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, change(c, live))
 			if _, err := apply.Secret(t.Context(), c, known, other()); !apply.IsStale(err) {
 				t.Errorf("Secret() = %v, want an error that satisfies IsStale", err)
 			}

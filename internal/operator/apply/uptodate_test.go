@@ -17,6 +17,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func desiredDeployment() *appsv1ac.DeploymentApplyConfiguration {
@@ -117,9 +118,7 @@ func TestObjectIsWrittenOnlyIfOwnedFieldsDiffer(t *testing.T) {
 			live := appliedDeployment()
 			test.change(live)
 			w := &writes{}
-			if err := apply.Object(t.Context(), w, live, desiredDeployment()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, apply.Object(t.Context(), w, live, desiredDeployment()))
 			if (w.n > 0) != test.wantWrite {
 				t.Errorf("%d writes, want one: %t", w.n, test.wantWrite)
 			}

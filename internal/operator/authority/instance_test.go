@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -34,29 +35,17 @@ const (
 // usersCA returns a CA that the operator didn't generate.
 func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *certificate.CA {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		NotBefore: at, NotAfter: at.Add(lifetime), PermittedDNSDomains: hosts,
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Example CA"}, IsCA: true, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca, err := certificate.ParseCA(certificate.Pair{
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	encoded := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(t)
+	ca := testkit.Value(certificate.ParseCA(certificate.Pair{
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return ca
 }
 
@@ -66,15 +55,9 @@ type instance struct{ ca *authority.Authority }
 // plan plans and writes the CA. Planning again must change nothing.
 func (i *instance) plan(t testing.TB, at time.Time) authority.Plan {
 	t.Helper()
-	p, err := authority.Make(at, i.ca, policy, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Value(authority.Make(at, i.ca, policy, rand.Reader))(t)
 	i.ca = stored(t, p.Authority)
-	again, err := authority.Make(at, i.ca, policy, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testkit.Value(authority.Make(at, i.ca, policy, rand.Reader))(t)
 	if diff := cmp.Diff(secretOf(t, p.Authority).Data, secretOf(t, again.Authority).Data); diff != "" {
 		t.Fatalf("step %q: planning again, step %q, changes the CA (-once +twice):\n%s", p.Step, again.Step, diff)
 	}
@@ -97,20 +80,14 @@ func (i *instance) want(t testing.TB, at time.Time, step authority.Step, next ti
 // secretOf returns the Secret with a CA.
 func secretOf(t testing.TB, a *authority.Authority) *corev1.Secret {
 	t.Helper()
-	secret, err := apply.Convert[corev1.Secret](a.Secret("system", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Value(apply.Convert[corev1.Secret](a.Secret("system", nil)))(t)
 	return secret
 }
 
 // stored returns a CA after it was written and read.
 func stored(t testing.TB, a *authority.Authority) *authority.Authority {
 	t.Helper()
-	decoded, err := authority.Decode(secretOf(t, a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	decoded := testkit.Value(authority.Decode(secretOf(t, a)))(t)
 	return decoded
 }
 

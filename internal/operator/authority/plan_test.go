@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRenewal(t *testing.T) {
@@ -50,10 +50,7 @@ func TestFractionsOfSeconds(t *testing.T) {
 	count := map[authority.Step]int{}
 	for now, n := start, 0; n < 20; n++ {
 		now = now.Add(300 * time.Millisecond)
-		p, err := authority.Make(now, ca, short, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Value(authority.Make(now, ca, short, rand.Reader))(t)
 		if !p.Next.After(now) {
 			t.Fatalf("at %s the next plan is due at %s", now, p.Next)
 		}
@@ -90,9 +87,7 @@ func TestLatePlan(t *testing.T) {
 				}
 				got, at = append(got, p.Step), p.Next
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("steps (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "steps", test.want, got)
 		})
 	}
 	t.Run("expired while the next CA is published", func(t *testing.T) {
@@ -135,10 +130,7 @@ func TestChangedHosts(t *testing.T) {
 	i := published(t)
 	renamed := policy
 	renamed.Hosts = []string{"api.example.org"}
-	p, err := authority.Make(start.Add(publishAfter+day), i.ca, renamed, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Value(authority.Make(start.Add(publishAfter+day), i.ca, renamed, rand.Reader))(t)
 	if p.Step != authority.Renamed || !certificate.Permits(p.Current.Leaf, renamed.Hosts) || p.Authority.Next != nil {
 		t.Errorf("step %q", p.Step)
 	}
@@ -170,14 +162,8 @@ func TestUnusableCA(t *testing.T) {
 func TestCertificatesOfUser(t *testing.T) {
 	i := generated(t)
 	own := usersCA(t, start, 100*day)
-	serving, err := own.Issue(policy.Hosts, 50*day, start, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := serving.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
+	serving := testkit.Value(own.Issue(policy.Hosts, 50*day, start, rand.Reader))(t)
+	leaf := testkit.Value(serving.Parse())(t)
 	i.ca.Previous = []*x509.Certificate{leaf, own.Leaf, i.ca.Current.Leaf}
 	i.want(t, start, "", start.Add(100*day+time.Second))
 	wantBundle(t, i.ca, i.ca.Current.Leaf, own.Leaf)

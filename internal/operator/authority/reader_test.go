@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // staticCache is a cache with the objects of a reader.
@@ -65,9 +66,7 @@ func TestReaderFollowsTheCA(t *testing.T) {
 	before, _ := reader.Bundle(t.Context())
 	i.plan(t, start.Add(publishAfter))
 	secret := secretOf(t, i.ca)
-	if err := objects.Update(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, objects.Update(t.Context(), secret))
 	after, err := reader.Bundle(t.Context())
 	if want := certificate.Encode(i.ca.Bundle()); err != nil || !bytes.Equal(after, want) || bytes.Equal(after, before) {
 		t.Errorf("the bundle is %q, error %v, want %q", after, err, want)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -25,23 +26,14 @@ var (
 
 func newCA(t testing.TB, hosts ...string) *certificate.CA {
 	t.Helper()
-	ca, err := certificate.NewCA(hosts, 365*day, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := testkit.Value(certificate.NewCA(hosts, 365*day, now, rand.Reader))(t)
 	return ca
 }
 
 func issue(t testing.TB, ca *certificate.CA, hosts []string, lifetime time.Duration) *x509.Certificate {
 	t.Helper()
-	pair, err := ca.Issue(hosts, lifetime, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := pair.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := testkit.Value(ca.Issue(hosts, lifetime, now, rand.Reader))(t)
+	leaf := testkit.Value(pair.Parse())(t)
 	return leaf
 }
 
@@ -134,10 +126,7 @@ func TestKeyUsage(t *testing.T) {
 
 func TestInvalidPair(t *testing.T) {
 	good, other := newCA(t), newCA(t)
-	leaf, err := good.Issue(hosts, day, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaf := testkit.Value(good.Issue(hosts, day, now, rand.Reader))(t)
 	block, _ := pem.Decode(good.Certificate)
 	block.Bytes = block.Bytes[:len(block.Bytes)-1]
 	tests := map[string]certificate.Pair{

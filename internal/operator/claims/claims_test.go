@@ -5,11 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMerge(t *testing.T) {
@@ -35,9 +34,7 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, string(record.EncodeClaims(claims.Merge(test.lists...)))); diff != "" {
-				t.Errorf("claims (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "claims", test.want, string(record.EncodeClaims(claims.Merge(test.lists...))))
 		})
 	}
 }

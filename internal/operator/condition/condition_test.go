@@ -9,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (
@@ -92,7 +93,5 @@ func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 	if diff := cmp.Diff(want, set.Conditions()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff(kept, before); diff != "" {
-		t.Errorf("the input was modified (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "the input was modified", kept, before)
 }

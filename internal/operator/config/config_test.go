@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const header = "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n"
@@ -139,19 +140,13 @@ func TestParse(t *testing.T) {
 			}},
 		}},
 		"comment and document markers": {"# comment\n---\n" + minimal + "tls: {managed: {}}\n...\n", func() config.Instance {
-			want, err := config.Parse([]byte(minimal))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := testkit.Value(config.Parse([]byte(minimal)))(t)
 			return *want
 		}()},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := config.Parse([]byte(tc.yaml))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(config.Parse([]byte(tc.yaml)))(t)
 			if diff := cmp.Diff(tc.want, *got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -247,9 +242,7 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
 	for path, content := range map[string]string{good: full, bad: full + "foo: 1\n"} {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	if instance, err := config.Load(good); err != nil || instance.ExternalPort != 8443 {
 		t.Errorf("Load: %+v and error %v", instance, err)
@@ -314,10 +307,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		written, err := yaml.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := testkit.Value(yaml.Marshal(got))(t)
 		again, err := config.Parse(written)
 		if err != nil || !equality.Semantic.DeepEqual(got, again) {
 			t.Fatalf("round trip: %v\n%s\n%s", err, written, cmp.Diff(got, again))

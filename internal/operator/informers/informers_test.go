@@ -24,6 +24,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -263,9 +264,7 @@ func TestCatchUp(t *testing.T) {
 				want := s.revision
 				s.mu.Unlock()
 				started := time.Now()
-				if err := set.CatchUp(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, set.CatchUp(t.Context()))
 				took := time.Since(started)
 				synctest.Wait()
 				lists, _ := s.seen()

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // canary is in every response that must not be repeated.
@@ -68,16 +70,10 @@ func keySet(t testing.TB, ids ...string) []byte {
 	t.Helper()
 	var set jose.JSONWebKeySet
 	for _, id := range ids {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id})
 	}
-	data, err := json.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(set))(t)
 	return data
 }
 
@@ -142,10 +138,7 @@ func TestFetch(t *testing.T) {
 			f := startForeign(t)
 			issuer := f.issuer()
 			test.change(f, &issuer)
-			g, err := newGetter(issuer, true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := testkit.Value(newGetter(issuer, true))(t)
 			keys, err := g.keys(t.Context())
 			if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 				t.Fatalf("error %v, want %v", err, test.want)
@@ -173,10 +166,7 @@ func TestFetchStopsReading(t *testing.T) {
 		}
 		sent <- total
 	}
-	g, err := newGetter(f.issuer(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := testkit.Value(newGetter(f.issuer(), true))(t)
 	if _, err := g.keys(t.Context()); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("error %v, want %v", err, ErrTooLarge)
 	}
@@ -204,10 +194,7 @@ func TestFetchDeniesLocalAddresses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			issuer := f.issuer()
 			change(&issuer)
-			g, err := newGetter(issuer, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := testkit.Value(newGetter(issuer, false))(t)
 			if _, err := g.keys(t.Context()); !errors.Is(err, ErrAddress) {
 				t.Errorf("error %v, want %v", err, ErrAddress)
 			}
@@ -223,10 +210,7 @@ func TestFetchDeniesLocalAddresses(t *testing.T) {
 func TestFetchIgnoresProxy(t *testing.T) {
 	f := startForeign(t)
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	g, err := newGetter(f.issuer(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := testkit.Value(newGetter(f.issuer(), true))(t)
 	if proxy := g.client.Transport.(*http.Transport).Proxy; proxy != nil {
 		t.Error("the transport has a proxy")
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // network is the issuers that a Fetcher under test reaches.
@@ -59,9 +60,7 @@ func follow(t *testing.T) *network {
 	n := &network{registry: prometheus.NewRegistry(), sets: map[string][]signingkey.PublicKey{}, errs: map[string]FetchError{}, hangs: map[string]bool{}, fetches: map[string][]time.Time{}}
 	n.Fetcher = New(&config.Instance{}, metrics.New(n.registry, func() int { return 0 }), time.Now, func() float64 { return 0.5 })
 	n.newSource = func(i Issuer) (keySource, error) { return fakeSource{n, i.URL}, nil }
-	if err := n.Changed.Start(t.Context(), reconciled{n: n}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, n.Changed.Start(t.Context(), reconciled{n: n}))
 	return n
 }
 
@@ -105,10 +104,7 @@ func (q reconciled) Add(r reconcile.Request) {
 // publish replaces the keys of an issuer.
 func (n *network) publish(t *testing.T, url string, ids ...string) {
 	t.Helper()
-	keys, err := parseKeys(keySet(t, ids...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := testkit.Value(parseKeys(keySet(t, ids...)))(t)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sets[url] = keys
@@ -158,9 +154,7 @@ func TestRefresh(t *testing.T) {
 		if got := n.State("acme", "edge", "edgeu"); ids(got.Keys) != "b" || got.Err != "" || !got.FailingSince.IsZero() {
 			t.Errorf("state %+v, want the key b", got)
 		}
-		if diff := cmp.Diff([]string{"acme", "acme"}, n.changes); diff != "" {
-			t.Errorf("reconciled Realms (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "reconciled Realms", []string{"acme", "acme"}, n.changes)
 	})
 }
 
@@ -312,19 +306,14 @@ func TestWant(t *testing.T) {
 		if got := n.State("acme", "kept", "keptu"); got.Keys != nil || len(n.since("u", start)) < 5 {
 			t.Errorf("keys %s of a deleted Realm; the other one got %d fetches", ids(got.Keys), len(n.since("u", start)))
 		}
-		if diff := cmp.Diff([]string{"fetches_total", "fetches_total", "keys", "last_success_timestamp_seconds"}, n.series(t, "shop")); diff != "" {
-			t.Errorf("series of the remaining Realm (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "series of the remaining Realm", []string{"fetches_total", "fetches_total", "keys", "last_success_timestamp_seconds"}, n.series(t, "shop"))
 	})
 }
 
 // series returns the names of the metrics of issuers, all of which must be of Realm want.
 func (n *network) series(t *testing.T, want string) (names []string) {
 	t.Helper()
-	families, err := n.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(n.registry.Gather())(t)
 	for _, f := range families {
 		name, ofIssuer := strings.CutPrefix(f.GetName(), "realmkeeper_issuer_")
 		for _, m := range f.GetMetric() {
@@ -362,10 +351,7 @@ func TestLastSuccess(t *testing.T) {
 
 func gauge(t *testing.T, registry *prometheus.Registry) float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "realmkeeper_issuer_last_success_timestamp_seconds" && len(f.GetMetric()) == 1 {
 			return f.GetMetric()[0].GetGauge().GetValue()
@@ -420,9 +406,7 @@ func TestLeaseRequests(t *testing.T) {
 			default:
 			}
 		}
-		if diff := cmp.Diff(step.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step.name, diff)
-		}
+		testkit.Diff(t, step.name, step.want, got)
 	}
 	if len(f.requested) > 0 {
 		t.Errorf("remembered %v", f.requested)

@@ -23,6 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -58,9 +59,7 @@ func (f *fixture) restart() {
 	f.t.Helper()
 	f.rejected = nil
 	f.store = lastuse.New(namespace, resolution, func() time.Time { return f.now }, func(r metrics.RejectionReason) { f.rejected = append(f.rejected, r) })
-	if err := f.store.Grants.Start(f.t.Context(), f.queue); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Do(f.t, f.store.Grants.Start(f.t.Context(), f.queue))
 }
 
 // sync shows all ConfigMaps to the store.
@@ -87,10 +86,7 @@ func (f *fixture) flush() []string {
 // publish writes a report as a token server does, and shows it to the store.
 func (f *fixture) publish(r *usage.Report) *corev1.ConfigMap {
 	f.t.Helper()
-	data, err := r.Encode()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	data := testkit.Value(r.Encode())(f.t)
 	object := usage.ConfigMap(namespace, r.Server, 0, data)
 	f.api.put(object)
 	f.store.Observe(object)
@@ -171,10 +167,7 @@ func (o *objects) lost(t *testing.T) time.Time {
 	if object == nil {
 		t.Fatal("the state was not persisted")
 	}
-	at, err := time.Parse(time.RFC3339Nano, object.Data["lost"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testkit.Value(time.Parse(time.RFC3339Nano, object.Data["lost"]))(t)
 	return at
 }
 

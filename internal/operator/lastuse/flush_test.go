@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -21,9 +21,7 @@ func TestUseMovesToStatusAndReportIsDeleted(t *testing.T) {
 	c := newClient("a", "s1")
 	f.store.Observe(c)
 	object := f.publish(report(server, c, secret("s1"), f.now))
-	if diff := cmp.Diff([]string{"a"}, f.flush()); diff != "" {
-		t.Errorf("enqueued clients (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "enqueued clients", []string{"a"}, f.flush())
 	if !f.store.Granted(c.UID) {
 		t.Error("the write of the status was not granted")
 	}
@@ -68,9 +66,7 @@ func TestOneWritePerPeriod(t *testing.T) {
 	if writes != hours {
 		t.Errorf("%d writes in %d hours, want one for each", writes, hours)
 	}
-	if diff := cmp.Diff([]string{"a"}, f.flush()); diff != "" {
-		t.Errorf("enqueued clients in the next hour (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "enqueued clients in the next hour", []string{"a"}, f.flush())
 	c = f.write(c)
 	for _, s := range c.Status.Secrets {
 		if s.LastUsedTime == nil || s.LastUsedTime.Before(c.Status.LastUsedTime) {
@@ -94,9 +90,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	if enqueued := f.flush(); len(enqueued) > 0 || f.store.Granted(c.UID) {
 		t.Errorf("the status is written again: %v", enqueued)
 	}
-	if diff := cmp.Diff([]string{"delete " + usage.Name(server, 0)}, f.api.writes); diff != "" {
-		t.Errorf("writes (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "writes", []string{"delete " + usage.Name(server, 0)}, f.api.writes)
 }
 
 func TestWritesAreLimited(t *testing.T) {
@@ -121,9 +115,7 @@ func TestWritesAreLimited(t *testing.T) {
 	enqueued := []int{written(first[:9]), written(f.flush())}
 	f.now = f.now.Add(time.Minute) // The last client of the first pass can't be written.
 	enqueued = append(enqueued, written(f.flush()), written(f.flush()))
-	if diff := cmp.Diff([]int{9, 9, 6, 0}, enqueued); diff != "" {
-		t.Errorf("clients per pass (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "clients per pass", []int{9, 9, 6, 0}, enqueued)
 }
 
 // Uses of deleted clients and credentials must not keep a report forever, but the cache can lag.

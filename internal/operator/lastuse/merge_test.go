@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -71,12 +71,8 @@ func TestMerge(t *testing.T) {
 			c.want(&want)
 			got := cached.Status
 			lastuse.Merge(&cached.Spec, &got, c.uses)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(fullClient(), cached); diff != "" {
-				t.Errorf("the cached object was changed (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "status", want, got)
+			testkit.Diff(t, "the cached object was changed", fullClient(), cached)
 		})
 	}
 }
@@ -91,7 +87,5 @@ func TestKeepDropsRemovedCredentials(t *testing.T) {
 		Secrets:      []v1alpha1.ClientSecretStatus{{ID: "s0"}, {ID: "s1", LastUsedTime: used(10)}},
 		Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
 	}
-	if diff := cmp.Diff(want, next); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "status", want, next)
 }

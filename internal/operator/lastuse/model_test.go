@@ -25,6 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -145,9 +146,7 @@ func (m *model) restart() {
 		m.queue.Done(request)
 	}
 	m.store = lastuse.New(namespace, resolution, func() time.Time { return m.now }, func(reason metrics.RejectionReason) { m.t.Errorf("rejected: %s", reason) })
-	if err := m.store.Grants.Start(m.t.Context(), m.queue); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Do(m.t, m.store.Grants.Start(m.t.Context(), m.queue))
 	for _, object := range m.api.configMaps {
 		m.deliver("ConfigMap", object.DeepCopy(), false)
 	}
@@ -244,10 +243,7 @@ func (m *model) reportOf(name string, s *modelServer) {
 	for c, at := range s.pending {
 		r.Add(m.api.clients[c].UID, secret("s1"), at)
 	}
-	data, err := r.Encode()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	data := testkit.Value(r.Encode())(m.t)
 	object := usage.ConfigMap(namespace, name, 0, data)
 	m.api.put(object)
 	m.api.changed("ConfigMap", object, false)

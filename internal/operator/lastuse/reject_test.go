@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -34,18 +34,13 @@ func TestRejectedReports(t *testing.T) {
 			before := f.api.lost(t)
 			client := newClient("a", "s1")
 			f.store.Observe(client)
-			data, err := report(server, client, secret("s1"), f.now).Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := testkit.Value(report(server, client, secret("s1"), f.now).Encode())(t)
 			object := usage.ConfigMap(namespace, server, 0, data)
 			c.change(f, object)
 			f.api.put(object)
 			f.store.Observe(object)
 			f.store.Observe(object) // A watch can repeat an object.
-			if diff := cmp.Diff([]metrics.RejectionReason{c.want}, f.rejected); diff != "" {
-				t.Errorf("rejections (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "rejections", []metrics.RejectionReason{c.want}, f.rejected)
 			if enqueued := f.flush(); len(enqueued) > 0 || len(f.store.Uses(client.UID)) > 0 {
 				t.Errorf("a rejected report was merged: %v", enqueued)
 			}
@@ -95,9 +90,7 @@ func TestWrongClockOfServer(t *testing.T) {
 			if got, lost := f.quiet(c, "s1", time.Time{}), f.api.lost(t); got.since.Before(f.now) || lost.Before(f.now) {
 				t.Errorf("quiet since %s after the server with the wrong clock has ended at %s", got.since, f.now)
 			}
-			if diff := cmp.Diff([]metrics.RejectionReason{metrics.WrongClock}, f.rejected); diff != "" {
-				t.Errorf("rejections (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "rejections", []metrics.RejectionReason{metrics.WrongClock}, f.rejected)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMetrics(t *testing.T) {
@@ -55,10 +56,7 @@ func TestMetrics(t *testing.T) {
 // gather returns all values by metric name and label values. It also lints the metrics.
 func gather(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Value(registry.Gather())(t)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("Lint: %v, %v", problems, err)

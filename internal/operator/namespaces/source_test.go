@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A change of a named namespace is announced, also if a reconcile has read the namespace before the poll.
@@ -27,14 +28,10 @@ func TestPoll(t *testing.T) {
 		source := n.Source(func(_ context.Context, o client.Object) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 		})
-		if err := source.Start(t.Context(), queue); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, source.Start(t.Context(), queue))
 		time.Sleep(time.Second)
 		team.Labels = nil
-		if err := c.Update(t.Context(), team); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, c.Update(t.Context(), team))
 		if got, err := n.Live(t.Context(), "team"); err != nil || len(got.Labels) > 0 {
 			t.Fatalf("namespace %+v, error %v", got, err)
 		}

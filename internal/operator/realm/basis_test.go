@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A record has the generation of the Realm that it implements, and the version from which on clients have
@@ -28,10 +29,7 @@ func TestBasis(t *testing.T) {
 	first := firstDecision(t, acme(unchanged), now)
 	active := func(content string) *corev1.Secret {
 		secret := settled(t, acme(unchanged), sealing.Off)
-		body, err := record.ReadRealm(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := testkit.Value(record.ReadRealm(secret))(t)
 		body.Basis.Content = content
 		return written(t, acme(unchanged), decision{record: &body})
 	}
@@ -58,10 +56,7 @@ func TestBasis(t *testing.T) {
 			if seen.record != nil {
 				seen.record.ResourceVersion = "10"
 			}
-			d, err := decide(seen, instance(), now.Add(2*time.Hour), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(seen, instance(), now.Add(2*time.Hour), rand.Reader))(t)
 			if diff := cmp.Diff(test.want, d.record.Basis); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -72,10 +67,7 @@ func TestBasis(t *testing.T) {
 // withoutBasis returns a record as a restore writes it.
 func withoutBasis(t *testing.T, secret *corev1.Secret) *corev1.Secret {
 	t.Helper()
-	body, err := record.ReadRealm(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testkit.Value(record.ReadRealm(secret))(t)
 	body.Basis = record.Basis{}
 	return written(t, acme(func(*v1alpha1.Realm) {}), decision{record: &body})
 }
@@ -114,10 +106,7 @@ func TestUnconfirmedStepWaits(t *testing.T) {
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
 		seen := observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}
-		d, err := decide(seen, instance(), now.Add(step.after), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Value(decide(seen, instance(), now.Add(step.after), rand.Reader))(t)
 		if states(d.record.Keys) != step.want || d.irreversible != step.wantIrreversible {
 			t.Errorf("after %s: keys %s, irreversible %t", step.after, states(d.record.Keys), d.irreversible)
 		}

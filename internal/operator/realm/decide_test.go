@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -43,34 +44,22 @@ func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.
 	if before == nil {
 		before = written(t, realm, firstDecision(t, realm, at))
 	}
-	d, err := decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader))(t)
 	return written(t, realm, d)
 }
 
 // firstDecision returns the decision for a new Realm.
 func firstDecision(t *testing.T, realm *v1alpha1.Realm, at time.Time) decision {
 	t.Helper()
-	d, err := decide(observed{realm: realm}, instance(), at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(observed{realm: realm}, instance(), at, rand.Reader))(t)
 	return d
 }
 
 // written returns the record Secret for a decision.
 func written(t *testing.T, realm *v1alpha1.Realm, d decision) *corev1.Secret {
 	t.Helper()
-	desired, err := record.ForRealm("system", realm, *d.record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := apply.Convert[corev1.Secret](desired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	desired := testkit.Value(record.ForRealm("system", realm, *d.record))(t)
+	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 	return secret
 }
 
@@ -199,10 +188,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(observed{realm: test.realm, record: test.record}, instance(), now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(observed{realm: test.realm, record: test.record}, instance(), now, rand.Reader))(t)
 			got := outcome{Reason: d.accepted.Reason, Lifetime: d.lifetime}
 			if d.blocked != nil {
 				got.Reason = d.blocked.Reason
@@ -241,18 +227,12 @@ func TestRotationOverTime(t *testing.T) {
 		{publishAhead + 3*time.Second + time.Hour + signingkey.Skew, "ES384 Active", false},
 	} {
 		at := now.Add(step.after)
-		d, err := decide(observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Value(decide(observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader))(t)
 		if d.rotates != step.wantRotation {
 			t.Errorf("after %s: rotates %t, want %t", step.after, d.rotates, step.wantRotation)
 		}
 		secret = recorded(t, realm, at, secret)
-		body, err := record.ReadRealm(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := testkit.Value(record.ReadRealm(secret))(t)
 		if got := states(body.Keys); got != step.want {
 			t.Errorf("after %s: keys %q, want %q", step.after, got, step.want)
 		}
@@ -290,10 +270,7 @@ func TestPolicyIsScaled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scaled := instance()
 			scaled.Testing.SpeedUp = test.speedUp
-			d, err := decide(observed{realm: acme(func(r *v1alpha1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(observed{realm: acme(func(r *v1alpha1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader))(t)
 			test.want.Algorithm, test.want.TokenLifetime = signingkey.ES256, 5*time.Minute
 			if diff := cmp.Diff(test.want, d.policy); diff != "" || d.record.KeyCacheSeconds != test.cache {
 				t.Errorf("keyCacheSeconds %d, want %d; policy (-want +got):\n%s", d.record.KeyCacheSeconds, test.cache, diff)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,15 +17,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // sealedKey returns a key that is encrypted for acme.
 func sealedKey(t *testing.T, kmsKey string) signingkey.Key {
 	t.Helper()
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	return key.Seal(signingkey.Sealed{
 		RealmUID: string(acme(func(*v1alpha1.Realm) {}).UID), KeyID: kmsKey, EncryptedDataKey: []byte("x"), Ciphertext: []byte("x"),
 	})
@@ -39,10 +36,7 @@ func decideWith(t *testing.T, realm *v1alpha1.Realm, before *corev1.Secret, at t
 	if before != nil {
 		seen.state = acknowledgement.Acknowledged
 	}
-	d, err := decide(seen, instance(), at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(seen, instance(), at, rand.Reader))(t)
 	state := acknowledgement.Acknowledged
 	if d.record == nil && before == nil {
 		return d, status(realm, d, nil, instance(), at)
@@ -130,10 +124,7 @@ func TestRSAKeyComesFromTheSealer(t *testing.T) {
 			if ready := reasonOf(s, v1alpha1.ConditionReady); ready != test.wantReady {
 				t.Errorf("Ready is %s, want %s", ready, test.wantReady)
 			}
-			key, err := signingkey.Generate(signingkey.RS256, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			key := testkit.Value(signingkey.Generate(signingkey.RS256, now, rand.Reader))(t)
 			d, _ = decideWith(t, realm, test.before, now.Add(time.Hour), test.mode, &key)
 			if got := states(d.record.Keys); got != test.want || d.generate != "" {
 				t.Errorf("keys %q, generate %q, want %q", got, d.generate, test.want)
@@ -164,9 +155,7 @@ func checkNoPrivateMember(t *testing.T, secret *corev1.Secret) {
 			} `json:"keys"`
 		} `json:"body"`
 	}
-	if err := json.Unmarshal(secret.Data[record.DataKey], &stored); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(secret.Data[record.DataKey], &stored))
 	for _, key := range stored.Body.Keys {
 		if _, ok := key.JWK["d"]; ok {
 			t.Errorf("key %v has a private member", key.JWK["kid"])
@@ -219,10 +208,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 			seen := observed{
 				realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: test.undecrypted, mode: test.mode,
 			}
-			d, err := decide(seen, instance(), now.Add(3*time.Hour), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d = testkit.Value(decide(seen, instance(), now.Add(3*time.Hour), rand.Reader))(t)
 			if len(d.record.Keys) != 2 || d.record.Keys[1].State != signingkey.Pending || d.record.Keys[1].PublishedAt.IsZero() == test.want {
 				t.Errorf("the keys are %+v", d.record.Keys)
 			}
@@ -287,9 +273,7 @@ func TestRotationIsTheMigration(t *testing.T) {
 			d, _ = decideWith(t, realm, secret, at, test.after, nil) // the token servers publish the next key
 			secret = written(t, realm, d)
 			decided(at.Add(2 * time.Hour))
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("KeysEncrypted (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "KeysEncrypted", test.want, got)
 			if test.after == sealing.Encrypt {
 				checkNoPrivateMember(t, secret)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -34,10 +35,7 @@ func issuerKey(t *testing.T) (signingkey.PublicKey, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := signingkey.JWKS([]signingkey.PublicKey{keys[0].Public()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{keys[0].Public()}))(t)
 	return keys[0].Public(), string(set)
 }
 
@@ -48,10 +46,7 @@ func trusting(issuers ...v1alpha1.TrustedIssuer) *v1alpha1.Realm {
 
 func decided(t *testing.T, seen observed) decision {
 	t.Helper()
-	d, err := decide(seen, instance(), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(seen, instance(), now, rand.Reader))(t)
 	return d
 }
 
@@ -70,9 +65,7 @@ func TestIssuersAreRecorded(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	// Keys in the spec are not fetched.
-	if diff := cmp.Diff([]issuerkeys.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("fetched issuers (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "fetched issuers", []issuerkeys.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty())
 	if _, err := record.ReadRealm(written(t, trusting(ci, edge), d)); err != nil {
 		t.Errorf("the record can't be read: %v", err)
 	}
@@ -93,16 +86,11 @@ func TestURLsAndAudiencesAreRecorded(t *testing.T) {
 	})
 	settings := instance()
 	settings.SystemNamespace = "system"
-	d, err := decide(observed{realm: realm}, settings, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(observed{realm: realm}, settings, now, rand.Reader))(t)
 	if want := "https://realmkeeper-token-server.system.svc/acme"; d.record.ClusterIssuerURL != want {
 		t.Errorf("URL inside the cluster %s, want %s", d.record.ClusterIssuerURL, want)
 	}
-	if diff := cmp.Diff([]string{"https://a.example.com", "https://b.example.com"}, d.record.Audiences); diff != "" {
-		t.Errorf("audiences (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "audiences", []string{"https://a.example.com", "https://b.example.com"}, d.record.Audiences)
 }
 
 // Keys in the record stay in use until keys are fetched, but only if they come from the same source.
@@ -116,10 +104,7 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 		return changed
 	}
 	before := written(t, trusting(original), decided(t, observed{realm: trusting(original), fetched: map[string]issuerkeys.State{"edge": {Keys: []signingkey.PublicKey{key}}}}))
-	current, err := record.ReadRealm(before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	current := testkit.Value(record.ReadRealm(before))(t)
 	for name, test := range map[string]struct {
 		issuer v1alpha1.TrustedIssuer
 		state  issuerkeys.State
@@ -318,9 +303,7 @@ func TestIssuerFailures(t *testing.T) {
 			acknowledged := acknowledgement.Acknowledged
 			got := status(realm, d, &acknowledged, instance(), now)
 			test.want.Name = "edge"
-			if diff := cmp.Diff([]v1alpha1.TrustedIssuerStatus{test.want}, got.TrustedIssuers); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "status", []v1alpha1.TrustedIssuerStatus{test.want}, got.TrustedIssuers)
 			c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved))
 			if c == nil || c.Reason != string(test.wantReason) || !strings.Contains(c.Message, test.wantWords) {
 				t.Errorf("condition %v, want %s with %q", c, test.wantReason, test.wantWords)

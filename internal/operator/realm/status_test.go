@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestStatusShowsKeys(t *testing.T) {
@@ -81,10 +82,7 @@ func TestStatusShowsKeys(t *testing.T) {
 		},
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
-		d, err := decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Value(decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader))(t)
 		waiting := acknowledgement.Waiting
 		got := status(realm, d, &waiting, instance(), now)
 		if diff := cmp.Diff(step.wantKeys, got.SigningKeys, cmpopts.IgnoreFields(v1alpha1.SigningKeyStatus{}, "KeyID")); diff != "" {
@@ -102,14 +100,9 @@ func TestLostKeysStayInStatus(t *testing.T) {
 	realm := acme(func(r *v1alpha1.Realm) {
 		r.Status.SigningKeys = []v1alpha1.SigningKeyStatus{{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-time.Hour))}}
 	})
-	d, err := decide(observed{realm: realm}, instance(), now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(observed{realm: realm}, instance(), now, rand.Reader))(t)
 	got := status(realm, d, nil, instance(), now)
-	if diff := cmp.Diff(realm.Status.SigningKeys, got.SigningKeys); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "keys", realm.Status.SigningKeys, got.SigningKeys)
 	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
 		if reason := reasonOf(got, kind); reason != "False KeysMissing" {
 			t.Errorf("%s is %s", kind, reason)
@@ -139,10 +132,7 @@ func TestReadyDependsOnTheActiveKey(t *testing.T) {
 		"in plaintext":                   {settled(t, realm, sealing.Off), acknowledgement.Acknowledged, []string{"a"}, "True Ready", "True Ready", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, instance(), now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Value(decide(observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, instance(), now, rand.Reader))(t)
 			s := status(realm, d, &test.state, instance(), now)
 			if got := reasonOf(s, v1alpha1.ConditionProgrammed); got != test.wantProgrammed {
 				t.Errorf("Programmed is %s, want %s", got, test.wantProgrammed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -22,19 +23,13 @@ var (
 
 func newCA(t testing.TB) *certificate.CA {
 	t.Helper()
-	ca, err := certificate.NewCA(nil, 365*day, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := testkit.Value(certificate.NewCA(nil, 365*day, now, rand.Reader))(t)
 	return ca
 }
 
 func issue(t testing.TB, ca *certificate.CA, lifetime time.Duration, at time.Time) certificate.Pair {
 	t.Helper()
-	serving, err := ca.Issue(hosts, lifetime, at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	serving := testkit.Value(ca.Issue(hosts, lifetime, at, rand.Reader))(t)
 	return serving
 }
 

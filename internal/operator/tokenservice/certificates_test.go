@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
@@ -94,10 +95,7 @@ func TestInvalidAuthorityIsKept(t *testing.T) {
 // verifies checks that a client that trusts the bundle accepts what the token servers send.
 func verifies(t *testing.T, d decision, bundle []byte, at time.Time, hosts ...string) {
 	t.Helper()
-	sent, err := certificate.Parse(d.serving.Certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := testkit.Value(certificate.Parse(d.serving.Certificate))(t)
 	roots, others := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for _, c := range sent[1:] {
@@ -118,10 +116,7 @@ func sameSecrets(t *testing.T, a, b observed) bool {
 func sameData(t *testing.T, a, b *corev1.Secret) bool {
 	t.Helper()
 	encoded := func(s *corev1.Secret) string {
-		data, err := json.Marshal(s.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(s.Data))(t)
 		return string(data)
 	}
 	return encoded(a) == encoded(b)

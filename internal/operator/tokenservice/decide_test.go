@@ -16,26 +16,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func instance(t *testing.T, more string) *config.Instance {
 	t.Helper()
-	i, err := config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more))
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := testkit.Value(config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more)))(t)
 	i.SystemNamespace, i.RecordsNamespace = "system", "records"
 	return i
 }
 
 func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) decision {
 	t.Helper()
-	d, err := decide(seen, i, "image:1", at, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Value(decide(seen, i, "image:1", at, rand.Reader))(t)
 	return d
 }
 
@@ -50,10 +45,7 @@ func settled(t *testing.T, d decision) observed {
 
 func secretOf(t *testing.T, desired *corev1ac.SecretApplyConfiguration) *corev1.Secret {
 	t.Helper()
-	secret, err := apply.Convert[corev1.Secret](desired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 	return secret
 }
 

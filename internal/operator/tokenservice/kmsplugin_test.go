@@ -8,14 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func podSpecOf(t *testing.T, more string) corev1.PodSpec {
 	t.Helper()
-	deployment, err := apply.Convert[appsv1.Deployment](deployment(nil, instance(t, more), "image:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	deployment := testkit.Value(apply.Convert[appsv1.Deployment](deployment(nil, instance(t, more), "image:1")))(t)
 	return deployment.Spec.Template.Spec
 }
 

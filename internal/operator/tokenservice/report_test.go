@@ -21,6 +21,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // reported returns the Events of a function, and its log messages.
@@ -101,9 +102,7 @@ func TestForeignConfigMapIsKept(t *testing.T) {
 		published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: BundleName, Labels: map[string]string{v1alpha1.ManagedByLabel: owner}}}
 		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(published).Build()
 		r := &Reconciler{Instance: instance(t, "tls: {secretName: own}"), Client: c}
-		if err := r.applyCABundle(t.Context(), observed{caBundle: published}, decided(t, observed{}, r.Instance, now)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, r.applyCABundle(t.Context(), observed{caBundle: published}, decided(t, observed{}, r.Instance, now)))
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(published), published); (err == nil) != kept {
 			t.Errorf("managed by %q: %v, want it kept: %t", owner, err, kept)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMakeProvided(t *testing.T) {
@@ -51,16 +52,11 @@ func TestMakeProvided(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := secrets.Make(test.facts, secrets.Want{Provided: w}, at, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(secrets.Make(test.facts, secrets.Want{Provided: w}, at, rand.Reader))(t)
 			if !accepts(got.Secrets, value.plaintext, at) && name != "same version" {
 				t.Error("the provided value is not accepted")
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "plan", test.want, got)
 		})
 	}
 }
@@ -175,9 +171,7 @@ func TestMakeHashed(t *testing.T) {
 			if err != nil || got.Secrets == nil {
 				t.Fatalf("secrets %v, error %v", got.Secrets, err)
 			}
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "plan", test.want, got, cmpopts.EquateEmpty())
 		})
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRestoredSecrets(t *testing.T) {
@@ -51,10 +51,7 @@ func TestRestoredSecrets(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := secrets.Make(test.facts, test.want, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := testkit.Value(secrets.Make(test.facts, test.want, now, rand.Reader))(t)
 			known := map[string]bool{old.ID: true, older.ID: true, own.ID: true, listed.ID: true}
 			ids := func(all []record.ClientSecret) (ids []string) {
 				for _, s := range all {
@@ -65,12 +62,8 @@ func TestRestoredSecrets(t *testing.T) {
 				}
 				return ids
 			}
-			if diff := cmp.Diff(test.wantSecrets, ids(p.Secrets), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("secrets (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.wantRestored, ids(p.Restored), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("restored (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "secrets", test.wantSecrets, ids(p.Secrets), cmpopts.EquateEmpty())
+			testkit.Diff(t, "restored", test.wantRestored, ids(p.Restored), cmpopts.EquateEmpty())
 			if test.wantDeliver != "" && p.Current.Plaintext != test.wantDeliver {
 				t.Errorf("delivers %q, want %q", p.Current.Plaintext, test.wantDeliver)
 			}

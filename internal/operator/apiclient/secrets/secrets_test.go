@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -34,14 +35,8 @@ type secret struct {
 // newSecret returns a generated secret that was created at the given time.
 func newSecret(t *testing.T, created time.Time) secret {
 	t.Helper()
-	plaintext, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := clientsecret.Hash(plaintext, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plaintext := testkit.Value(clientsecret.Generate(rand.Reader))(t)
+	verifier := testkit.Value(clientsecret.Hash(plaintext, rand.Reader))(t)
 	return secret{record.ClientSecret{ID: verifier.ID(), CreatedAt: created, Hash: verifier.String(), Role: record.RoleCurrent}, plaintext}
 }
 
@@ -179,13 +174,8 @@ func TestMakeGenerated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := secrets.Make(test.facts, secrets.Want{Generated: &week}, now, noRandom)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
+			got := testkit.Value(secrets.Make(test.facts, secrets.Want{Generated: &week}, now, noRandom))(t)
+			testkit.Diff(t, "plan", test.want, got, cmpopts.EquateEmpty())
 		})
 	}
 }
@@ -210,10 +200,7 @@ func TestAdoption(t *testing.T) {
 		"one that anyone wrote":      {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(0)}}, nil, secrets.StepFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := secrets.Make(test.facts, secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}}, now, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(secrets.Make(test.facts, secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}}, now, rand.Reader))(t)
 			var roles []record.SecretRole
 			for _, s := range got.Secrets {
 				roles = append(roles, s.Role)

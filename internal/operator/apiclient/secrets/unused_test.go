@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // whenUnused ends an old secret after a day without use, and after 30 days in any case.
@@ -42,10 +41,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 				f.Uses = map[string]secrets.Use{old.ID: *test.use, newer.ID: {Until: now.Add(90 * day)}}
 			}
 			at := now.Add(test.after)
-			got, err := secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
 			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), Continuous: true}
 			if test.wantEnd && at.Before(old.ExpiresAt) {
 				want.Step, want.Unfinished = secrets.StepEndedUnused, true
@@ -56,9 +52,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 					want.Check = at.Add(test.wantCheck)
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "plan", want, got)
 		})
 	}
 }
