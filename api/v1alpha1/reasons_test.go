@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestEveryReasonIsExplained(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "condition_types.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Value(parser.ParseFile(token.NewFileSet(), "condition_types.go", nil, 0))(t)
 	found := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
@@ -23,10 +22,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		if kind, _ := spec.Type.(*ast.Ident); kind == nil || kind.Name != "ConditionReason" {
 			return true
 		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := testkit.Value(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 		found++
 		if e, ok := ConditionReason(value).Explain(); !ok || e.Severity == "" || !strings.HasSuffix(e.Cause, ".") {
 			t.Errorf("The explanation of %s is incomplete: %+v", value, e)

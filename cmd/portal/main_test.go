@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
@@ -16,9 +17,7 @@ func TestInvalidInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	key, none := file("key", strings.Repeat("k", 32)), filepath.Join(dir, "none")

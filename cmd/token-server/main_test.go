@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
@@ -28,19 +29,11 @@ func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
-	pair, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
+	other := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
 	cert, key, api := file("tls.crt", string(pair.Certificate)), file("tls.key", string(pair.Key)), file("kubeconfig", kubeconfig)
 	with := func(args ...string) []string {
 		return append([]string{"--name", "a", "--tls-cert-file", cert, "--tls-key-file", key, "--kubeconfig", api, "--operations-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, args...)

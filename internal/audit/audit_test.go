@@ -24,6 +24,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
@@ -136,9 +137,7 @@ func TestLinesAreWrittenSoon(t *testing.T) {
 	for range 3 {
 		l.Write(full)
 		var got audit.Event
-		if err := json.NewDecoder(reader).Decode(&got); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.NewDecoder(reader).Decode(&got))
 	}
 	closeLog(t, l)
 }
@@ -218,17 +217,11 @@ func TestOpenFile(t *testing.T) {
 		l.Write(full)
 		finish()
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Value(os.ReadFile(path))(t)
 	if got := bytes.Count(text, []byte("\n")); got != 2 {
 		t.Errorf("the file has %d lines, want 2:\n%s", got, text)
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testkit.Value(os.Stat(path))(t)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("the file has mode %s, want 0600", info.Mode())
 	}
@@ -248,19 +241,12 @@ func TestOpenFileWithoutPath(t *testing.T) {
 // The schema allows exactly the members and values of the code, and docs/audit.md names each of
 // them.
 func TestSchema(t *testing.T) {
-	text, err := os.ReadFile("../../docs/audit.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Value(os.ReadFile("../../docs/audit.schema.json"))(t)
 	schema := &spec.Schema{}
-	if err := json.Unmarshal(text, schema); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(text, schema))
 	valid := func(line string) bool {
 		var value any
-		if err := json.Unmarshal([]byte(line), &value); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal([]byte(line), &value))
 		return validate.AgainstSchema(schema, value, strfmt.Default) == nil
 	}
 	out := &sink{}
@@ -291,10 +277,7 @@ func TestSchema(t *testing.T) {
 		}
 	}
 
-	guide, err := os.ReadFile("../../docs/audit.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := testkit.Value(os.ReadFile("../../docs/audit.md"))(t)
 	words := []string{}
 	for field := range reflect.TypeFor[audit.Event]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

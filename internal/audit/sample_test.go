@@ -10,11 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // address returns a different IPv4 address for each i.
@@ -138,9 +138,7 @@ func TestSampledEventsHaveSeparateAllowances(t *testing.T) {
 	}
 	closeLog(t, l)
 	got, _ := out.events(t)
-	if diff := cmp.Diff(want, got[max(0, len(got)-len(want)):], compareAddresses); diff != "" {
-		t.Errorf("the last lines (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "the last lines", want, got[max(0, len(got)-len(want)):], compareAddresses)
 }
 
 // While the sink is blocked, a flood from many sources doesn't displace a single decision.

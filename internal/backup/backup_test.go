@@ -23,14 +23,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func newIdentity(t testing.TB) *age.X25519Identity {
 	t.Helper()
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testkit.Value(age.GenerateX25519Identity())(t)
 	return identity
 }
 
@@ -38,23 +36,11 @@ func newIdentity(t testing.TB) *age.X25519Identity {
 // generated, because no key is committed.
 func version1(t testing.TB) string {
 	t.Helper()
-	golden, err := os.ReadFile("testdata/version1.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := signingkey.Generate(signingkey.ES256, time.Unix(1_800_000_000, 0), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	golden := testkit.Value(os.ReadFile("testdata/version1.jsonl"))(t)
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Unix(1_800_000_000, 0), rand.Reader))(t)
 	key.State = signingkey.Active
-	encoded, err := json.Marshal(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := clientsecret.Hash("secret", rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := testkit.Value(json.Marshal(key))(t)
+	verifier := testkit.Value(clientsecret.Hash("secret", rand.Reader))(t)
 	return strings.NewReplacer("SIGNING-KEY", string(encoded), "VERIFIER", verifier.String()).Replace(string(golden))
 }
 
@@ -85,10 +71,7 @@ func check(file []byte, identity age.Identity) (*backup.Contents, error) {
 // A file of version 1 stays readable, and a copy of it is the same.
 func TestVersion1(t *testing.T) {
 	identity, plaintext := newIdentity(t), version1(t)
-	contents, err := check(encrypt(t, plaintext, identity), identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	contents := testkit.Value(check(encrypt(t, plaintext, identity), identity))(t)
 	want := &backup.Contents{
 		Header: backup.Header{
 			Format: "realmkeeper-backup", Version: 1, CreatedAt: time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC),
@@ -99,18 +82,10 @@ func TestVersion1(t *testing.T) {
 		WithoutRecord: []string{"ApiClient acme-apps/new"},
 		WithoutRealm:  []string{"acme-apps/new"},
 	}
-	if diff := cmp.Diff(want, contents); diff != "" {
-		t.Errorf("Contents (-want +got):\n%s", diff)
-	}
-	r, err := backup.NewReader(bytes.NewReader(encrypt(t, plaintext, identity)), identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Diff(t, "Contents", want, contents)
+	r := testkit.Value(backup.NewReader(bytes.NewReader(encrypt(t, plaintext, identity)), identity))(t)
 	var copied bytes.Buffer
-	w, err := backup.NewWriter(&copied, r.Header, identity.Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Value(backup.NewWriter(&copied, r.Header, identity.Recipient()))(t)
 	for {
 		entry, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -126,10 +101,7 @@ func TestVersion1(t *testing.T) {
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	decrypted, err := age.Decrypt(&copied, identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	decrypted := testkit.Value(age.Decrypt(&copied, identity))(t)
 	if again, err := io.ReadAll(decrypted); err != nil || cmp.Diff(plaintext, string(again)) != "" {
 		t.Errorf("Copy of the backup: %v (-want +got):\n%s", err, cmp.Diff(plaintext, string(again)))
 	}
@@ -206,7 +178,7 @@ func TestRejects(t *testing.T) {
 
 // A backup has what a user sets, and nothing that belongs to the cluster or a controller.
 func TestNewObject(t *testing.T) {
-	entry, err := backup.NewObject(&unstructured.Unstructured{Object: map[string]any{
+	entry := testkit.Value(backup.NewObject(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "auth.realmkeeper.dev/v1alpha1", "kind": "ApiClient",
 		"metadata": map[string]any{
 			"namespace": "acme-apps", "name": "billing", "uid": "1", "resourceVersion": "2", "generation": int64(3), "creationTimestamp": "2026-01-02T03:04:05Z",
@@ -217,10 +189,7 @@ func TestNewObject(t *testing.T) {
 		},
 		"spec":   map[string]any{"unknown": "kept"},
 		"status": map[string]any{"clientID": "x"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	const want = `{"apiVersion":"auth.realmkeeper.dev/v1alpha1","kind":"ApiClient","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"labels":{"team":"payments"},"name":"billing","namespace":"acme-apps"},"spec":{"unknown":"kept"}}`
 	if got := strings.TrimSpace(string(entry.Object)); got != want || entry.UID != "1" {
 		t.Errorf("Entry %+v, object (-want +got):\n%s", entry, cmp.Diff(want, got))
@@ -230,15 +199,9 @@ func TestNewObject(t *testing.T) {
 // A record that can't be in a backup doesn't end it.
 func TestWriterSkipsRecords(t *testing.T) {
 	identity := newIdentity(t)
-	r, err := backup.NewReader(bytes.NewReader(encrypt(t, version1(t), identity)), identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(backup.NewReader(bytes.NewReader(encrypt(t, version1(t), identity)), identity))(t)
 	var b bytes.Buffer
-	w, err := backup.NewWriter(&b, r.Header, identity.Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Value(backup.NewWriter(&b, r.Header, identity.Recipient()))(t)
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "realm-1", UID: "1"}, Data: map[string][]byte{record.DataKey: []byte("{")}}
 	if err := w.Write(backup.NewRecord(damaged)); !errors.Is(err, record.ErrUnreadable) {
 		t.Errorf("Damaged record: %v", err)
@@ -268,10 +231,7 @@ func TestWriterSkipsRecords(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	identity := newIdentity(t)
-	hybrid, err := age.GenerateHybridIdentity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	hybrid := testkit.Value(age.GenerateHybridIdentity())(t)
 	for name, test := range map[string]struct {
 		file  string
 		valid bool
@@ -313,10 +273,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		var copied bytes.Buffer
-		w, err := backup.NewWriter(&copied, r.Header, identity.Recipient())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := testkit.Value(backup.NewWriter(&copied, r.Header, identity.Recipient()))(t)
 		for {
 			entry, err := r.Next()
 			if errors.Is(err, io.EOF) {

@@ -9,14 +9,12 @@ import (
 	"testing/iotest"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func hashArgon2id(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier, err := clientsecret.HashArgon2id(secret, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
 	return verifier
 }
 
@@ -25,10 +23,7 @@ func TestHashArgon2id(t *testing.T) {
 	if !strings.HasPrefix(verifier.String(), "$argon2id$v=19$m=19456,t=2,p=1$") || !verifier.IsSlow() || verifier.IsWeak() || verifier.Memory() != 19<<20 {
 		t.Errorf("verifier %s uses %d bytes", verifier, verifier.Memory())
 	}
-	again, err := clientsecret.ParseVerifier(verifier.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := testkit.Value(clientsecret.ParseVerifier(verifier.String()))(t)
 	for secret, want := range map[string]bool{
 		"correct horse battery staple": true, "correct horse battery stapl": false, "correct horse battery staple ": false, "": false,
 	} {

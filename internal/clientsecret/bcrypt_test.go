@@ -7,6 +7,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestParseBcrypt(t *testing.T) {
@@ -45,14 +46,8 @@ func TestParseBcrypt(t *testing.T) {
 // which it shares only its beginning.
 func TestBcryptNeverMatchesLongSecrets(t *testing.T) {
 	longest := strings.Repeat("x", 72)
-	phc, err := bcrypt.GenerateFromPassword([]byte(longest), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := clientsecret.ParseVerifier(string(phc))
-	if err != nil {
-		t.Fatal(err)
-	}
+	phc := testkit.Value(bcrypt.GenerateFromPassword([]byte(longest), 8))(t)
+	verifier := testkit.Value(clientsecret.ParseVerifier(string(phc)))(t)
 	for secret, want := range map[string]bool{longest: true, longest[1:]: false, longest + "x": false, longest + "y": false} {
 		if verifier.Verify(secret) != want {
 			t.Errorf("Verify() of %d bytes = %t, want %t", len(secret), !want, want)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestParsePBKDF2(t *testing.T) {
@@ -65,10 +66,7 @@ func TestPBKDF2IDsAreThoseOfTheSalt(t *testing.T) {
 		"$pbkdf2-sha256$25000$AAAAAAAAAAAAAAAAAAAAAA$iE55mgmaFgVqcSWmP/u.VvKmN93XQOh0S5iPX5KvmM8",
 		"$2b$10$......................QE5xw9/5pe8/UCvfII2V36dbQ9UyxXG",
 	} {
-		verifier, err := clientsecret.ParseVerifier(phc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testkit.Value(clientsecret.ParseVerifier(phc))(t)
 		ids[verifier.ID()] = true
 	}
 	if len(ids) != 1 {

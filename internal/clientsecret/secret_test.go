@@ -11,16 +11,14 @@ import (
 	"testing/iotest"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 func generate(t testing.TB, random io.Reader) string {
 	t.Helper()
-	secret, err := clientsecret.Generate(random)
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Value(clientsecret.Generate(random))(t)
 	return secret
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
@@ -18,23 +19,15 @@ var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", R
 // stored returns the Lease that the API server stores for a heartbeat.
 func stored(t *testing.T, beat *heartbeat.Heartbeat) *coordinationv1.Lease {
 	t.Helper()
-	data, err := json.Marshal(beat.Lease("system"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(beat.Lease("system")))(t)
 	got := &coordinationv1.Lease{}
-	if err := json.Unmarshal(data, got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(data, got))
 	return got
 }
 
 func TestRoundTrip(t *testing.T) {
 	l := stored(t, &sample)
-	got, err := heartbeat.Parse(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(heartbeat.Parse(l))(t)
 	if diff := cmp.Diff(sample, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -71,10 +64,7 @@ func TestLeaseWithoutVersion(t *testing.T) {
 	if value, ok := l.Annotations[heartbeat.LoadedAnnotation]; ok {
 		t.Errorf("the Lease contains the version %q", value)
 	}
-	got, err := heartbeat.Parse(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(heartbeat.Parse(l))(t)
 	if diff := cmp.Diff(joining, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -156,10 +146,7 @@ func TestUsageUntil(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.UsageAnnotation: c.annotation}},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &metav1.MicroTime{Time: until}},
 			}
-			beat, err := heartbeat.Parse(lease)
-			if err != nil {
-				t.Fatal(err)
-			}
+			beat := testkit.Value(heartbeat.Parse(lease))(t)
 			if !beat.UsageUntil.Equal(c.want) {
 				t.Errorf("got %s, want %s", beat.UsageUntil, c.want)
 			}
@@ -181,13 +168,10 @@ func TestUsageResolution(t *testing.T) {
 		"no reports":     {"", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			beat, err := heartbeat.Parse(&coordinationv1.Lease{
+			beat := testkit.Value(heartbeat.Parse(&coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{heartbeat.LoadedAnnotation: "1", heartbeat.ResolutionAnnotation: c.annotation}},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &metav1.MicroTime{Time: at}},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			if beat.UsageResolution != c.want {
 				t.Errorf("got %s, want %s", beat.UsageResolution, c.want)
 			}

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A Lease names the Realms with undecrypted keys and the unreadable records.
@@ -27,19 +26,10 @@ func TestNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			beat := sample
 			beat.UndecryptedNext, beat.UndecryptedActive, beat.Unreadable = test.names, test.names, test.names
-			got, err := heartbeat.Parse(stored(t, &beat))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, got.UndecryptedNext); diff != "" {
-				t.Errorf("undecrypted next keys (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.want, got.UndecryptedActive); diff != "" {
-				t.Errorf("undecrypted active keys (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.want, got.Unreadable); diff != "" {
-				t.Errorf("unreadable (-want +got):\n%s", diff)
-			}
+			got := testkit.Value(heartbeat.Parse(stored(t, &beat)))(t)
+			testkit.Diff(t, "undecrypted next keys", test.want, got.UndecryptedNext)
+			testkit.Diff(t, "undecrypted active keys", test.want, got.UndecryptedActive)
+			testkit.Diff(t, "unreadable", test.want, got.Unreadable)
 			for _, name := range test.names {
 				if got.DecryptedNext(name) || got.DecryptedActive(name) || got.Serves(name, sample.Version) {
 					t.Errorf("the server has decrypted the key of %s or serves it", name)
@@ -63,13 +53,8 @@ func TestNamesAreLimited(t *testing.T) {
 		for _, annotation := range []string{heartbeat.UndecryptedNextAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation} {
 			l.Annotations[annotation] = value
 		}
-		got, err := heartbeat.Parse(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testkit.Value(heartbeat.Parse(l))(t)
 		all := []string{heartbeat.All}
-		if diff := cmp.Diff([][]string{all, all, all}, [][]string{got.UndecryptedNext, got.UndecryptedActive, got.Unreadable}); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		testkit.Diff(t, name, [][]string{all, all, all}, [][]string{got.UndecryptedNext, got.UndecryptedActive, got.Unreadable})
 	}
 }

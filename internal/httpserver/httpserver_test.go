@@ -24,6 +24,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,10 +54,7 @@ type instance struct {
 func start(t *testing.T, o httpserver.Options) *instance {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	server, err := httpserver.Listen(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testkit.Value(httpserver.Listen(ctx, o))(t)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	i := &instance{Server: server, client: &http.Client{Transport: transport}, cancel: cancel}
 	result := make(chan error, 1)
@@ -74,15 +72,9 @@ func start(t *testing.T, o httpserver.Options) *instance {
 
 func (i *instance) get(t *testing.T, url string) (*http.Response, string) {
 	t.Helper()
-	response, err := i.client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Value(i.client.Get(url))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testkit.Value(io.ReadAll(response.Body))(t)
 	return response, string(body)
 }
 
@@ -108,9 +100,7 @@ func TestOperations(t *testing.T) {
 		return nil
 	}
 	i := start(t, o)
-	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 404}, i.statuses(t)); diff != "" {
-		t.Errorf("before the process is ready (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "before the process is ready", map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200, "/": 404}, i.statuses(t))
 	if _, body := i.get(t, "http://"+i.OperationsAddr().String()+"/readyz"); body != "not ready: no records\n" {
 		t.Errorf("/readyz returned %q", body)
 	}
@@ -118,9 +108,7 @@ func TestOperations(t *testing.T) {
 		t.Error("the connection stays open although the process is not ready")
 	}
 	ready.Store(true)
-	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404}, i.statuses(t)); diff != "" {
-		t.Errorf("after the process is ready (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "after the process is ready", map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404}, i.statuses(t))
 }
 
 func TestOperationsWithoutReadyAndMetrics(t *testing.T) {
@@ -205,16 +193,11 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
-	authority, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
 	o := options()
 	o.CertFile, o.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for path, content := range map[string][]byte{o.CertFile: authority.Certificate, o.KeyFile: authority.Key} {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(path, content, 0o600))
 	}
 	i := start(t, o)
 	if response, _ := i.get(t, "https://"+i.Addr().String()); response.StatusCode != http.StatusNoContent || response.ProtoMajor != 2 {
@@ -250,10 +233,7 @@ func TestListenNamesTheFlag(t *testing.T) {
 // occupied returns an address that another listener uses.
 func occupied(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().String()
 }
@@ -272,19 +252,14 @@ func TestReusePort(t *testing.T) {
 func TestSignalContext(t *testing.T) {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	<-ctx.Done()
 }
 
 // net/http would read the body of this request itself, without the limits.
 func TestGeneralOptionsReachTheHandler(t *testing.T) {
 	i := start(t, options())
-	conn, err := net.Dial("tcp", i.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(net.Dial("tcp", i.Addr().String()))(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // largeCluster serves one Realm and many ApiClients with their records, in pages.
@@ -125,9 +126,7 @@ func (c *largeCluster) backUp(ctx context.Context, t *testing.T, dir string, rec
 	t.Cleanup(server.Close)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	content := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":%q}}]}`, server.URL)
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.WriteFile(kubeconfig, []byte(content), 0o600))
 	var b bytes.Buffer
 	streams := genericiooptions.IOStreams{In: &b, Out: &b, ErrOut: &b}
 	code = kubectlplugin.Run(ctx, streams, []string{"backup", "--kubeconfig", kubeconfig, "--recipient", fmt.Sprint(recipient), "--output", filepath.Join(dir, "large.backup")})
@@ -137,10 +136,7 @@ func (c *largeCluster) backUp(ctx context.Context, t *testing.T, dir string, rec
 // A backup of many clients is read in pages, and its size in memory doesn't depend on that of the
 // objects, which have 10 MB here.
 func TestLargeBackup(t *testing.T) {
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testkit.Value(age.GenerateX25519Identity())(t)
 	c, dir := &largeCluster{clients: 1500}, t.TempDir()
 	var least uint64
 	c.onPage = func(page int) {
@@ -164,15 +160,9 @@ func TestLargeBackup(t *testing.T) {
 	if grown := c.heap.Load() - least; grown > 3<<20 {
 		t.Errorf("Memory grew by %d MiB, want at most 3", grown>>20)
 	}
-	file, err := os.Open(filepath.Join(dir, "large.backup"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Value(os.Open(filepath.Join(dir, "large.backup")))(t)
 	defer file.Close()
-	r, err := backup.NewReader(file, identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Value(backup.NewReader(file, identity))(t)
 	if contents, err := backup.Check(r); err != nil || contents.Counts.Clients != c.clients || contents.Counts.ClientRecords != c.clients {
 		t.Errorf("Contents: %+v, %v", contents, err)
 	}
@@ -180,10 +170,7 @@ func TestLargeBackup(t *testing.T) {
 
 // A backup that is interrupted leaves no file.
 func TestInterruptedBackup(t *testing.T) {
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testkit.Value(age.GenerateX25519Identity())(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
 	c := &largeCluster{clients: 2_000, onPage: func(page int) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const password = "correct horse battery staple"
@@ -31,10 +32,7 @@ func hashIn(t *testing.T, snippet string) v1alpha1.HashedSecret {
 // wantHashOf fails the test unless hash verifies secret, with Argon2id if wantSlow is set.
 func wantHashOf(t *testing.T, hash, secret string, wantSlow bool) {
 	t.Helper()
-	verifier, err := clientsecret.ParseVerifier(hash)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.ParseVerifier(hash))(t)
 	if !verifier.Verify(secret) || verifier.IsSlow() != wantSlow {
 		t.Errorf("%s: Verify() = %t, IsSlow() = %t, want true and %t", hash, verifier.Verify(secret), verifier.IsSlow(), wantSlow)
 	}
@@ -60,10 +58,7 @@ func TestHashWritesSecretFile(t *testing.T) {
 	if code != 0 || stderr != "" || hashIn(t, stdout).ID != "2026-03" {
 		t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	secret, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := testkit.Value(os.ReadFile(file))(t)
 	wantHashOf(t, hashIn(t, stdout).Hash, string(secret), false)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("Secret file: %v, %v; want mode 0600", info, err)

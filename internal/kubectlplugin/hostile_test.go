@@ -9,22 +9,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 func mustJSON(t *testing.T, value any) string {
 	t.Helper()
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := testkit.Value(json.Marshal(value))(t)
 	return string(encoded)
 }
 
@@ -131,9 +128,7 @@ func TestImportReportsHostileClients(t *testing.T) {
 		want = append(want, strings.ToValidUTF8(text, "\ufffd"))
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Clients in the report (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Clients in the report", want, got)
 }
 
 // hostileObjects returns an ApiClient, a Realm, and an Event with the text in every field.
@@ -172,9 +167,7 @@ func TestReportsOfHostileObjects(t *testing.T) {
 				"problems": func(out io.Writer) error { return kubectlplugin.PrintProblems(out, format, c, realm) },
 			} {
 				var out bytes.Buffer
-				if err := printReport(&out); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, printReport(&out))
 				hostile.CheckPrintable(t, out.String())
 				if format == "" || name == "problems" {
 					continue
@@ -196,7 +189,5 @@ func TestReportsOfHostileObjects(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(want, hostile.Run(t, strings.Join(commands, "\n"), "kubectl")); diff != "" {
-		t.Errorf("Arguments (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Arguments", want, hostile.Run(t, strings.Join(commands, "\n"), "kubectl"))
 }

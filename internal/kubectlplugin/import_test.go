@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -20,22 +22,14 @@ func exported(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, content := range files {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 }
 
 func entries(t *testing.T) []string {
 	t.Helper()
-	all, err := filepath.Glob("*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	hidden, err := filepath.Glob(".*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := testkit.Value(filepath.Glob("*"))(t)
+	hidden := testkit.Value(filepath.Glob(".*"))(t)
 	return append(all, hidden...)
 }
 
@@ -58,21 +52,15 @@ WARNINGS (1)
   these settings have no equivalent and are dropped: metadata
     billing
 `
-	if diff := cmp.Diff(want, stderr); diff != "" {
-		t.Errorf("Report (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"acme", "clients.json", "hashes.txt"}, entries(t)); diff != "" {
-		t.Errorf("Files (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Report", want, stderr)
+	testkit.Diff(t, "Files", []string{"acme", "clients.json", "hashes.txt"}, entries(t))
 	written, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml"))
 	if err != nil || !strings.Contains(string(written), exportedHash) {
 		t.Errorf("%v: %s", err, written)
 	}
 
 	// Nothing is overwritten.
-	if err := os.WriteFile(filepath.Join("acme", "apiclient-billing.yaml"), []byte("edited"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.WriteFile(filepath.Join("acme", "apiclient-billing.yaml"), []byte("edited"), 0o600))
 	code, _, stderr = run(t, append(hydraArguments, "--output-dir", "acme")...)
 	if kept, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml")); code != 1 || err != nil || string(kept) != "edited" || !strings.Contains(stderr, "choose another name") {
 		t.Errorf("Existing directory: exit code %d, %q, the file contains %q, %v", code, stderr, kept, err)
@@ -102,9 +90,7 @@ func TestImportReportForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(stderr), &got); err != nil {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Report (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Report", want, got)
 }
 
 func TestImportOfAllClientsSucceeds(t *testing.T) {

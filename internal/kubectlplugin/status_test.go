@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func condition(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) metav1.Condition {
@@ -54,9 +54,7 @@ func TestProblemsAreGrouped(t *testing.T) {
 		"ScopeNotInRealm: ApiClient acme/c000, acme/c001, acme/c002, and 997 more",
 		"ImportedHash: ApiClient acme/weak",
 	}
-	if diff := cmp.Diff(want, titles); diff != "" {
-		t.Errorf("Problems (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Problems", want, titles)
 }
 
 // A condition of an older generation says nothing about the latest change.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const clientSecret = "rk_canary"
@@ -82,9 +83,7 @@ func mounted(t *testing.T, server *httptest.Server, changes map[string]string) s
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 // run runs the plugin in this process.

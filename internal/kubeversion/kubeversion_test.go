@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestCheck(t *testing.T) {
@@ -65,10 +66,7 @@ func TestSupportedVersionsAreTested(t *testing.T) {
 			t.Errorf("there is a control plane of %s, which is not one of %s", minor, kubeversion.Supported)
 		}
 	}
-	chart, err := os.ReadFile(filepath.Join(root, "charts", "realmkeeper", "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := testkit.Value(os.ReadFile(filepath.Join(root, "charts", "realmkeeper", "Chart.yaml")))(t)
 	if want := `kubeVersion: ">=` + kubeversion.Oldest + `.0-0"`; !strings.Contains(string(chart), want) {
 		t.Errorf("Chart.yaml does not contain %s", want)
 	}

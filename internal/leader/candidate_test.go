@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/realmkeeper/realmkeeper/internal/leader"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestCandidate(t *testing.T) {
@@ -55,9 +56,7 @@ func TestCandidate(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				scheme := runtime.NewScheme()
 				for _, add := range []func(*runtime.Scheme) error{coordinationv1.AddToScheme, corev1.AddToScheme} {
-					if err := add(scheme); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Do(t, add(scheme))
 				}
 				var objects []runtime.Object
 				for _, name := range []string{"operator-a", "operator-b"} {
@@ -75,9 +74,7 @@ func TestCandidate(t *testing.T) {
 				elected := make(chan struct{})
 				candidate := leader.Candidate{Client: c, Live: c, Namespace: "system", Identity: identity, FieldOwner: "test", Elected: elected, Report: func(string, error) {}}
 				time.AfterFunc(3*time.Second, func() { close(elected) })
-				if err := candidate.Start(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, candidate.Start(t.Context()))
 				if got := *current(t, &leader.Restorer{Client: c}).Spec.HolderIdentity; got != test.wantAfter {
 					t.Errorf("The holder is %q, want %q", got, test.wantAfter)
 				}
@@ -92,27 +89,20 @@ func TestCandidateClearsOnlyWhatItHasRead(t *testing.T) {
 	stale := current(t, r)
 	renewed := stale.DeepCopy()
 	renewed.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(time.Second)}
-	if err := r.Client.Update(t.Context(), renewed); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, r.Client.Update(t.Context(), renewed))
 	candidate := leader.Candidate{Client: r.Client, Live: onlyLease{r.Client, stale}, Namespace: "system", Identity: "operator-a_2", FieldOwner: "test"}
 	elected := make(chan struct{})
 	close(elected)
 	candidate.Elected = elected
 	candidate.Report = func(cleared string, err error) { t.Errorf("reported %q, %v", cleared, err) }
-	if err := candidate.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, candidate.Start(t.Context()))
 	if got := *current(t, r).Spec.HolderIdentity; got != "operator-a_1" {
 		t.Errorf("The holder is %q", got)
 	}
 }
 
 func TestNewIdentity(t *testing.T) {
-	first, err := leader.NewIdentity("operator-a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Value(leader.NewIdentity("operator-a"))(t)
 	second, err := leader.NewIdentity("operator-a")
 	if err != nil || first == second || first[:11] != "operator-a_" {
 		t.Errorf("identities %q and %q: %v", first, second, err)

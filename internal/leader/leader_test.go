@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/realmkeeper/realmkeeper/internal/leader"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // held returns the Lease of a holder that has renewed it some time ago.
@@ -31,9 +32,7 @@ func held(holder string, ago time.Duration) *coordinationv1.Lease {
 func restorer(t *testing.T, leases ...client.Object) *leader.Restorer {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := coordinationv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, coordinationv1.AddToScheme(scheme))
 	return &leader.Restorer{
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(leases...).Build(), Namespace: "system", FieldOwner: "test", Now: time.Now,
 		Waiting: func(string, time.Duration) {},
@@ -43,9 +42,7 @@ func restorer(t *testing.T, leases ...client.Object) *leader.Restorer {
 func current(t *testing.T, r *leader.Restorer) *coordinationv1.Lease {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
-	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: "system", Name: leader.LeaseName}, lease); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, r.Client.Get(t.Context(), client.ObjectKey{Namespace: "system", Name: leader.LeaseName}, lease))
 	return lease
 }
 
@@ -128,9 +125,7 @@ func TestLost(t *testing.T) {
 			t.Helper()
 			lease := current(t, r)
 			*lease.Spec.HolderIdentity = "operator-1"
-			if err := r.Client.Update(t.Context(), lease); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, r.Client.Update(t.Context(), lease))
 		},
 		"unavailable": func(_ *testing.T, r *leader.Restorer) { r.Client.(*unreliable).down.Store(true) }, //nolint:forcetypeassert // It is one.
 	} {

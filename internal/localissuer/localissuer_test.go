@@ -28,6 +28,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/realmkeeper/realmkeeper/internal/localissuer"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const realm = `
@@ -88,9 +89,7 @@ func newFixture(t *testing.T, files string) *fixture {
 
 func (f *fixture) write(name, content string) {
 	f.t.Helper()
-	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(content), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Do(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(content), 0o600))
 }
 
 // start runs the issuer until the end of the test or until end is called.
@@ -110,9 +109,7 @@ func (f *fixture) start() {
 func (f *fixture) end() {
 	f.t.Helper()
 	f.stop()
-	if err := <-f.ended; err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Do(f.t, <-f.ended)
 }
 
 // await waits until the output of the issuer contains a text.
@@ -134,15 +131,9 @@ func (f *fixture) eventually(what string, condition func() bool) {
 func (f *fixture) credentials(name string) map[string]string {
 	f.t.Helper()
 	files := map[string]string{}
-	entries, err := os.ReadDir(filepath.Join(f.options.CredentialsDir, "apps", name))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	entries := testkit.Value(os.ReadDir(filepath.Join(f.options.CredentialsDir, "apps", name)))(f.t)
 	for _, entry := range entries {
-		content, err := os.ReadFile(filepath.Join(f.options.CredentialsDir, "apps", name, entry.Name()))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		content := testkit.Value(os.ReadFile(filepath.Join(f.options.CredentialsDir, "apps", name, entry.Name())))(f.t)
 		files[entry.Name()] = string(content)
 	}
 	return files
@@ -234,41 +225,26 @@ const platform = "https://platform.example.com"
 // newKey returns the key of a client and of the trusted issuer, and its public half as a JWK.
 func newKey(t *testing.T) (key *ecdsa.PrivateKey, jwk string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	key = testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	public := testkit.Value(json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}))(t)
 	return key, string(public)
 }
 
 // sign returns an assertion about a subject.
 func sign(t *testing.T, key *ecdsa.PrivateKey, issuer, subject, audience string) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	assertion, err := jwt.Signed(signer).Claims(jwt.Claims{
+	signer := testkit.Value(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil))(t)
+	assertion := testkit.Value(jwt.Signed(signer).Claims(jwt.Claims{
 		Issuer: issuer, Subject: subject, Audience: jwt.Audience{audience}, ID: rand.Text(),
 		IssuedAt: jwt.NewNumericDate(time.Now()), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
-	}).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).Serialize())(t)
 	return assertion
 }
 
 // checkLoopback checks that nothing listens on the port at other addresses.
 func checkLoopback(t *testing.T, port string) {
 	t.Helper()
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addresses := testkit.Value(net.InterfaceAddrs())(t)
 	for _, address := range addresses {
 		network, ok := address.(*net.IPNet)
 		if !ok || network.IP.IsLoopback() || network.IP.IsLinkLocalUnicast() {
@@ -299,9 +275,7 @@ func TestReloadsFiles(t *testing.T) {
 	f.eventually("suspension", func() bool { _, err := token(t, before); return isRejected(err) })
 
 	orders := f.credentials("orders")
-	if err := os.Remove(filepath.Join(f.dir, "orders.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.Remove(filepath.Join(f.dir, "orders.yaml")))
 	f.await("ApiClient apps/orders was removed.")
 	f.eventually("its secret to be rejected", func() bool { _, err := token(t, orders); return isRejected(err) })
 	if _, err := os.Stat(filepath.Join(f.options.CredentialsDir, "apps", "orders")); !os.IsNotExist(err) {
@@ -337,10 +311,7 @@ func TestInvalidFilesAtStart(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	f := newFixture(t, realm)
 	f.options.Out, f.options.ErrOut, f.options.Port = &output{}, &output{}, listener.Addr().(*net.TCPAddr).Port
@@ -385,9 +356,7 @@ stringData: {client_secret: correct horse battery staple}
 	wantToken(t, provided)
 	f.end()
 
-	if err := os.WriteFile(filepath.Join(f.options.StateDir, "state.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, os.WriteFile(filepath.Join(f.options.StateDir, "state.json"), []byte("{}"), 0o600))
 	if err := localissuer.Run(t.Context(), f.options); err == nil || !strings.Contains(err.Error(), "delete the file") {
 		t.Errorf("damaged state: %v, want an error that says what to do", err)
 	}
@@ -400,9 +369,6 @@ stringData: {client_secret: correct horse battery staple}
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testkit.Value(os.ReadFile(path))(t)
 	return string(content)
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The suite test/integration/memoryapi compares all writes with those of an API server.
@@ -25,12 +25,9 @@ var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 
 func newStore(t *testing.T, objects ...*unstructured.Unstructured) *memoryapi.Store {
 	t.Helper()
-	s, err := memoryapi.New(memoryapi.Options{
+	s := testkit.Value(memoryapi.New(memoryapi.Options{
 		Resources: memoryapi.Resources(), Types: managedfields.NewDeducedTypeConverter(), Now: time.Now, NewUID: uuid.NewUUID,
-	}, objects...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, objects...))(t)
 	return s
 }
 
@@ -43,10 +40,7 @@ func create(t *testing.T, s *memoryapi.Store, name string, change func(*unstruct
 	if change != nil {
 		change(object)
 	}
-	created, err := s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	created := testkit.Value(s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"}))(t)
 	return created
 }
 
@@ -79,9 +73,7 @@ func TestSelect(t *testing.T) {
 			got = append(got, string(e.Type)+" "+e.Object.GetResourceVersion())
 		}
 	}
-	if diff := cmp.Diff([]string{"ADDED 3", "DELETED 4", "ADDED 5", "DELETED 6"}, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "events", []string{"ADDED 3", "DELETED 4", "ADDED 5", "DELETED 6"}, got)
 }
 
 func TestSinceSignalsTheNextWrite(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -112,9 +113,7 @@ spec:
   suspend: true
 `,
 	}
-	if diff := cmp.Diff(want, migrationtest.Manifests(t, e, target)); diff != "" {
-		t.Errorf("Manifests (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Manifests", want, migrationtest.Manifests(t, e, target))
 }
 
 // The lifetime of the realm is at least that of each client, and no client gets a longer one.
@@ -164,9 +163,7 @@ func TestGrantsListClientIDs(t *testing.T) {
 		"any client ID": {anyID, []string{"hydra-1: 1 IDs from * to *, scopes [s0 s1]"}},
 	} {
 		var realm v1alpha1.Realm
-		if err := yaml.Unmarshal([]byte(migrationtest.Manifests(t, export(clients...), tc.target)["realm.yaml"]), &realm); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, yaml.Unmarshal([]byte(migrationtest.Manifests(t, export(clients...), tc.target)["realm.yaml"]), &realm))
 		var got []string
 		for _, g := range realm.Spec.Grants {
 			got = append(got, fmt.Sprintf("%s: %d IDs from %s to %s, scopes %v", g.Name, len(g.ClientIDs), g.ClientIDs[0], g.ClientIDs[len(g.ClientIDs)-1], g.Scopes))

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func encode(userinfo string) string { return base64.StdEncoding.EncodeToString([]byte(userinfo)) }
@@ -79,9 +78,7 @@ func TestParseBasic(t *testing.T) {
 			if ok == tc.reject {
 				t.Errorf("accepted: %t, want %t", ok, !tc.reject)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("credentials (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "credentials", tc.want, got)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestParseParameters(t *testing.T) {
@@ -77,9 +78,7 @@ func TestParseParameters(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) {
 				t.Errorf("error %v, want %v", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("parameters (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "parameters", tc.want, got)
 		})
 	}
 }

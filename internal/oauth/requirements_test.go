@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A requirement is either enforced as it is written, or the request is rejected.
@@ -74,9 +73,7 @@ func TestParseRequirements(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) {
 				t.Errorf("error %v, want %v", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("requirements (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "requirements", tc.want, got)
 		})
 	}
 }

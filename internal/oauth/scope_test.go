@@ -4,10 +4,10 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestNarrowScope(t *testing.T) {
@@ -42,9 +42,7 @@ func TestNarrowScope(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) {
 				t.Errorf("error %v, want %v", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("scopes (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "scopes", tc.want, got, cmpopts.EquateEmpty())
 		})
 	}
 }
@@ -79,9 +77,7 @@ func TestNarrowAudience(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) {
 				t.Errorf("error %v, want %v", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("audiences (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "audiences", tc.want, got, cmpopts.EquateEmpty())
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const attacker, elsewhere = "198.51.100.9", "192.0.2.7"
@@ -204,9 +205,7 @@ func TestSignInsAreAudited(t *testing.T) {
 	}
 	// More events about one source than this are only counted.
 	want = append(want, audit.Event{Action: audit.ActionAudit, Outcome: audit.Refused, Reason: audit.ReasonTooManyFailures, Suppressed: 1})
-	if diff := cmp.Diff(want, events, cmpopts.IgnoreFields(audit.Event{}, "Time"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Errorf("Events (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Events", want, events, cmpopts.IgnoreFields(audit.Event{}, "Time"), cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
 	for _, token := range []string{goodToken, badToken, "not a token"} {
 		if strings.Contains(lines, token) {
 			t.Errorf("Audit log contains the token %q", token)

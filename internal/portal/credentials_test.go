@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestDescribeRotation(t *testing.T) {
@@ -84,7 +84,5 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 		"stale": "91 days ago Unused", "used": "89 days ago", "recent": "Never", "expired": "Never", "pending": "Never",
 		"never": "Never Unused", "worker": "1 day ago",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Last uses (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Last uses", want, got)
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -114,14 +115,8 @@ func startPortal(t *testing.T, change ...func(*portal.Options, *access.Sessions)
 	t.Helper()
 	f := &fixture{t: t, api: startAPIServer(t), metrics: prometheus.NewRegistry(), time: time.Now()}
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.api.Certificate().Raw})
-	cluster, err := access.NewCluster(f.api.URL, authority)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sessions, err := access.NewSessions([]byte(rand.Text()+rand.Text()), access.DefaultIdleTimeout, f.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := testkit.Value(access.NewCluster(f.api.URL, authority))(t)
+	sessions := testkit.Value(access.NewSessions([]byte(rand.Text()+rand.Text()), access.DefaultIdleTimeout, f.now))(t)
 	log := audit.Open(f, slog.New(slog.DiscardHandler), f.now)
 	f.closeAudit = sync.OnceFunc(func() {
 		if err := log.Close(context.WithoutCancel(t.Context())); err != nil {
@@ -179,9 +174,7 @@ func (f *fixture) audited(count int) (events []audit.Event, lines string) {
 	}
 	for line := range strings.Lines(lines) {
 		var e audit.Event
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Do(f.t, json.Unmarshal([]byte(line), &e))
 		events = append(events, e)
 	}
 	return events, lines
@@ -198,10 +191,7 @@ type browser struct {
 // browser returns a new browser at the given address.
 func (f *fixture) browser(source string) *browser {
 	f.t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	jar := testkit.Value(cookiejar.New(nil))(f.t)
 	client := *f.Client()
 	client.Jar = jar
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -233,10 +223,7 @@ func (b *browser) send(r *http.Request) response {
 
 func (b *browser) request(method, path string, form url.Values) *http.Request {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), method, b.URL+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := testkit.Value(http.NewRequestWithContext(b.t.Context(), method, b.URL+path, strings.NewReader(form.Encode())))(b.t)
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour
@@ -212,10 +213,7 @@ func TestTruncatedListIsAnError(t *testing.T) {
 	f := startPortal(t)
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
-	body, err := json.Marshal(v1alpha1.ApiClientList{Items: sampleFleet(f.now())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := testkit.Value(json.Marshal(v1alpha1.ApiClientList{Items: sampleFleet(f.now())}))(t)
 	for range 20 {
 		end := rand.IntN(len(body) - 1)
 		f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
@@ -50,10 +51,7 @@ const run = Object.getPrototypeOf(async () => {}).constructor;
 				hostile.CheckPrintable(t, e.code)
 				code, want = append(code, e.code), append(want, []string{exampleEndpoint(e.id), e.id, exampleSecret})
 			}
-			input, err := json.Marshal(code)
-			if err != nil {
-				t.Fatal(err)
-			}
+			input := testkit.Value(json.Marshal(code))(t)
 			cmd := exec.CommandContext(t.Context(), test.program, test.flag, test.harness)
 			cmd.Stdin, cmd.Dir = strings.NewReader(string(input)), t.TempDir()
 			output, err := cmd.CombinedOutput()
@@ -63,9 +61,7 @@ const run = Object.getPrototypeOf(async () => {}).constructor;
 			if err := json.Unmarshal(output, &got); err != nil {
 				t.Fatalf("%v: %s", err, output)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("Requests (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "Requests", want, got)
 		})
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -64,10 +65,7 @@ func goodRealm() record.Realm {
 
 func goodClient(t testing.TB) record.Client {
 	t.Helper()
-	verifier, err := clientsecret.Hash("rk_secret", rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.Hash("rk_secret", rand.Reader))(t)
 	return record.Client{
 		UID: clientUID, Namespace: "apps", Name: "billing", Identity: "an older one",
 		RealmUID: realmUID, RealmName: "acme", ClientID: "billing", Disabled: true, ExpiresAt: now.Add(time.Hour),
@@ -100,41 +98,27 @@ func goodSubject() record.Subject {
 // stored returns the Secret that the API server stores for an apply configuration.
 func stored(t testing.TB, applied *corev1ac.SecretApplyConfiguration) *corev1.Secret {
 	t.Helper()
-	data, err := json.Marshal(applied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(applied))(t)
 	secret := &corev1.Secret{}
-	if err := json.Unmarshal(data, secret); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(data, secret))
 	return secret
 }
 
 func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
 	t.Helper()
-	applied, err := record.ForRealm(namespace, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	applied := testkit.Value(record.ForRealm(namespace, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body))(t)
 	return stored(t, applied)
 }
 
 func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
 	t.Helper()
-	applied, err := record.ForClient(namespace, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	applied := testkit.Value(record.ForClient(namespace, body))(t)
 	return stored(t, applied)
 }
 
 func subjectSecret(t testing.TB, body record.Subject) *corev1.Secret {
 	t.Helper()
-	applied, err := record.ForSubject(namespace, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	applied := testkit.Value(record.ForSubject(namespace, body))(t)
 	return stored(t, applied)
 }
 
@@ -160,10 +144,7 @@ func TestRealmRoundTrip(t *testing.T) {
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := realmSecret(t, want)
-			got, err := record.ReadRealm(secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(record.ReadRealm(secret))(t)
 			if diff := diffJSON(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -189,10 +170,7 @@ func TestClientRoundTrip(t *testing.T) {
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := clientSecret(t, want)
-			got, err := record.ReadClient(secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := testkit.Value(record.ReadClient(secret))(t)
 			if diff := diffJSON(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -311,11 +289,8 @@ func TestLargestRecordsFit(t *testing.T) {
 	for i := range 8 {
 		match[fmt.Sprintf("%d%s", i, text[:63])] = text[:256]
 	}
-	key, err := signingkey.ParsePublicKey(fmt.Appendf(nil, `{"kty":"RSA","alg":"RS256","e":"AQAB","kid":%q,"n":"%s"}`,
-		text[:256], base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 512))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.ParsePublicKey(fmt.Appendf(nil, `{"kty":"RSA","alg":"RS256","e":"AQAB","kid":%q,"n":"%s"}`,
+		text[:256], base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{255}, 512)))))(t)
 	realm, client := goodRealm(), goodClient(t)
 	realm.Issuers, client.Identities = nil, nil
 	for i := range record.MaxIssuers {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // canary is the secret data in invalid records. Errors must not contain it.
@@ -130,10 +131,7 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		var encoded struct {
 			JWK struct{ D string } `json:"jwk"`
 		}
-		data, err := json.Marshal(k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := testkit.Value(json.Marshal(k))(t)
 		if err := json.Unmarshal(data, &encoded); err != nil || encoded.JWK.D == "" {
 			t.Fatalf("key without d: %v", err)
 		}
@@ -274,10 +272,7 @@ func TestReadClientOmitsReservedClaims(t *testing.T) {
 	for _, name := range []string{"status", "Status_List", "TTL", "act", "may_act", "sub_id", "sub_uid", "rule", "Client_Id", "cnf"} {
 		stored.Claims = append(stored.Claims, record.Claim{Name: name, Value: json.RawMessage(`"a"`)})
 	}
-	got, err := record.ReadClient(clientSecret(t, stored))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(record.ReadClient(clientSecret(t, stored)))(t)
 	if diff := diffJSON(want, got); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
@@ -291,9 +292,7 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 				Name: "acme-apps-billing", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}},
 				Scopes: test.wantScopes, Audiences: test.wantAudiences, Issuers: test.wantIssuers, ClientIDs: test.wantClientIDs, SenderConstraint: test.wantConstraint,
 			}
-			if diff := cmp.Diff(want, grant); diff != "" {
-				t.Errorf("Grant (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "Grant", want, grant)
 			// In a grant, some of these have a meaning when they are empty.
 			if grant.AllowsIssuer("gitlab") || grant.AllowsScope("admin") || len(grant.Audiences) == 0 || grant.Namespaces.Includes("other", nil) {
 				t.Errorf("Grant %+v covers clients that request something else", grant)
@@ -328,9 +327,7 @@ func TestNoGrantIsSuggested(t *testing.T) {
 			test.spec.RealmRef = c.Spec.RealmRef
 			c.Spec = test.spec
 			r, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return test.realm }, v1alpha1.ReasonNotGranted)
-			if diff := cmp.Diff(want, r.Commands); diff != "" {
-				t.Errorf("Commands (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "Commands", want, r.Commands)
 		})
 	}
 }

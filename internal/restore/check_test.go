@@ -24,6 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const serviceURL = "https://api.example.com"
@@ -51,10 +52,7 @@ func realmRecord(t *testing.T, uid types.UID, restoredFrom time.Time, keys ...si
 	if !restoredFrom.IsZero() {
 		body.Restored = &record.Restored{BackupTime: restoredFrom, At: restoredFrom}
 	}
-	desired, err := record.ForRealm("records", realm(uid), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	desired := testkit.Value(record.ForRealm("records", realm(uid), body))(t)
 	secret := secretOf(t, desired)
 	secret.UID = "record-" + uid
 	return secret
@@ -63,20 +61,11 @@ func realmRecord(t *testing.T, uid types.UID, restoredFrom time.Time, keys ...si
 // write writes a backup of the realm acme with the given key and of its client.
 func write(t *testing.T, signs signingkey.Key) *backup.Source {
 	t.Helper()
-	identity, err := age.GenerateX25519Identity()
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testkit.Value(age.GenerateX25519Identity())(t)
 	var file bytes.Buffer
-	w, err := backup.NewWriter(&file, backup.Header{CreatedAt: backupTime, ServiceURL: serviceURL}, identity.Recipient())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := testkit.Value(backup.NewWriter(&file, backup.Header{CreatedAt: backupTime, ServiceURL: serviceURL}, identity.Recipient()))(t)
 	for _, object := range []client.Object{realm("r1"), billing("c1")} {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testkit.Value(runtime.DefaultUnstructuredConverter.ToUnstructured(object))(t)
 		entry, err := backup.NewObject(&unstructured.Unstructured{Object: content})
 		if err == nil {
 			err = w.Write(entry)
@@ -86,9 +75,7 @@ func write(t *testing.T, signs signingkey.Key) *backup.Source {
 		}
 	}
 	for _, secret := range []*corev1.Secret{realmRecord(t, "r1", time.Time{}, signs), recordOf(t, "record-c1", "", "c1", time.Time{})} {
-		if err := w.Write(backup.NewRecord(secret)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, w.Write(backup.NewRecord(secret)))
 	}
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -127,9 +114,7 @@ func TestCheckLivingRealm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.live...).Build(), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
 					if applied := (&client.CreateOptions{}).ApplyOptions(options); len(applied.DryRun) == 0 {
@@ -160,9 +145,7 @@ func deleting(obj client.Object) client.Object {
 // The denial of an admission webhook can lack details. Every object that it denies is reported.
 func TestCheckDeniedByWebhook(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "denied"}}

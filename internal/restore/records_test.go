@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (
@@ -26,10 +27,7 @@ var (
 
 func key(t *testing.T, state signingkey.State, change ...func(*signingkey.Key)) signingkey.Key {
 	t.Helper()
-	k, err := signingkey.Generate(signingkey.ES256, backupTime.Add(-time.Hour), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := testkit.Value(signingkey.Generate(signingkey.ES256, backupTime.Add(-time.Hour), rand.Reader))(t)
 	k.State, k.PublishedAt, k.LongestLifetime = state, backupTime.Add(-time.Hour), 5*time.Minute
 	for _, f := range change {
 		f(&k)
@@ -53,9 +51,7 @@ func TestPutRealm(t *testing.T) {
 	backed := record.Realm{Name: "acme", TokenLifetimeSeconds: 3600, TokensValidAfter: backupTime.Add(-time.Hour), Keys: []signingkey.Key{retired, active, pending}}
 	got := restore.PutRealm(backed, backupTime, now)
 	want := map[string]signingkey.State{retired.ID: signingkey.Retiring, active.ID: signingkey.Active, pending.ID: signingkey.Retiring}
-	if diff := cmp.Diff(want, states(got.Keys)); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "keys", want, states(got.Keys))
 	for _, k := range got.Keys {
 		if want := map[bool]time.Duration{true: 5 * time.Minute, false: time.Hour}[k.ID == retired.ID]; k.LongestLifetime != want {
 			t.Errorf("the longest lifetime of the %s key is %s, want %s", k.State, k.LongestLifetime, want)
@@ -76,16 +72,11 @@ func TestAddRealm(t *testing.T) {
 	own, ownNext := key(t, signingkey.Active), key(t, signingkey.Pending)
 	current := record.Realm{Name: "acme", Keys: []signingkey.Key{own, ownNext}}
 
-	got, err := restore.AddRealm(current, backed, signingkey.ES256, backupTime, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(restore.AddRealm(current, backed, signingkey.ES256, backupTime, now))(t)
 	want := map[string]signingkey.State{
 		retired.ID: signingkey.Retiring, active.ID: signingkey.Pending, pending.ID: signingkey.Retiring, own.ID: signingkey.Active,
 	}
-	if diff := cmp.Diff(want, states(got.Keys)); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "keys", want, states(got.Keys))
 	again, err := restore.AddRealm(got, backed, signingkey.ES256, backupTime, now)
 	if diff := cmp.Diff(want, states(again.Keys)); err != nil || diff != "" {
 		t.Errorf("keys after another restore: %v (-want +got):\n%s", err, diff)
@@ -138,9 +129,7 @@ func TestPutClient(t *testing.T) {
 		t.Errorf("the record is %+v", got)
 	}
 	want := &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour), Secrets: restoredSecrets("a", "b")}
-	if diff := cmp.Diff(want, got.Restored); diff != "" {
-		t.Errorf("restored (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "restored", want, got.Restored)
 }
 
 func TestAddClient(t *testing.T) {
@@ -152,9 +141,7 @@ func TestAddClient(t *testing.T) {
 		UID: "c2", Identity: "c1", Secrets: secretsOf("own"), TokensValidAfter: revoked,
 		Restored: &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: revoked, Secrets: restoredSecrets("a")},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "record", want, got)
 	// An older backup changes neither the identity nor the revocation.
 	older := record.Client{UID: "c0", Identity: "c0", Secrets: secretsOf("z"), TokensValidAfter: revoked.Add(-time.Hour)}
 	again := restore.AddClient(got, older, backupTime.Add(-time.Hour), now)
@@ -196,14 +183,9 @@ func recordOf(t *testing.T, uid types.UID, owner string, client types.UID, resto
 // secretOf converts an apply configuration to a Secret.
 func secretOf(t *testing.T, desired any) *corev1.Secret {
 	t.Helper()
-	encoded, err := json.Marshal(desired)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := testkit.Value(json.Marshal(desired))(t)
 	secret := &corev1.Secret{}
-	if err := json.Unmarshal(encoded, secret); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(encoded, secret))
 	return secret
 }
 

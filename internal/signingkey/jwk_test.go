@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A published key can be parsed, is encoded to the same bytes again, and verifies signatures.
@@ -23,9 +24,7 @@ func TestPublicKeyRoundTrip(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		data := marshal(t, key.Public())
 		var read signingkey.PublicKey
-		if err := json.Unmarshal(data, &read); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal(data, &read))
 		if again := marshal(t, read); !bytes.Equal(data, again) {
 			t.Errorf("encoded again as %s, want %s", again, data)
 		}
@@ -61,9 +60,7 @@ func TestParsePublicKey(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				var members map[string]any
-				if err := json.Unmarshal(marshal(t, key.Public()), &members); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, json.Unmarshal(marshal(t, key.Public()), &members))
 				maps.Copy(members, tc.change)
 				maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
 				got, err := signingkey.ParsePublicKey(marshal(t, members))
@@ -84,9 +81,7 @@ func TestParsePublicKeyRejectsPrivateKeys(t *testing.T) {
 		var stored struct {
 			JWK map[string]string `json:"jwk"`
 		}
-		if err := json.Unmarshal(marshal(t, key), &stored); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal(marshal(t, key), &stored))
 		_, err := signingkey.ParsePublicKey(marshal(t, stored.JWK))
 		if !errors.Is(err, signingkey.ErrPrivateKey) {
 			t.Fatalf("error %v, want %v", err, signingkey.ErrPrivateKey)
@@ -129,9 +124,7 @@ func TestImport(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		jwk := func(change map[string]any) []byte {
 			var members map[string]any
-			if err := json.Unmarshal(marshal(t, key.Public()), &members); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, json.Unmarshal(marshal(t, key.Public()), &members))
 			maps.Copy(members, change)
 			maps.DeleteFunc(members, func(_ string, value any) bool { return value == nil })
 			return marshal(t, members)
@@ -195,13 +188,8 @@ func TestImport(t *testing.T) {
 func pemOf(t testing.TB, jwk []byte) []byte {
 	t.Helper()
 	var key jose.JSONWebKey
-	if err := json.Unmarshal(jwk, &key); err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKIXPublicKey(key.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(jwk, &key))
+	der := testkit.Value(x509.MarshalPKIXPublicKey(key.Key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -40,10 +41,7 @@ var pool = sync.OnceValue(func() map[signingkey.Algorithm][]signingkey.Key {
 
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(v))(t)
 	return data
 }
 
@@ -59,10 +57,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("unexpected new key %+v", key)
 		}
 		jwk := publicJWK(t, key)
-		thumbprint, err := jwk.Thumbprint(crypto.SHA256)
-		if err != nil {
-			t.Fatal(err)
-		}
+		thumbprint := testkit.Value(jwk.Thumbprint(crypto.SHA256))(t)
 		if want := base64.RawURLEncoding.EncodeToString(thumbprint); key.ID != want || key.Public().ID() != want || jwk.KeyID != want {
 			t.Errorf("ID %q, want the thumbprint %q", key.ID, want)
 		}
@@ -133,22 +128,13 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 	replace := func(key any, algorithm string) func(*testing.T, object, object) {
 		return func(t *testing.T, _, outer object) {
 			jwk := jose.JSONWebKey{Key: key, Algorithm: algorithm}
-			sum, err := jwk.Thumbprint(crypto.SHA256)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := testkit.Value(jwk.Thumbprint(crypto.SHA256))(t)
 			jwk.KeyID = base64.RawURLEncoding.EncodeToString(sum)
 			outer["jwk"] = jwk
 		}
 	}
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p521, err := elliptic521()
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := testkit.Value(rsa.GenerateKey(rand.Reader, 1024))(t)
+	p521 := testkit.Value(elliptic521())(t)
 	all := signingkey.Algorithms
 	ec := []signingkey.Algorithm{signingkey.ES256, signingkey.ES384}
 	rsaOnly := []signingkey.Algorithm{signingkey.RS256, signingkey.PS256}
@@ -219,8 +205,6 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 func decode(t testing.TB, key signingkey.Key) map[string]any {
 	t.Helper()
 	var outer map[string]any
-	if err := json.Unmarshal(marshal(t, key), &outer); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(marshal(t, key), &outer))
 	return outer
 }

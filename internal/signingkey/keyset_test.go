@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // members returns the members of the first key of an algorithm as a JWK. A nil value in change
@@ -17,9 +18,7 @@ import (
 func members(t testing.TB, algorithm signingkey.Algorithm, change map[string]any) map[string]any {
 	t.Helper()
 	var m map[string]any
-	if err := json.Unmarshal(marshal(t, pool()[algorithm][0].Public()), &m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(marshal(t, pool()[algorithm][0].Public()), &m))
 	maps.Copy(m, change)
 	maps.DeleteFunc(m, func(_ string, value any) bool { return value == nil })
 	return m
@@ -139,9 +138,7 @@ func TestParseKeySetIsSorted(t *testing.T) {
 		members(t, signingkey.EdDSA, nil),
 	}
 	second := members(t, signingkey.ES256, nil)
-	if err := json.Unmarshal(marshal(t, pool()[signingkey.ES256][1].Public()), &second); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(marshal(t, pool()[signingkey.ES256][1].Public()), &second))
 	second["kid"] = "same"
 	entries = append(entries, second)
 	want, _, err := signingkey.ParseKeySet(setOf(t, entries...))

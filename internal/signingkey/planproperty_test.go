@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // model is a realm whose keys are planned over time: an operator that plans with its clock, token
@@ -240,10 +241,7 @@ func (m *model) checkTime(t *rapid.T, tolerance time.Duration) {
 }
 
 func encodeKeys(t *rapid.T, keys []signingkey.Key) []byte {
-	data, err := json.Marshal(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(keys))(t)
 	return data
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func sealedForTest() signingkey.Sealed {
@@ -17,26 +18,11 @@ func sealedForTest() signingkey.Sealed {
 }
 
 func TestOpenAcceptsOnlyThePrivatePartOfTheKey(t *testing.T) {
-	key, err := signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := key.PrivateJWK()
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign, err := other.PrivateJWK()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := json.Marshal(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader))(t)
+	other := testkit.Value(signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader))(t)
+	private := testkit.Value(key.PrivateJWK())(t)
+	foreign := testkit.Value(other.PrivateJWK())(t)
+	public := testkit.Value(json.Marshal(key.Public()))(t)
 	sealed := key.Seal(sealedForTest())
 	if opened, err := sealed.Open(private); err != nil || opened.Sealed() != nil {
 		t.Errorf("got %v, %v", opened.Sealed(), err)
@@ -49,21 +35,10 @@ func TestOpenAcceptsOnlyThePrivatePartOfTheKey(t *testing.T) {
 }
 
 func TestUnmarshalRejectsIncompleteSealedKey(t *testing.T) {
-	key, err := signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := json.Marshal(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := json.Marshal(key.Seal(sealedForTest()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(sealed, &signingkey.Key{}); err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
+	plain := testkit.Value(json.Marshal(key))(t)
+	sealed := testkit.Value(json.Marshal(key.Seal(sealedForTest())))(t)
+	testkit.Do(t, json.Unmarshal(sealed, &signingkey.Key{}))
 	part := string(sealed[bytes.Index(sealed, []byte(`"sealed"`)):bytes.Index(sealed, []byte(`,"state"`))])
 	for name, data := range map[string]string{
 		"private members beside the sealed part": strings.Replace(string(plain), `"state"`, part+`,"state"`, 1),

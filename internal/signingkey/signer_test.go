@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func elliptic521() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P521(), rand.Reader) }
@@ -18,10 +19,7 @@ func elliptic521() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(ellipti
 // publicJWK returns the key as verifiers see it in the JWK Set.
 func publicJWK(t testing.TB, key signingkey.Key) jose.JSONWebKey {
 	t.Helper()
-	data, err := signingkey.JWKS([]signingkey.PublicKey{key.Public()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{key.Public()}))(t)
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(data, &set); err != nil || len(set.Keys) != 1 {
 		t.Fatalf("the JWK Set has %d keys: %v", len(set.Keys), err)
@@ -39,10 +37,7 @@ func sign(t testing.TB, key signingkey.Key, payload string) string {
 	header := marshal(t, map[string]string{"alg": string(key.Algorithm), "kid": key.ID})
 	input := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString([]byte(payload))
 	before := "kept"
-	signature, err := signer.Sign([]byte(before), []byte(input))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testkit.Value(signer.Sign([]byte(before), []byte(input)))(t)
 	if string(signature[:len(before)]) != before {
 		t.Fatal("Sign overwrote dst instead of appending to it")
 	}
@@ -52,10 +47,7 @@ func sign(t testing.TB, key signingkey.Key, payload string) string {
 // verify checks a JWS with go-jose.
 func verify(t testing.TB, key jose.JSONWebKey, jws string) {
 	t.Helper()
-	parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := testkit.Value(jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)}))(t)
 	if _, err := parsed.Verify(key); err != nil {
 		t.Fatalf("verifying the JWS: %v", err)
 	}
@@ -64,10 +56,7 @@ func verify(t testing.TB, key jose.JSONWebKey, jws string) {
 // The JWK Set has the same bytes for every order of the keys.
 func TestJWKSIsSorted(t *testing.T) {
 	first, second := pool()[signingkey.ES256][0].Public(), pool()[signingkey.EdDSA][0].Public()
-	set, err := signingkey.JWKS([]signingkey.PublicKey{first, second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{first, second}))(t)
 	if reversed, err := signingkey.JWKS([]signingkey.PublicKey{second, first}); err != nil || string(reversed) != string(set) {
 		t.Errorf("got %s, %v for another order, want %s", reversed, err, set)
 	}
@@ -80,10 +69,7 @@ func TestSign(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		jws := sign(t, key, "payload")
 		verify(t, publicJWK(t, key), jws)
-		parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := testkit.Value(jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(key.Algorithm)}))(t)
 		if _, err := parsed.Verify(publicJWK(t, pool()[key.Algorithm][1])); err == nil {
 			t.Error("another key accepts the signature")
 		}
@@ -102,10 +88,7 @@ func TestSignPadsShortIntegers(t *testing.T) {
 					t.Fatal("no signature with a short integer, which is practically impossible")
 				}
 				jws := sign(t, key, "payload")
-				parsed, err := jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)})
-				if err != nil {
-					t.Fatal(err)
-				}
+				parsed := testkit.Value(jose.ParseSignedCompact(jws, []jose.SignatureAlgorithm{jose.SignatureAlgorithm(algorithm)}))(t)
 				signature := parsed.Signatures[0].Signature
 				if len(signature) != wantSize {
 					t.Fatalf("signature of %d bytes, want %d", len(signature), wantSize)

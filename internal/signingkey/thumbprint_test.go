@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The keys and thumbprints are the examples of RFC 9449 §4.1 and §6.1, and RFC 7638 §3.1.
@@ -20,10 +21,7 @@ func TestThumbprint(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			key, err := signingkey.ParsePublicKey([]byte(tc.jwk))
-			if err != nil {
-				t.Fatal(err)
-			}
+			key := testkit.Value(signingkey.ParsePublicKey([]byte(tc.jwk)))(t)
 			if got, err := key.Thumbprint(); err != nil || got != tc.want {
 				t.Errorf("thumbprint %q, error %v, want %q", got, err, tc.want)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Signatures from Signer and from go-jose can be verified. The test repeats this with random
@@ -24,9 +25,7 @@ func TestVerify(t *testing.T) {
 		}
 		for range rounds {
 			input, signature := split(t, sign(t, key, rand.Text()))
-			if err := verifier.Verify(input, signature); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, verifier.Verify(input, signature))
 		}
 		input, signature := split(t, signWithJose(t, key))
 		if err := verifier.Verify(input, signature); err != nil {
@@ -74,21 +73,10 @@ func signWithJose(t testing.TB, key signingkey.Key) string {
 	var stored struct {
 		JWK jose.JSONWebKey `json:"jwk"`
 	}
-	if err := json.Unmarshal(marshal(t, key), &stored); err != nil {
-		t.Fatal(err)
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: stored.JWK.Key}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign([]byte("payload"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compact, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(marshal(t, key), &stored))
+	signer := testkit.Value(jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: stored.JWK.Key}, nil))(t)
+	signed := testkit.Value(signer.Sign([]byte("payload")))(t)
+	compact := testkit.Value(signed.CompactSerialize())(t)
 	return compact
 }
 
@@ -96,9 +84,6 @@ func signWithJose(t testing.TB, key signingkey.Key) string {
 func split(t testing.TB, jws string) (input, signature []byte) {
 	t.Helper()
 	at := strings.LastIndexByte(jws, '.')
-	signature, err := base64.RawURLEncoding.DecodeString(jws[at+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature = testkit.Value(base64.RawURLEncoding.DecodeString(jws[at+1:]))(t)
 	return []byte(jws[:at]), signature
 }

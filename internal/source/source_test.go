@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestSourceIsTheLastUntrustedAddress(t *testing.T) {
@@ -66,10 +67,7 @@ func TestNetwork(t *testing.T) {
 
 func TestDisjoint(t *testing.T) {
 	list := func(networks string) []netip.Prefix {
-		parsed, err := source.ParseNetworks(networks)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := testkit.Value(source.ParseNetworks(networks))(t)
 		return parsed
 	}
 	for _, pair := range [][2]string{{"", ""}, {"10.0.0.0/8", ""}, {"10.0.0.0/8,fd00::/64", "11.0.0.0/8,fd00:0:0:1::/64"}} {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func write(w *terminal.Writer) {
@@ -61,10 +62,7 @@ func TestColors(t *testing.T) {
 }
 
 func TestFileIsNotATerminal(t *testing.T) {
-	file, err := os.Create(t.TempDir() + "/output")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Value(os.Create(t.TempDir() + "/output"))(t)
 	defer file.Close()
 	write(terminal.NewWriter(file))
 	if content, err := os.ReadFile(file.Name()); err != nil || bytes.Contains(content, []byte{0x1b}) {

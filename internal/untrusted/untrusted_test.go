@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
@@ -77,15 +78,10 @@ func TestEncodedTextIsEqual(t *testing.T) {
 		"JSON": {untrusted.MarshalJSON, json.Unmarshal},
 		"YAML": {untrusted.MarshalYAML, func(encoded []byte, value any) error { return yaml.Unmarshal(encoded, value) }},
 	} {
-		encoded, err := format.marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := testkit.Value(format.marshal(want))(t)
 		hostile.CheckPrintable(t, string(encoded))
 		var got []string
-		if err := format.unmarshal(encoded, &got); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, format.unmarshal(encoded, &got))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("Text decoded from %s (-want +got):\n%s", name, diff)
 		}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -34,19 +35,13 @@ func at(hour, minute int) time.Time { return time.Date(2026, 3, 1, hour, minute,
 
 func configMap(t *testing.T, r *usage.Report) *corev1.ConfigMap {
 	t.Helper()
-	data, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(r.Encode())(t)
 	return usage.ConfigMap(namespace, r.Server, 3, data)
 }
 
 func TestParseReturnsWhatWasEncoded(t *testing.T) {
 	r := report(t)
-	parsed, err := usage.Parse(configMap(t, r))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := testkit.Value(usage.Parse(configMap(t, r)))(t)
 	if diff := cmp.Diff(r, parsed); diff != "" {
 		t.Errorf("report (-encoded +parsed):\n%s", diff)
 	}
@@ -148,10 +143,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := usage.Parse(configMap(t, r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := testkit.Value(usage.Parse(configMap(t, r)))(t)
 		if diff := cmp.Diff(r, again); diff != "" {
 			t.Errorf("report (-parsed +encoded and parsed again):\n%s", diff)
 		}

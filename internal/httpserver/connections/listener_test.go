@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/pires/go-proxyproto"
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,10 +30,7 @@ type listener struct {
 
 func listen(t *testing.T, o connections.Options) *listener {
 	t.Helper()
-	inner, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := testkit.Value(net.Listen("tcp", "0.0.0.0:0"))(t)
 	l := &listener{reasons: map[string]int{}}
 	o.HeaderTimeout = 10 * time.Second
 	o.Closed = func(reason string) {
@@ -50,10 +47,7 @@ func listen(t *testing.T, o connections.Options) *listener {
 func (l *listener) dial(t *testing.T, from string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port)))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -67,10 +61,7 @@ func (l *listener) connect(t *testing.T, from string) (client net.Conn, server *
 
 func (l *listener) accept(t *testing.T) *connections.Conn {
 	t.Helper()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(l.Accept())(t)
 	t.Cleanup(func() { conn.Close() })
 	c, ok := conn.(*connections.Conn)
 	if !ok {
@@ -83,9 +74,7 @@ func (l *listener) checkReasons(t *testing.T, want map[string]int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if diff := cmp.Diff(want, l.reasons); diff != "" {
-		t.Errorf("reasons (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "reasons", want, l.reasons)
 }
 
 // checkClosed waits until the server has closed the connection.
@@ -364,15 +353,11 @@ func TestUnproductiveConnectionIsClosed(t *testing.T) {
 		return err
 	}
 	for range 3 {
-		if err := read(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, read())
 		server.Begin()()
 	}
 	l.checkReasons(t, map[string]int{})
-	if err := read(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, read())
 	if err := read(); err == nil {
 		t.Error("read more than the limit")
 	}

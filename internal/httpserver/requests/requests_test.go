@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,9 +55,7 @@ func (s *server) checkReasons(t *testing.T, want map[string]int) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if diff := cmp.Diff(want, s.reasons); diff != "" {
-		t.Errorf("reasons (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "reasons", want, s.reasons)
 }
 
 // forEachProtocol runs the test with a client for each version of HTTP.
@@ -117,10 +115,7 @@ func waitFor(t *testing.T, condition func() bool) {
 
 func get(t *testing.T, client *http.Client, url string) *http.Response {
 	t.Helper()
-	response, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Value(client.Get(url))(t)
 	response.Body.Close()
 	return response
 }
@@ -199,10 +194,7 @@ func TestProcessingOutlastsTheBodyTimeout(t *testing.T) {
 				noContent(w, r)
 			}
 		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: timeout})
-		response, err := client.Post(s.url, "text/plain", strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testkit.Value(client.Post(s.url, "text/plain", strings.NewReader("body")))(t)
 		response.Body.Close()
 		if response.StatusCode != http.StatusNoContent {
 			t.Errorf("got status %d", response.StatusCode)
@@ -225,10 +217,7 @@ func TestBodyReachesTheHandler(t *testing.T) {
 				if chunked {
 					body, length = struct{ io.Reader }{body}, -1
 				}
-				response, err := client.Post(s.url, "text/plain", body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := testkit.Value(client.Post(s.url, "text/plain", body))(t)
 				got, err := io.ReadAll(response.Body)
 				response.Body.Close()
 				if want := fmt.Sprint(want, " ", length, "  <nil>"); err != nil || string(got) != want {
@@ -247,10 +236,7 @@ func TestMalformedBody(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		failed <- err
 	}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Value(tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true}))(t)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nnonsense\r\n"); err != nil {
 		t.Fatal(err)
@@ -288,10 +274,7 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 		}), InFlight: 1, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		t.Cleanup(finish)
 		for range 3 {
-			response, err := client.Get(s.url + "/slow")
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := testkit.Value(client.Get(s.url + "/slow"))(t)
 			t.Cleanup(func() { response.Body.Close() })
 			if response.StatusCode != http.StatusOK {
 				t.Errorf("got status %d", response.StatusCode)
@@ -309,17 +292,11 @@ func TestManyHeadersAreRejected(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		for count, want := range map[int]int{80: http.StatusNoContent, 101: http.StatusRequestHeaderFieldsTooLarge} {
-			r, err := http.NewRequest(http.MethodGet, s.url, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Value(http.NewRequest(http.MethodGet, s.url, nil))(t)
 			for i := range count {
 				r.Header.Set(fmt.Sprintf("X-%d", i), "")
 			}
-			response, err := client.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := testkit.Value(client.Do(r))(t)
 			response.Body.Close()
 			if response.StatusCode != want {
 				t.Errorf("%d headers: got status %d, want %d", count, response.StatusCode, want)
@@ -378,10 +355,7 @@ func TestSourceHasAShare(t *testing.T) {
 		<-release
 		noContent(w, r)
 	}), InFlight: 8, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute, Reject: func(w http.ResponseWriter, status int) { w.WriteHeader(status) }})
-	inner, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := testkit.Value(net.Listen("tcp", "0.0.0.0:0"))(t)
 	server := &http.Server{Handler: l, ConnContext: connections.WithConn}
 	go func() { _ = server.Serve(connections.New(inner, connections.Options{Total: 20, PerSource: 20})) }()
 	t.Cleanup(func() { server.Close() })

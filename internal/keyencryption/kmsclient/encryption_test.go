@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const realm = "11111111-1111-1111-1111-111111111111"
@@ -25,52 +26,35 @@ func dial(t *testing.T, plugin *fakePlugin) *keyencryption.Encrypter {
 
 func dialWithTimeout(t *testing.T, plugin *fakePlugin, timeout time.Duration) *keyencryption.Encrypter {
 	t.Helper()
-	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testkit.Value(kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: timeout}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	return keyencryption.New(client)
 }
 
 func generate(t *testing.T, algorithm signingkey.Algorithm) signingkey.Key {
 	t.Helper()
-	key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(t)
 	return key
 }
 
 func seal(t *testing.T, client *keyencryption.Encrypter, key *signingkey.Key) signingkey.Key {
 	t.Helper()
-	sealed, err := client.Seal(t.Context(), realm, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := testkit.Value(client.Seal(t.Context(), realm, key))(t)
 	return sealed
 }
 
 // stored returns the key as it comes out of a record.
 func stored(t *testing.T, key signingkey.Key) signingkey.Key {
 	t.Helper()
-	data, err := json.Marshal(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(key))(t)
 	var read signingkey.Key
-	if err := json.Unmarshal(data, &read); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, json.Unmarshal(data, &read))
 	return read
 }
 
 func verify(t *testing.T, key *signingkey.Key, public signingkey.PublicKey) {
 	t.Helper()
-	signature, err := key.Signer().Sign(nil, []byte("input"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := testkit.Value(key.Signer().Sign(nil, []byte("input")))(t)
 	if err := public.Verifier().Verify([]byte("input"), signature); err != nil {
 		t.Error(err)
 	}
@@ -88,10 +72,7 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 			if !sealed.Public().Equal(key.Public()) {
 				t.Error("the sealed key has another public key")
 			}
-			opened, err := client.Open(t.Context(), &sealed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			opened := testkit.Value(client.Open(t.Context(), &sealed))(t)
 			verify(t, &opened, key.Public())
 		})
 	}
@@ -102,18 +83,10 @@ func TestSealedKeyContainsNoPrivateMember(t *testing.T) {
 	client := dial(t, newFakePlugin(t))
 	for _, algorithm := range signingkey.Algorithms {
 		key := generate(t, algorithm)
-		private, err := key.PrivateJWK()
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := json.Marshal(seal(t, client, &key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		private := testkit.Value(key.PrivateJWK())(t)
+		data := testkit.Value(json.Marshal(seal(t, client, &key)))(t)
 		var members map[string]any
-		if err := json.Unmarshal(private, &members); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Do(t, json.Unmarshal(private, &members))
 		for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
 			if value, ok := members[name].(string); ok && bytes.Contains(data, []byte(value)) {
 				t.Errorf("%s: the encoded sealed key contains member %q", algorithm, name)

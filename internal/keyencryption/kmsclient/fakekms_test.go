@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	kms "k8s.io/kms/apis/v2"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // annotation must be returned with each Decrypt request.
@@ -67,10 +69,7 @@ func newFakePlugin(t testing.TB) *fakePlugin {
 func (p *fakePlugin) Start() {
 	p.t.Helper()
 	_ = os.Remove(p.Socket)
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", p.Socket)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	listener := testkit.Value((&net.ListenConfig{}).Listen(context.Background(), "unix", p.Socket))(p.t)
 	server := grpc.NewServer()
 	kms.RegisterKeyManagementServiceServer(server, p)
 	served := make(chan struct{})

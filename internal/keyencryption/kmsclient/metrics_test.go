@@ -7,16 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A standby operator sends no requests, so it must not look as if its plugin were unavailable.
 func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
 	plugin := newFakePlugin(t)
 	registry := prometheus.NewRegistry()
-	client, err := kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: longTimeout, Metrics: kmsclient.NewMetrics(registry)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testkit.Value(kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: longTimeout, Metrics: kmsclient.NewMetrics(registry)}))(t)
 	t.Cleanup(func() { _ = client.Close() })
 	const name = "realmkeeper_kms_available"
 	if n, err := testutil.GatherAndCount(registry, name); n != 0 || err != nil {
@@ -25,10 +23,7 @@ func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
 	for health, want := range map[string]float64{"ok": 1, "broken": 0} {
 		plugin.SetHealth(health)
 		_, _ = client.Status(t.Context())
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := testkit.Value(registry.Gather())(t)
 		for _, family := range families {
 			if family.GetName() == name && family.GetMetric()[0].GetGauge().GetValue() != want {
 				t.Errorf("health %q: %v", health, family)

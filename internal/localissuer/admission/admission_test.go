@@ -10,6 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const realm = `
@@ -37,10 +38,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 
 // The suite test/integration/api compares all cases with the API server.
 func TestAdmit(t *testing.T) {
-	rules, err := admission.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := testkit.Value(admission.Load())(t)
 	if kind := v1alpha1.GroupVersion.WithKind("ApiClient"); !rules.Has(kind) || !rules.Namespaced(kind) || rules.Namespaced(v1alpha1.GroupVersion.WithKind("Realm")) {
 		t.Error("want rules for both kinds, and a namespace only for ApiClients")
 	}
@@ -63,9 +61,7 @@ func TestAdmit(t *testing.T) {
 			var old *unstructured.Unstructured
 			if test.change {
 				old = parse(t, realm)
-				if err := rules.Admit(t.Context(), old, nil); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Do(t, rules.Admit(t.Context(), old, nil))
 				old.SetUID("u1")
 			}
 			obj := parse(t, strings.Replace(realm, test.replace, test.with, 1))

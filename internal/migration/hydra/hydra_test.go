@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/hydra"
 	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const hash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
@@ -39,16 +40,10 @@ func client(members string) string {
 func TestExportOfHydra(t *testing.T) {
 	files := map[string]string{}
 	for _, name := range []string{"clients-1.json", "clients-2.json", "hashes.txt"} {
-		content, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testkit.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
 		files[name] = string(content)
 	}
-	got, err := read(files["hashes.txt"], files["clients-1.json"], files["clients-2.json"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Value(read(files["hashes.txt"], files["clients-1.json"], files["clients-2.json"]))(t)
 	var notImported []string
 	for _, f := range got.NotImported {
 		notImported = append(notImported, f.ClientID)
@@ -57,17 +52,13 @@ func TestExportOfHydra(t *testing.T) {
 		"fixture+plus", "fixture-bcrypt-cost-13", "fixture-bcrypt-cost-4", "fixture-jwks-uri", "fixture-key-rs512",
 		"fixture-long-lifetime", "fixture-public", "fixture-rotated-twice", "fixture-web", "fixture:colon",
 	}
-	if diff := cmp.Diff(want, notImported); diff != "" {
-		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Clients that can't move", want, notImported)
 	wantWarnings := []string{
 		`fixture-key: its scope "orders.*" matches other scopes in Hydra, but not here; add the scopes that it requests to the ApiClient and the Realm`,
 		"fixture-metadata: these grant types have no equivalent and are dropped: authorization_code",
 		"fixture-metadata: these settings have no equivalent and are dropped: allowed_cors_origins, contacts, metadata, owner",
 	}
-	if diff := cmp.Diff(wantWarnings, migrationtest.Messages(got.Warnings)); diff != "" {
-		t.Errorf("Warnings (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Warnings", wantWarnings, migrationtest.Messages(got.Warnings))
 	if len(got.Clients) != 27 {
 		t.Errorf("%d clients can move, want 27", len(got.Clients))
 	}
@@ -134,10 +125,7 @@ func TestReasons(t *testing.T) {
 		"a setting without equivalent": {"a|" + hash, client(`"logo_uri":"https://a.example"`), "", "dropped: logo_uri"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := read(tc.hashes, tc.page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Value(read(tc.hashes, tc.page))(t)
 			migrationtest.CheckFinding(t, "reason", e.NotImported, tc.want)
 			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
 			if moves := tc.want == "" || strings.HasPrefix(tc.want, "pass all"); moves != (len(e.Clients) == 1) {

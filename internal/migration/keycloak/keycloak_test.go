@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
 	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // secret is in the exports of the tests. It must not appear in anything that is written.
@@ -48,14 +49,8 @@ func attributes(all string) string {
 
 // The export in testdata has the form of Keycloak 26. Its secrets mean nothing.
 func TestExportOfRealm(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("testdata", "realm.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := read(string(content), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testkit.Value(os.ReadFile(filepath.Join("testdata", "realm.json")))(t)
+	e := testkit.Value(read(string(content), ""))(t)
 	var moved []string
 	for _, c := range e.Clients {
 		moved = append(moved, fmt.Sprintf("%s scopes=%s audiences=%s lifetime=%s secrets=%d keys=%d disabled=%t bound=%t %s",
@@ -84,9 +79,7 @@ func TestExportOfRealm(t *testing.T) {
 	for _, f := range e.NotImported {
 		notImported = append(notImported, f.ClientID)
 	}
-	if diff := cmp.Diff(wantNotImported, notImported); diff != "" {
-		t.Errorf("Clients that can't move (-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "Clients that can't move", wantNotImported, notImported)
 	i := slices.IndexFunc(e.Clients, func(c migration.Client) bool { return c.ID == "billing" })
 	verifier, err := clientsecret.ParseVerifier(e.Clients[i].Hashes[0])
 	if err != nil || !verifier.Verify("not+a%20secret:100%-billing") {
@@ -133,10 +126,7 @@ func TestReasons(t *testing.T) {
 		"every scope":               {export(secretMember + `,"defaultClientScopes":["*"]`), "every scope of the realm", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := read(tc.content, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Value(read(tc.content, ""))(t)
 			migrationtest.CheckFinding(t, "reason", e.NotImported, tc.want)
 			migrationtest.CheckFinding(t, "warning", e.Warnings, tc.warning)
 			if all := migrationtest.Messages(slices.Concat(e.NotImported, e.Warnings)); strings.Contains(strings.Join(all, ""), "canary") {
@@ -208,10 +198,7 @@ func TestDisabledClients(t *testing.T) {
 		"realm":           {`"realm":"shop","enabled":true`, `"realm":"shop","enabled":false`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, err := read(strings.ReplaceAll(enabled, tc.change, tc.by), "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := testkit.Value(read(strings.ReplaceAll(enabled, tc.change, tc.by), ""))(t)
 			if len(e.Clients) != 1 || e.Clients[0].Disabled != tc.want {
 				t.Errorf("got the clients %+v, want one with disabled %t", e.Clients, tc.want)
 			}

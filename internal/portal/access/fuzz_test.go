@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // FuzzToken checks that the session duration is limited for every token.
@@ -13,10 +14,7 @@ func FuzzToken(f *testing.F) {
 	for _, token := range []string{token(now, 100), token(now.Add(time.Hour), 100), "a.b.c", "opaque", "e30.eyJleHAiOi0xfQ.x", "e30.eyJleHAiOjFlMzA4fQ.x"} {
 		f.Add(token)
 	}
-	s, err := access.NewSessions(key('a'), access.DefaultIdleTimeout, func() time.Time { return now })
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := testkit.Value(access.NewSessions(key('a'), access.DefaultIdleTimeout, func() time.Time { return now }))(f)
 	f.Fuzz(func(t *testing.T, token string) {
 		if access.CheckToken(token) != nil {
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
@@ -23,10 +24,7 @@ func key(b byte) []byte { return []byte(strings.Repeat(string(b), access.MinSess
 
 func sessions(t *testing.T, key []byte, at time.Time) *access.Sessions {
 	t.Helper()
-	s, err := access.NewSessions(key, access.DefaultIdleTimeout, func() time.Time { return at })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Value(access.NewSessions(key, access.DefaultIdleTimeout, func() time.Time { return at }))(t)
 	return s
 }
 
@@ -97,9 +95,7 @@ func TestSessionExpires(t *testing.T) {
 			}
 			session.UsedAt = tc.want.Add(-time.Minute)
 			w := httptest.NewRecorder()
-			if err := s.Write(w, session); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Do(t, s.Write(w, session))
 			if _, err := sessions(t, key('a'), tc.want.Add(-time.Second)).Read(request(w)); err != nil {
 				t.Errorf("Read() before the expiration: %v", err)
 			}
@@ -114,9 +110,7 @@ func TestSessionExpires(t *testing.T) {
 func TestForgedSessionRejected(t *testing.T) {
 	s := sessions(t, key('a'), now)
 	w := httptest.NewRecorder()
-	if err := s.Write(w, s.New(access.User{Name: "grace"}, token(now.Add(time.Hour), 3000))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Do(t, s.Write(w, s.New(access.User{Name: "grace"}, token(now.Add(time.Hour), 3000))))
 	good := request(w).Cookies()
 	if len(good) < 2 {
 		t.Fatalf("Session has %d cookies, want several", len(good))
