@@ -1,12 +1,15 @@
 package main
 
 import (
+	"crypto/x509"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -76,5 +79,33 @@ func TestHelp(t *testing.T) {
 		if code != 0 || stderr != "" || !strings.Contains(stdout, "--config FILE") || !strings.Contains(stdout, "-leader-elect") || !strings.Contains(stdout, "-kubeconfig") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}
+	}
+}
+
+// The debug level must not include more verbose levels: client-go logs request and response bodies
+// at some of them.
+func TestLogLevel(t *testing.T) {
+	for level, wantDebug := range map[config.LogLevel]bool{config.LogInfo: false, config.LogDebug: true} {
+		logger := newLogger(level)
+		if !logger.Enabled() || logger.V(1).Enabled() != wantDebug || logger.V(2).Enabled() {
+			t.Errorf("level %s enables verbosity 0: %t, 1: %t, 2: %t, want true, %t, false", level, logger.Enabled(), logger.V(1).Enabled(), logger.V(2).Enabled(), wantDebug)
+		}
+	}
+}
+
+// The image contains no certificate authorities. The operator must nevertheless trust those that an
+// issuer on the internet uses.
+func TestTrustsPublicAuthoritiesWithoutSystemRoots(t *testing.T) {
+	const child = "REALMKEEPER_WITHOUT_SYSTEM_ROOTS"
+	if os.Getenv(child) != "" {
+		if roots, err := x509.SystemCertPool(); err != nil || roots.Equal(x509.NewCertPool()) {
+			t.Fatalf("no certificate authority is trusted: %v", err)
+		}
+		return
+	}
+	again := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	again.Env = append(os.Environ(), child+"=1", "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
+	if output, err := again.CombinedOutput(); err != nil {
+		t.Errorf("Without system roots: %v\n%s", err, output)
 	}
 }

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The API server rejects a status with a message of more than 32,768 characters.
@@ -102,5 +105,208 @@ func TestAccepted(t *testing.T) {
 				t.Errorf("status %s with reason %s", got.Status, got.Reason)
 			}
 		})
+	}
+}
+
+func TestMetadataIsRestricted(t *testing.T) {
+	instance := instance()
+	instance.CredentialsSecrets.AllowedMetadataPrefixes = []string{"reloader.stakater.com"}
+	for key, want := range map[string]bool{
+		"team":                               true,
+		"app.kubernetes.io/name":             true,
+		"reloader.stakater.com/match":        true,
+		"argocd.argoproj.io/instance":        false,
+		"kubernetes.io/service-account.name": false,
+		"x.app.kubernetes.io/name":           false,
+		"kubernetes.io/name":                 false,
+		"stakater.com/match":                 false,
+		"a.reloader.stakater.com/match":      false,
+	} {
+		for field, template := range map[string]v1alpha1.SecretTemplate{
+			"labels":      {Labels: map[string]v1alpha1.LabelValue{key: "a", "team": "b"}},
+			"annotations": {Annotations: map[string]v1alpha1.AnnotationValue{key: "a", "team": "b"}},
+		} {
+			seen := observe(func(o *observed) {
+				o.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: template}}
+			})
+			seen.instance = instance
+			got := accepted(&seen)
+			if (got.Status == metav1.ConditionTrue) != want {
+				t.Errorf("%s %q: %s: %s", field, key, got.Reason, got.Message)
+			}
+			prefix, _, _ := strings.Cut(key, "/")
+			if !want && strings.Contains(key, "/") && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, field) || !strings.Contains(got.Message, `"`+key+`"`) || !strings.Contains(got.Message, `"`+prefix+`"`)) {
+				t.Errorf("%s %q: the message names neither the field nor the key nor the prefix: %s", field, key, got.Message)
+			}
+		}
+	}
+	for key, want := range map[string]bool{"app": true, "team": true, "Team": false, "owner": false, "name": false, "grafana_datasource": false} {
+		template := v1alpha1.SecretTemplate{
+			Labels: map[string]v1alpha1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1alpha1.AnnotationValue{key: "a"},
+		}
+		got := accepted(new(observe(func(o *observed) {
+			o.instance, o.client.Spec.Secret.Generated.Template = instance, template
+		})))
+		switch {
+		case (got.Status == metav1.ConditionTrue) != want:
+			t.Errorf("label %q: %s: %s", key, got.Reason, got.Message)
+		case !want && (got.Reason != v1alpha1.ReasonMetadataNotAllowed || !strings.Contains(got.Message, `"`+key+`"`)):
+			t.Errorf("label %q: the message doesn't name the key: %s: %s", key, got.Reason, got.Message)
+		}
+	}
+	seen := observe(func(o *observed) {
+		o.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: v1alpha1.SecretTemplate{
+			Annotations: map[string]v1alpha1.AnnotationValue{"Reloader.Stakater.com/match": "a"},
+		}}}
+	})
+	seen.instance = instance
+	if got := accepted(&seen); got.Status != metav1.ConditionTrue {
+		t.Errorf("an allowed prefix in uppercase: %s", got.Message)
+	}
+}
+
+func TestGrantCoversClient(t *testing.T) {
+	grant := func(name string, change func(*v1alpha1.Grant)) v1alpha1.Grant {
+		g := v1alpha1.Grant{Name: name, Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"team"}}}
+		change(&g)
+		return g
+	}
+	admin := grant("admin", func(g *v1alpha1.Grant) { g.Scopes, g.Audiences = v1alpha1.Scopes{"admin"}, v1alpha1.Audiences{"test"} })
+	read := grant("read", func(g *v1alpha1.Grant) { g.Scopes, g.Audiences = v1alpha1.Scopes{"read"}, v1alpha1.Audiences{"prod"} })
+	every := grant("every", func(g *v1alpha1.Grant) { g.Scopes = v1alpha1.Scopes{"*"} })
+	elsewhere := grant("elsewhere", func(g *v1alpha1.Grant) {
+		g.Namespaces.Names, g.Scopes = []string{"other"}, v1alpha1.Scopes{"*"}
+	})
+	for name, test := range map[string]struct {
+		grants        []v1alpha1.Grant
+		scopes        v1alpha1.Scopes
+		audiences     v1alpha1.Audiences
+		introspection v1alpha1.Audiences
+		wantNotLike   string // message of NotGranted; empty if the client is accepted
+	}{
+		"scope and audience of one grant":       {grants: []v1alpha1.Grant{admin, read}, scopes: v1alpha1.Scopes{"read"}, audiences: v1alpha1.Audiences{"prod"}},
+		"scope and audience of two grants":      {grants: []v1alpha1.Grant{admin, read}, scopes: v1alpha1.Scopes{"admin"}, audiences: v1alpha1.Audiences{"prod"}, wantNotLike: `grant "admin", which lacks audience "prod"`},
+		"scopes of two grants":                  {grants: []v1alpha1.Grant{admin, read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "admin", which lacks scope "read"`},
+		"audiences of two grants":               {grants: []v1alpha1.Grant{admin, read}, audiences: v1alpha1.Audiences{"test", "prod"}, wantNotLike: `lacks audience "prod"`},
+		"no scopes in the grant":                {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {})}, scopes: v1alpha1.Scopes{"read"}, wantNotLike: `grant "none", which lacks scope "read"`},
+		"no scopes in the grant and client":     {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {})}},
+		"every scope":                           {grants: []v1alpha1.Grant{every}, scopes: v1alpha1.Scopes{"read", "admin"}},
+		"grant for another namespace":           {grants: []v1alpha1.Grant{elsewhere, read}, scopes: v1alpha1.Scopes{"admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
+		"introspection within the grant":        {grants: []v1alpha1.Grant{read}, introspection: v1alpha1.Audiences{"prod"}},
+		"introspection of another audience":     {grants: []v1alpha1.Grant{read}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
+		"introspection by another grant":        {grants: []v1alpha1.Grant{read, admin}, scopes: v1alpha1.Scopes{"read"}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: "which lacks"},
+		"audiences that the realm has no more":  {grants: []v1alpha1.Grant{grant("old", func(g *v1alpha1.Grant) { g.Audiences = v1alpha1.Audiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
+		"grant that lacks the least is nearest": {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {}), read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(new(observe(func(s *observed) {
+				s.realm.Spec.Scopes, s.realm.Spec.Audiences, s.realm.Spec.Grants = v1alpha1.Scopes{"admin", "read"}, v1alpha1.Audiences{"prod", "test"}, test.grants
+				s.client.Spec.Scopes, s.client.Spec.Audiences, s.client.Spec.Introspection.Audiences = test.scopes, test.audiences, test.introspection
+			})))
+			want := v1alpha1.ReasonAccepted
+			if test.wantNotLike != "" {
+				want = v1alpha1.ReasonNotGranted
+			}
+			if got.Reason != want || !strings.Contains(got.Message, test.wantNotLike) {
+				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, want, test.wantNotLike)
+			}
+		})
+	}
+}
+
+func TestGrantCoversClientID(t *testing.T) {
+	for name, test := range map[string]struct {
+		clientIDs []string
+		clientID  string
+		other     string // existing namespace that the client ID names
+		want      bool
+	}{
+		"default ID":              {nil, "", "", true},
+		"listed":                  {[]string{"payments"}, "payments", "", true},
+		"not listed":              {[]string{"payments"}, "payment", "", false},
+		"longer than the entry":   {[]string{"payments"}, "payments2", "", false},
+		"no IDs in the grant":     {nil, "payments", "", false},
+		"another case":            {[]string{"payments"}, "Payments", "", false},
+		"prefix":                  {[]string{"a", "pay-*"}, "pay-1", "", true},
+		"prefix itself":           {[]string{"pay-*"}, "pay-", "", true},
+		"shorter than the prefix": {[]string{"pay-*"}, "pay", "", false},
+		"any ID":                  {[]string{"*"}, "anything", "", true},
+		"any ID, default ID of another namespace":  {[]string{"*"}, "shop.billing", "shop", false},
+		"prefix, default ID of another namespace":  {[]string{"shop.*"}, "shop.billing", "shop", false},
+		"listed, default ID of another namespace":  {[]string{"shop.billing"}, "shop.billing", "shop", true},
+		"prefix, namespace that doesn't exist":     {[]string{"*"}, "shop.billing", "", true},
+		"listed beside a prefix, other namespace":  {[]string{"*", "shop.billing"}, "shop.billing", "shop", true},
+		"pattern characters in the prefix":         {[]string{"a.c*"}, "abc", "", false},
+		"pattern of the regular expression syntax": {[]string{"[a-z]"}, "a", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(new(observe(func(s *observed) {
+				s.realm.Spec.Grants[0].ClientIDs = test.clientIDs
+				s.client.Spec.ClientID, s.otherNamespace = test.clientID, test.other
+			})))
+			if covered := got.Reason == v1alpha1.ReasonAccepted; covered != test.want {
+				t.Errorf("%s: %s; want covered: %t", got.Reason, got.Message, test.want)
+			}
+			if !test.want && !strings.Contains(got.Message, `lacks client ID "`+test.clientID+`"`) {
+				t.Errorf("message %q does not name the client ID", got.Message)
+			}
+		})
+	}
+}
+
+// claiming returns the observed state of a client with claims in a Realm that allows the claims
+// "tenant" and "plan".
+func claiming(realm, client v1alpha1.Claims) observed {
+	return observe(func(s *observed) {
+		s.realm.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant", "plan"}
+		s.realm.Spec.Claims, s.client.Spec.Claims = realm, client
+	})
+}
+
+func textClaim(name v1alpha1.ClaimName, value string) v1alpha1.Claims {
+	return v1alpha1.Claims{{Name: name, String: value}}
+}
+
+func TestClaimPolicies(t *testing.T) {
+	long := strings.Repeat("ä", 500) // within the API server's limit of characters
+	for name, test := range map[string]struct {
+		realm, client v1alpha1.Claims
+		wantReason    v1alpha1.ConditionReason
+		wantWord      string
+	}{
+		"none":                     {nil, nil, v1alpha1.ReasonAccepted, ""},
+		"allowed":                  {textClaim("tier", "gold"), textClaim("tenant", "acme"), v1alpha1.ReasonAccepted, ""},
+		"not allowed":              {nil, textClaim("region", "eu"), v1alpha1.ReasonClaimNotInRealm, "region"},
+		"allowed in another case":  {nil, textClaim("Tenant", "acme"), v1alpha1.ReasonClaimNotInRealm, "Tenant"},
+		"set by the realm":         {textClaim("tier", "gold"), textClaim("tier", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
+		"set by the realm, case":   {textClaim("tier", "gold"), textClaim("TIER", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
+		"reserved since an update": {textClaim("status", "gold"), nil, v1alpha1.ReasonAccepted, "reserved names: status."},
+		"realm alone at the limit": {append(textClaim("a", long), textClaim("b", long)...), nil, v1alpha1.ReasonAccepted, ""},
+		"too large together":       {append(textClaim("a", long), textClaim("b", long)...), textClaim("plan", strings.Repeat("a", 64)), v1alpha1.ReasonClaimsTooLarge, "2088 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := accepted(new(claiming(test.realm, test.client)))
+			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
+				t.Errorf("got %s %q, want %s with %q", got.Reason, got.Message, test.wantReason, test.wantWord)
+			}
+		})
+	}
+}
+
+func TestDecideRecordsClaims(t *testing.T) {
+	d, err := decide(new(claiming(textClaim("tier", "gold"), textClaim("tenant", "acme"))), now, rand.Reader)
+	if err != nil || d.record == nil {
+		t.Fatalf("decision %+v, error %v", d, err)
+	}
+	testkit.Diff(t, "claims", `,"tenant":"acme","tier":"gold"`, string(record.EncodeClaims(d.record.Claims)))
+}
+
+// A client whose claims its Realm no longer allows gets no tokens, with or without them.
+func TestDecideDisablesClientWithRemovedClaim(t *testing.T) {
+	seen := reconciled(t, claiming(nil, textClaim("tenant", "acme")))
+	seen.realm.Spec.AllowedClaims = nil
+	d, err := decide(&seen, now, rand.Reader)
+	if err != nil || d.record == nil || !d.record.Disabled {
+		t.Errorf("decision %+v, error %v; want a disabled record", d, err)
 	}
 }

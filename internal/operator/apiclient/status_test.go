@@ -3,12 +3,17 @@ package apiclient
 import (
 	"crypto/rand"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -58,6 +63,138 @@ func TestReadyFollowsRealm(t *testing.T) {
 			stalled := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionStalled))
 			if stalled != (test.wantReason == v1alpha1.ReasonScopeNotInRealm) {
 				t.Errorf("Stalled: %t with the reason %s", stalled, ready.Reason)
+			}
+		})
+	}
+}
+
+// The first status waits for the token servers, but not for long. All others are written immediately.
+func TestFirstStatusDelay(t *testing.T) {
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tests := map[string]struct {
+		observedGeneration int64
+		state              acknowledgement.State
+		unrecorded         bool
+		after              time.Duration
+		want               time.Duration
+	}{
+		"new client":            {-1, acknowledgement.Waiting, false, time.Second, 4 * time.Second},
+		"no default":            {0, acknowledgement.Waiting, false, time.Second, 4 * time.Second},
+		"new client, confirmed": {-1, acknowledgement.Acknowledged, false, time.Second, 0},
+		"no token server":       {-1, acknowledgement.NoServer, false, time.Second, 0},
+		"slow token servers":    {-1, acknowledgement.Waiting, false, 5 * time.Second, 0},
+		"clock is behind":       {-1, acknowledgement.Waiting, false, -time.Hour, 5 * time.Second},
+		"changed client":        {1, acknowledgement.Waiting, false, time.Second, 0},
+		"no record":             {-1, acknowledgement.Waiting, true, time.Second, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.ApiClient{Status: v1alpha1.ApiClientStatus{ObservedGeneration: test.observedGeneration}}
+			done := applied{state: &test.state, created: created}
+			if test.unrecorded {
+				done = applied{}
+			}
+			if got := firstStatusDelay(c, done, created.Add(test.after)); max(got, 0) != test.want {
+				t.Errorf("firstStatusDelay() = %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// A client that has lost its grant is reconciled before others.
+func TestLostGrant(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*v1alpha1.Realm)
+		accepted metav1.ConditionStatus
+		want     bool
+	}{
+		"covered":       {func(*v1alpha1.Realm) {}, metav1.ConditionTrue, false},
+		"no grant":      {func(r *v1alpha1.Realm) { r.Spec.Grants = nil }, metav1.ConditionTrue, true},
+		"never had one": {func(r *v1alpha1.Realm) { r.Spec.Grants = nil }, metav1.ConditionFalse, false},
+		"other namespace": {func(r *v1alpha1.Realm) {
+			r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{"other"}}
+		}, metav1.ConditionTrue, true},
+		"fewer audiences":    {func(r *v1alpha1.Realm) { r.Spec.Grants[0].Audiences = []string{"https://other.example.com"} }, metav1.ConditionTrue, true},
+		"Realm is deleted":   {func(r *v1alpha1.Realm) { r.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, metav1.ConditionTrue, true},
+		"Realm is suspended": {func(r *v1alpha1.Realm) { r.Spec.Suspend = true }, metav1.ConditionTrue, false}, // Its own record says so.
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe(func(s *observed) { test.change(s.realm) })
+			c := seen.client.DeepCopy()
+			c.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionAccepted), Status: test.accepted}}
+			cached := held{realm: seen.realm, namespaces: map[string]map[string]string{"team": {corev1.LabelMetadataName: "team"}}}
+			r := Reconciler{Client: cached, Namespaces: namespaces.New(heldCache{held: cached}, cached, nil, time.Minute), Instance: instance()}
+			if got := r.lostGrant(t.Context(), c); got != test.want {
+				t.Errorf("lostGrant() = %t", got)
+			}
+		})
+	}
+}
+
+func TestRotated(t *testing.T) {
+	at := func(last *metav1.Time, ids ...string) v1alpha1.ApiClientStatus {
+		s := v1alpha1.ApiClientStatus{LastRotationTime: last}
+		for _, id := range ids {
+			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: id})
+		}
+		return s
+	}
+	first, second := metav1.NewTime(now), metav1.NewTime(now.Add(time.Second))
+	of := func(note string) *notice.Event {
+		return &notice.Event{Type: "Normal", Reason: "SecretRotated", Action: "Rotate", Note: note}
+	}
+	for name, test := range map[string]struct {
+		before, after v1alpha1.ApiClientStatus
+		want          *notice.Event
+	}{
+		"the first secret":             {at(nil), at(nil, "a"), nil},
+		"a pending secret":             {at(nil, "a"), at(nil, "a", "b"), nil},
+		"the pending secret is active": {at(nil, "a", "b"), at(&first, "a", "b"), of("Client secret rotated. The active secret is now b. Secret a stays valid until it expires; see status.secrets.")},
+		"the overlap ended":            {at(&first, "a", "b"), at(&first, "b"), nil},
+		"the next rotation":            {at(&first, "b", "c"), at(&second, "b", "c"), of("Client secret rotated. The active secret is now c. Secret b stays valid until it expires; see status.secrets.")},
+		"a rotation without overlap":   {at(&first, "b"), at(&second, "c"), of("Client secret rotated. The active secret is now c.")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, rotated(&test.before, &test.after)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOldSecretUsed(t *testing.T) {
+	at := func(status metav1.ConditionStatus, id string, used time.Time) v1alpha1.ApiClientStatus {
+		s := v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: id}, {ID: "new"}}}
+		if !used.IsZero() {
+			s.Secrets[0].LastUsedTime = &metav1.Time{Time: used}
+		}
+		if status != "" {
+			s.Conditions = []metav1.Condition{{Type: "OldSecretInUse", Status: status, Message: "used"}}
+		}
+		return s
+	}
+	late := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		before, after v1alpha1.ApiClientStatus
+		want          bool
+	}{
+		"not used":                {at("", "a", now), at("", "a", late), false},
+		"not known":               {at("", "a", now), at(metav1.ConditionUnknown, "a", now), false},
+		"used for the first time": {at("", "a", now), at(metav1.ConditionTrue, "a", now), true},
+		"known to be used":        {at(metav1.ConditionUnknown, "a", now), at(metav1.ConditionTrue, "a", now), true},
+		"used again that day":     {at(metav1.ConditionTrue, "a", now), at(metav1.ConditionTrue, "a", late), false},
+		"used the next day":       {at(metav1.ConditionTrue, "a", late), at(metav1.ConditionTrue, "a", late.Add(time.Hour)), true},
+		"the day of UTC counts":   {at(metav1.ConditionTrue, "a", late), at(metav1.ConditionTrue, "a", late.Add(time.Hour-1).In(time.FixedZone("", 7200))), false},
+		"no longer used":          {at(metav1.ConditionTrue, "a", now), at("", "a", now), false},
+		"another secret":          {at(metav1.ConditionTrue, "a", now), at(metav1.ConditionTrue, "b", now), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var want *notice.Event
+			if test.want {
+				want = &notice.Event{Type: "Warning", Reason: "OldSecretInUse", Action: "Rotate", Note: "used"}
+			}
+			if diff := cmp.Diff(want, oldSecretUsed(&test.before, &test.after)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -2,16 +2,29 @@ package authority_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -188,4 +201,157 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s: error %v, want %v with the name of the Secret", name, err, authority.ErrUnusable)
 		}
 	}
+}
+
+const day = 24 * time.Hour
+
+var (
+	start  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	policy = authority.Policy{Hosts: []string{"api.example.com"}, Lifetime: 3650 * day, Overlap: 365 * day, ServingLifetime: 90 * day}
+)
+
+const (
+	switchAfter  = (3650 - 90) * day
+	publishAfter = switchAfter - 365*day
+)
+
+// usersCA returns a CA that the operator didn't generate.
+func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *certificate.CA {
+	t.Helper()
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{
+		NotBefore: at, NotAfter: at.Add(lifetime), PermittedDNSDomains: hosts,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Example CA"}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	encoded := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(t)
+	ca := testkit.Value(certificate.ParseCA(certificate.Pair{
+		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
+	}))(t)
+	return ca
+}
+
+// instance is an instance with a CA, as its operator reads it.
+type instance struct{ ca *authority.Authority }
+
+// plan plans and writes the CA. Planning again must change nothing.
+func (i *instance) plan(t testing.TB, at time.Time) authority.Plan {
+	t.Helper()
+	p := testkit.Value(authority.Make(at, i.ca, policy, rand.Reader))(t)
+	i.ca = stored(t, p.Authority)
+	again := testkit.Value(authority.Make(at, i.ca, policy, rand.Reader))(t)
+	if diff := cmp.Diff(secretOf(t, p.Authority).Data, secretOf(t, again.Authority).Data); diff != "" {
+		t.Fatalf("step %q: planning again, step %q, changes the CA (-once +twice):\n%s", p.Step, again.Step, diff)
+	}
+	if !p.Next.After(at) {
+		t.Fatalf("at %s the next change is at %s", at, p.Next)
+	}
+	return p
+}
+
+// want plans and checks the step, and the time of the next one.
+func (i *instance) want(t testing.TB, at time.Time, step authority.Step, next time.Time) authority.Plan {
+	t.Helper()
+	p := i.plan(t, at)
+	if p.Step != step || !p.Next.Equal(next) {
+		t.Fatalf("at %s: step %q and next at %s, want %q and %s", at, p.Step, p.Next, step, next)
+	}
+	return p
+}
+
+// secretOf returns the Secret with a CA.
+func secretOf(t testing.TB, a *authority.Authority) *corev1.Secret {
+	t.Helper()
+	secret := testkit.Value(apply.Convert[corev1.Secret](a.Secret("system", nil)))(t)
+	return secret
+}
+
+// stored returns a CA after it was written and read.
+func stored(t testing.TB, a *authority.Authority) *authority.Authority {
+	t.Helper()
+	decoded := testkit.Value(authority.Decode(secretOf(t, a)))(t)
+	return decoded
+}
+
+func generated(t testing.TB) *instance {
+	t.Helper()
+	i := &instance{}
+	i.want(t, start, authority.Generated, start.Add(publishAfter))
+	return i
+}
+
+func published(t testing.TB) *instance {
+	t.Helper()
+	i := generated(t)
+	i.want(t, start.Add(publishAfter), authority.Published, start.Add(switchAfter))
+	return i
+}
+
+// staticCache is a cache with the objects of a reader.
+type staticCache struct {
+	cache.Cache // nil: not used
+
+	objects client.Reader
+}
+
+func (c staticCache) Get(ctx context.Context, key types.NamespacedName, into client.Object, options ...client.GetOption) error {
+	return c.objects.Get(ctx, key, into, options...)
+}
+
+func TestReaderReturnsTheBundle(t *testing.T) {
+	i := published(t)
+	bundle := string(certificate.Encode(i.ca.Bundle()))
+	changed := func(change func(*corev1.Secret)) *corev1.Secret {
+		secret := secretOf(t, i.ca)
+		change(secret)
+		return secret
+	}
+	valid := changed(func(*corev1.Secret) {})
+	for name, test := range map[string]struct {
+		cached, live *corev1.Secret
+		want         string
+	}{
+		"no CA":                              {},
+		"a CA":                               {cached: valid, live: valid, want: bundle},
+		"a CA that a user created":           {live: valid, want: bundle},
+		"a CA that cannot sign":              {cached: changed(func(s *corev1.Secret) { s.Data["tls.key"] = []byte("x") })},
+		"a CA whose next one cannot be read": {cached: changed(func(s *corev1.Secret) { s.Data["next.crt"] = []byte("x") })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := authority.NewReader(staticCache{objects: with(t, test.cached)}, with(t, test.live), "system")
+			for range 2 { // The second time, the Secret has been decoded.
+				got, err := reader.Bundle(t.Context())
+				if err != nil || string(got) != test.want {
+					t.Errorf("%q, error %v, want %q", got, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestReaderFollowsTheCA(t *testing.T) {
+	i := generated(t)
+	objects := with(t, secretOf(t, i.ca))
+	reader := authority.NewReader(staticCache{objects: objects}, objects, "system")
+	before, _ := reader.Bundle(t.Context())
+	i.plan(t, start.Add(publishAfter))
+	secret := secretOf(t, i.ca)
+	testkit.Do(t, objects.Update(t.Context(), secret))
+	after, err := reader.Bundle(t.Context())
+	if want := certificate.Encode(i.ca.Bundle()); err != nil || !bytes.Equal(after, want) || bytes.Equal(after, before) {
+		t.Errorf("the bundle is %q, error %v, want %q", after, err, want)
+	}
+}
+
+// with returns a client with at most one Secret.
+func with(t *testing.T, secret *corev1.Secret) client.Client {
+	t.Helper()
+	builder := fake.NewClientBuilder()
+	if secret != nil {
+		secret = secret.DeepCopy()
+		secret.ObjectMeta = metav1.ObjectMeta{Namespace: "system", Name: authority.SecretName}
+		builder = builder.WithObjects(secret)
+	}
+	return builder.Build()
 }

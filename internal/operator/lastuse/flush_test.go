@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
@@ -189,4 +190,175 @@ func TestRestartKeepsTheLimit(t *testing.T) {
 	if enqueued := f.flush(); len(enqueued) == 0 {
 		t.Error("the status is not written in the next period")
 	}
+}
+
+type quiet struct {
+	since, until time.Time
+	ok           bool
+}
+
+func (f *fixture) quiet(c *v1alpha1.ApiClient, id string, recorded time.Time) quiet {
+	since, until, ok := f.store.Quiet(c.UID, secret(id), recorded)
+	return quiet{since, until, ok}
+}
+
+// running returns a fixture whose store started a day ago, so that no earlier uses are missing in
+// the test.
+func running(t *testing.T) *fixture {
+	t.Helper()
+	f := newFixture(t)
+	f.flush()
+	f.sync()
+	f.now = f.now.Add(24 * time.Hour)
+	return f
+}
+
+func TestQuietNeedsReportsOfServers(t *testing.T) {
+	f := newFixture(t)
+	c := newClient("a", "s1")
+	f.heartbeat(server, f.now, 0)
+	if got := f.quiet(c, "s1", time.Time{}); got.ok {
+		t.Errorf("got %v before the state was read", got)
+	}
+	f.flush()
+	if got := f.quiet(c, "s1", time.Time{}); !got.ok {
+		t.Errorf("got %v, want a known period", got)
+	}
+	f.store.Remove(f.heartbeat(server, f.now, 0))
+	if got := f.quiet(c, "s1", time.Time{}); got.ok {
+		t.Errorf("got %v without a token server", got)
+	}
+}
+
+func TestQuietSinceTheLatestUse(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.heartbeat(server, f.now, 0)
+	f.publish(report("one", c, secret("s1"), f.now.Add(-3*time.Hour)))
+	f.publish(report("two", c, secret("s1"), f.now.Add(-2*time.Hour)))
+	for name, recorded := range map[string]time.Time{"not recorded": {}, "recorded before": f.now.Add(-10 * time.Hour)} {
+		if got, want := f.quiet(c, "s1", recorded).since, time.Date(2026, 3, 2, 11, 0, 0, 0, time.UTC); !got.Equal(want) {
+			t.Errorf("%s: quiet since %s, want the end of the hour of the latest use, %s", name, got, want)
+		}
+	}
+	if got, want := f.quiet(c, "s1", f.now.Truncate(time.Hour)).since, time.Date(2026, 3, 2, 13, 0, 0, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("quiet since %s, want the end of the recorded hour, %s", got, want)
+	}
+	if got, want := f.quiet(c, "s2", time.Time{}).since, f.api.lost(t); !got.Equal(want) {
+		t.Errorf("an unused credential is quiet since %s, want the time before which uses may be missing, %s", got, want)
+	}
+}
+
+func TestQuietUntilAllServersHaveReported(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.heartbeat("one", f.now.Add(-time.Minute), 0)
+	f.heartbeat("two", f.now.Add(-time.Hour), 0)
+	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now.Add(-time.Hour); !got.Equal(want) {
+		t.Errorf("quiet until %s, want the report of the last server at %s", got, want)
+	}
+	f.heartbeat("two", f.now.Add(time.Hour), 0)
+	f.heartbeat("one", f.now.Add(time.Hour), 0)
+	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now; !got.Equal(want) {
+		t.Errorf("quiet until %s in the future, want now", got)
+	}
+	f.heartbeat("three", time.Time{}, 0)
+	if got := f.quiet(c, "s1", time.Time{}).until; !got.IsZero() {
+		t.Errorf("quiet until %s, although a server has never reported", got)
+	}
+}
+
+// While there is no token server, workloads can't use their credentials.
+func TestQuietSinceTheOldestServerStarted(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	for server, age := range map[string]time.Duration{"one": 2 * time.Hour, "two": 5 * time.Hour, "three": time.Hour} {
+		lease := f.heartbeat(server, f.now, 0)
+		lease.CreationTimestamp = metav1.NewTime(f.now.Add(-age))
+		f.store.Observe(lease)
+	}
+	if got, want := f.quiet(c, "s1", time.Time{}).since, f.now.Add(-5*time.Hour); !got.Equal(want) {
+		t.Errorf("quiet since %s, want the start of the oldest server, %s", got, want)
+	}
+	if got, want := f.quiet(c, "s1", f.now.Add(-3*time.Hour)).since, f.now.Add(-2*time.Hour); !got.Equal(want) {
+		t.Errorf("quiet since %s, want the use after that, %s", got, want)
+	}
+}
+
+func hour(h int) time.Time { return time.Date(2026, 3, 1, h, 0, 0, 0, time.UTC) }
+
+func used(h int) *metav1.Time { return new(metav1.NewTime(hour(h))) }
+
+var github = v1alpha1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
+
+// fullClient returns a client with credentials of each type, which was used at 10:00.
+func fullClient() *v1alpha1.ApiClient {
+	return &v1alpha1.ApiClient{
+		Spec: v1alpha1.ApiClientSpec{
+			PublicKeys:      []v1alpha1.PublicKey{{KeyID: "2026-01"}, {KeyID: "2026-02"}},
+			ServiceAccounts: []v1alpha1.ServiceAccountReference{{Name: "billing"}},
+			FederatedIdentities: []v1alpha1.FederatedIdentity{
+				github, {Issuer: v1alpha1.IssuerKubernetes, Subject: "system:serviceaccount:default:reports"},
+			},
+		},
+		Status: v1alpha1.ApiClientStatus{
+			LastUsedTime: used(10),
+			Secrets:      []v1alpha1.ClientSecretStatus{{ID: "s1", LastUsedTime: used(10)}, {ID: "s2"}},
+			Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
+		},
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for name, c := range map[string]struct {
+		uses lastuse.Uses
+		want func(*v1alpha1.ApiClientStatus)
+	}{
+		"nothing":        {nil, func(*v1alpha1.ApiClientStatus) {}},
+		"an earlier use": {lastuse.Uses{secret("s1"): hour(8), {Type: usage.PublicKey, ID: "2026-02"}: hour(8)}, func(*v1alpha1.ApiClientStatus) {}},
+		"a later use": {lastuse.Uses{secret("s1"): hour(11)}, func(s *v1alpha1.ApiClientStatus) {
+			s.LastUsedTime, s.Secrets[0].LastUsedTime = used(11), used(11)
+		}},
+		"the first use of a secret": {lastuse.Uses{secret("s2"): hour(9)}, func(s *v1alpha1.ApiClientStatus) { s.Secrets[1].LastUsedTime = used(9) }},
+		"a credential that was removed": {lastuse.Uses{secret("gone"): hour(12), {Type: usage.PublicKey, ID: "gone"}: hour(11)}, func(s *v1alpha1.ApiClientStatus) {
+			s.LastUsedTime = used(12)
+		}},
+		"other credentials": {lastuse.Uses{
+			{Type: usage.ServiceAccount, ID: "reports"}:         hour(7),
+			{Type: usage.ServiceAccount, ID: "billing"}:         hour(6),
+			{Type: usage.FederatedIdentity, ID: github.ID()}:    hour(5),
+			{Type: usage.PublicKey, ID: "2026-02"}:              hour(11),
+			{Type: usage.FederatedIdentity, ID: "github-other"}: hour(4),
+		}, func(s *v1alpha1.ApiClientStatus) {
+			s.LastUsedTime = used(11)
+			s.Credentials = []v1alpha1.CredentialStatus{
+				{Type: v1alpha1.CredentialTypeFederatedIdentity, ID: github.ID(), LastUsedTime: *used(5)},
+				{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(11)},
+				{Type: v1alpha1.CredentialTypeServiceAccount, ID: "billing", LastUsedTime: *used(6)},
+				{Type: v1alpha1.CredentialTypeServiceAccount, ID: "reports", LastUsedTime: *used(7)},
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cached, want := fullClient(), fullClient().Status
+			c.want(&want)
+			got := cached.Status
+			lastuse.Merge(&cached.Spec, &got, c.uses)
+			testkit.Diff(t, "status", want, got)
+			testkit.Diff(t, "the cached object was changed", fullClient(), cached)
+		})
+	}
+}
+
+func TestKeepDropsRemovedCredentials(t *testing.T) {
+	c := fullClient()
+	c.Status.Credentials = append(c.Status.Credentials, v1alpha1.CredentialStatus{Type: v1alpha1.CredentialTypePublicKey, ID: "gone", LastUsedTime: *used(10)})
+	next := v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: "s0"}, {ID: "s1"}}}
+	lastuse.Keep(&c.Spec, &c.Status, &next)
+	want := v1alpha1.ApiClientStatus{
+		LastUsedTime: used(10),
+		Secrets:      []v1alpha1.ClientSecretStatus{{ID: "s0"}, {ID: "s1", LastUsedTime: used(10)}},
+		Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
+	}
+	testkit.Diff(t, "status", want, next)
 }

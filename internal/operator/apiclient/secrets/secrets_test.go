@@ -321,3 +321,110 @@ func TestObsolete(t *testing.T) {
 		})
 	}
 }
+
+// whenUnused ends an old secret after a day without use, and after 30 days in any case.
+var whenUnused = secrets.Schedule{Overlap: 30 * 24 * time.Hour, UnusedFor: 24 * time.Hour}
+
+func TestOldSecretEndsWhenUnused(t *testing.T) {
+	const day, hour = 24 * time.Hour, time.Hour
+	older, newer := newSecret(t, now.Add(-day)), newSecret(t, now.Add(-hour))
+	for name, test := range map[string]struct {
+		schedule  secrets.Schedule
+		use       *secrets.Use
+		after     time.Duration // the time of the plan, after now
+		wantEnd   bool
+		wantCheck time.Duration // after the time of the plan
+	}{
+		"unused since its replacement":    {whenUnused, &secrets.Use{Last: now.Add(-day), Until: now.Add(day)}, day, true, 0},
+		"never used":                      {whenUnused, &secrets.Use{Until: now.Add(day)}, day, true, 0},
+		"a second too early":              {whenUnused, &secrets.Use{Until: now.Add(day - time.Second)}, day, false, time.Second},
+		"used since its replacement":      {whenUnused, &secrets.Use{Last: now.Add(3 * hour), Until: now.Add(day)}, day, false, 3 * hour},
+		"unused since its last use":       {whenUnused, &secrets.Use{Last: now.Add(3 * hour), Until: now.Add(day + 3*hour)}, day + 3*hour, true, 0},
+		"reports are late":                {whenUnused, &secrets.Use{Until: now.Add(hour)}, 9 * day, false, 23 * hour},
+		"last use after the last report":  {whenUnused, &secrets.Use{Last: now.Add(2 * day), Until: now.Add(day)}, 3 * day, false, 2 * day},
+		"uses are not known":              {whenUnused, nil, 9 * day, false, 0},
+		"an overlap":                      {secrets.Schedule{Overlap: 30 * day}, &secrets.Use{Until: now.Add(9 * day)}, 9 * day, false, -1},
+		"at the maximum, used until then": {whenUnused, &secrets.Use{Last: now.Add(30 * day), Until: now.Add(30 * day)}, 30 * day, true, 0},
+		"at the maximum, not known":       {whenUnused, nil, 30 * day, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := older.retiring(now, now.Add(30*day))
+			f := secrets.Facts{Recorded: []record.ClientSecret{old, newer.ClientSecret}, Serial: 2, Credentials: &secrets.Credentials{Current: newer.value(2)}}
+			if test.use != nil {
+				f.Uses = map[string]secrets.Use{old.ID: *test.use, newer.ID: {Until: now.Add(90 * day)}}
+			}
+			at := now.Add(test.after)
+			got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
+			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), Continuous: true}
+			if test.wantEnd && at.Before(old.ExpiresAt) {
+				want.Step, want.Unfinished = secrets.StepEndedUnused, true
+			}
+			if !test.wantEnd {
+				want.Secrets = []record.ClientSecret{old, newer.ClientSecret}
+				if test.wantCheck >= 0 {
+					want.Check = at.Add(test.wantCheck)
+				}
+			}
+			testkit.Diff(t, "plan", want, got)
+		})
+	}
+}
+
+func TestRestoredSecrets(t *testing.T) {
+	old, older, own := newSecret(t, now.Add(-48*time.Hour)), newSecret(t, now.Add(-96*time.Hour)), newSecret(t, now)
+	listed := newSecret(t, now.Add(-time.Hour))
+	backup := []record.ClientSecret{older.until(now.Add(time.Hour)), old.ClientSecret}
+	generated := secrets.Want{Generated: &secrets.Schedule{Overlap: 24 * time.Hour}}
+	provided := secrets.Want{Provided: &secrets.Provided{Source: "uid/1/key", Hash: old.Hash, Overlap: time.Hour}}
+	hashed := secrets.Want{Hashed: []record.ClientSecret{{ID: listed.ID, Hash: listed.Hash}}}
+	expired := secrets.Want{Hashed: []record.ClientSecret{{ID: listed.ID, Hash: listed.Hash, ExpiresAt: now}}}
+	spec := []record.ClientSecret{old.from(secrets.SourceSpec), listed.from(secrets.SourceSpec)}
+
+	in := func(s secret, serial int64) *secrets.Credentials {
+		return &secrets.Credentials{Current: s.value(serial)}
+	}
+	// want contains the IDs of the secrets. An empty ID is a new secret.
+	for name, test := range map[string]struct {
+		facts        secrets.Facts
+		want         secrets.Want
+		wantSecrets  []string
+		wantRestored []string
+		wantDeliver  string
+	}{
+		"no credentials Secret":               {secrets.Facts{Restored: backup}, generated, nil, []string{older.ID, old.ID}, ""},
+		"credentials Secret of the backup":    {secrets.Facts{Restored: backup, Live: true, Credentials: in(old, 0)}, generated, []string{old.ID}, []string{older.ID}, old.plaintext},
+		"a new secret":                        {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Credentials: in(own, 1)}, generated, []string{own.ID}, []string{older.ID, old.ID}, own.plaintext},
+		"a new secret is revoked":             {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Live: true}, generated, nil, []string{older.ID, old.ID}, ""},
+		"credentials Secret restored later":   {secrets.Facts{Restored: backup, Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Live: true, Credentials: in(old, 0)}, generated, []string{own.ID, old.ID}, []string{older.ID}, old.plaintext},
+		"the same secret is provided":         {secrets.Facts{Restored: backup}, provided, []string{old.ID}, []string{older.ID}, ""},
+		"a provided secret is not hashed yet": {secrets.Facts{Restored: backup}, secrets.Want{Provided: &secrets.Provided{Source: "uid/1/key"}}, nil, []string{older.ID, old.ID}, ""},
+		"other hashes are listed":             {secrets.Facts{Restored: backup}, hashed, []string{listed.ID}, nil, ""},
+		"a hash is no longer listed":          {secrets.Facts{Restored: spec}, hashed, []string{listed.ID}, nil, ""},
+		"a listed hash has expired":           {secrets.Facts{Restored: spec}, expired, nil, nil, ""},
+		"another hash has the ID":             {secrets.Facts{Restored: []record.ClientSecret{{ID: listed.ID, Hash: old.Hash, Source: secrets.SourceSpec}}}, hashed, []string{listed.ID}, nil, ""},
+		"no secret any longer":                {secrets.Facts{Restored: backup}, secrets.Want{}, nil, nil, ""},
+		"restore finished":                    {secrets.Facts{Recorded: []record.ClientSecret{own.ClientSecret}, Serial: 1, Credentials: in(own, 1)}, generated, []string{own.ID}, nil, own.plaintext},
+		"one has expired": {
+			secrets.Facts{Restored: []record.ClientSecret{older.until(now), old.ClientSecret}}, generated, nil, []string{old.ID}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testkit.Value(secrets.Make(test.facts, test.want, now, rand.Reader))(t)
+			known := map[string]bool{old.ID: true, older.ID: true, own.ID: true, listed.ID: true}
+			ids := func(all []record.ClientSecret) (ids []string) {
+				for _, s := range all {
+					if !known[s.ID] {
+						s.ID = ""
+					}
+					ids = append(ids, s.ID)
+				}
+				return ids
+			}
+			testkit.Diff(t, "secrets", test.wantSecrets, ids(p.Secrets), cmpopts.EquateEmpty())
+			testkit.Diff(t, "restored", test.wantRestored, ids(p.Restored), cmpopts.EquateEmpty())
+			if test.wantDeliver != "" && p.Current.Plaintext != test.wantDeliver {
+				t.Errorf("delivers %q, want %q", p.Current.Plaintext, test.wantDeliver)
+			}
+		})
+	}
+}
