@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
@@ -48,13 +49,14 @@ func examples(title string) []example {
 // A user pastes the command that the portal shows into a shell. Another user may have chosen the client
 // ID.
 func TestCurlCommandRunsNoPartOfClientID(t *testing.T) {
+	var commands strings.Builder
+	var want [][]string
 	for _, e := range examples("curl") {
 		id := hostile.Argument(e.id)
-		want := [][]string{{"curl", "--user", id + ":" + exampleSecret, "--data", "grant_type=client_credentials", exampleEndpoint(id)}}
-		if diff := cmp.Diff(want, hostile.Run(t, e.code, "curl")); diff != "" {
-			t.Errorf("Arguments of %s (-want +got):\n%s", e.code, diff)
-		}
+		commands.WriteString(e.code + "\n")
+		want = append(want, []string{"curl", "--user", id + ":" + exampleSecret, "--data", "grant_type=client_credentials", exampleEndpoint(id)})
 	}
+	testkit.Diff(t, "Arguments", want, hostile.Run(t, commands.String(), "curl"))
 }
 
 func TestGoSnippetHasExactClientID(t *testing.T) {

@@ -161,17 +161,16 @@ func TestCheckToken(t *testing.T) {
 
 // An administrator pastes the command into a shell. User names come from an identity provider.
 func TestGrantCommandPassesExactUser(t *testing.T) {
+	var commands strings.Builder
+	var want [][]string
 	for _, text := range hostile.Texts {
 		text = hostile.Argument(text)
-		want := [][]string{{"kubectl", "create", "rolebinding", "NAME", "--namespace=" + text, "--clusterrole=manage-api-credentials", "--user=" + text}}
-		if diff := cmp.Diff(want, hostile.Run(t, access.User{Name: text}.GrantCommand(text), "kubectl")); diff != "" {
-			t.Errorf("Arguments for user %q (-want +got):\n%s", text, diff)
-		}
-		want = [][]string{{"kubectl", "create", "clusterrolebinding", "NAME", "--clusterrole=manage-api-credentials", "--serviceaccount=ns:" + text}}
-		if diff := cmp.Diff(want, hostile.Run(t, access.User{Name: "system:serviceaccount:ns:" + text}.GrantCommand(""), "kubectl")); diff != "" {
-			t.Errorf("Arguments for service account %q (-want +got):\n%s", text, diff)
-		}
+		commands.WriteString(access.User{Name: text}.GrantCommand(text) + "\n" + access.User{Name: "system:serviceaccount:ns:" + text}.GrantCommand("") + "\n")
+		want = append(want,
+			[]string{"kubectl", "create", "rolebinding", "NAME", "--namespace=" + text, "--clusterrole=manage-api-credentials", "--user=" + text},
+			[]string{"kubectl", "create", "clusterrolebinding", "NAME", "--clusterrole=manage-api-credentials", "--serviceaccount=ns:" + text})
 	}
+	testkit.Diff(t, "Arguments", want, hostile.Run(t, commands.String(), "kubectl"))
 }
 
 func TestShortName(t *testing.T) {
