@@ -331,17 +331,6 @@ func TestHangingPluginBlocksNothing(t *testing.T) {
 	eventually(t, "all realms sign", func() bool { return s.feed.KeysReady() == nil && s.feed.WaitingKeys() == 0 })
 }
 
-// A failing plugin that answers is retried, and recovers without a change of the record.
-func TestTemporaryRejectionIsRetried(t *testing.T) {
-	s := newSealedRealms(t, newFakeKMS(), "")
-	sealed := s.seal("acme", newKey(t, signingkey.Active))
-	s.plugin.Refuse(func(string) error { return keyencryption.ErrRejected })
-	s.list(realmRecord(t, "acme", sealed))
-	eventually(t, "rejected", func() bool { return s.plugin.Requests("decrypt") > 2 })
-	s.plugin.Refuse(nil)
-	eventually(t, "acme signs", func() bool { return s.signs("acme") })
-}
-
 // A plugin whose KMS throttles it gets no burst of requests after each request that succeeds.
 func TestThrottledPluginGetsNoBursts(t *testing.T) {
 	s := newSealedRealms(t, newFakeKMS(), "")
