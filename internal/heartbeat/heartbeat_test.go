@@ -30,9 +30,7 @@ func stored(t *testing.T, beat *heartbeat.Heartbeat) *coordinationv1.Lease {
 func TestRoundTrip(t *testing.T) {
 	l := stored(t, &sample)
 	got := testkit.Value(heartbeat.Parse(l))(t)
-	if diff := cmp.Diff(sample, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", sample, got)
 	if l.Name != heartbeat.LeaseName(sample.Server) || l.Namespace != "system" || l.Labels[heartbeat.Label] != heartbeat.LabelValue || *l.Spec.LeaseDurationSeconds != 30 {
 		t.Errorf("Lease %s/%s with %v for %d s", l.Namespace, l.Name, l.Labels, *l.Spec.LeaseDurationSeconds)
 	}
@@ -67,9 +65,7 @@ func TestLeaseWithoutVersion(t *testing.T) {
 		t.Errorf("the Lease contains the version %q", value)
 	}
 	got := testkit.Value(heartbeat.Parse(l))(t)
-	if diff := cmp.Diff(joining, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", joining, got)
 	if got.Serves("record", "1") {
 		t.Error("a server without records serves one")
 	}

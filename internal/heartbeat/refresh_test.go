@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var asked = sample.Renewed.Truncate(time.Millisecond)
@@ -31,9 +31,7 @@ func TestRefreshRoundTrip(t *testing.T) {
 		{Realm: "shop", Issuer: "github", At: asked.Add(time.Second)},
 	}
 	lease := requesting(t, []heartbeat.Refresh{want[2], want[0], want[1]})
-	if diff := cmp.Diff(want, heartbeat.ParseRefresh(lease)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, heartbeat.ParseRefresh(lease))
 	if encoded := requesting(t, want).Annotations[heartbeat.RefreshAnnotation]; encoded != lease.Annotations[heartbeat.RefreshAnnotation] {
 		t.Errorf("sorted requests are encoded as %s, others as %s", encoded, lease.Annotations[heartbeat.RefreshAnnotation])
 	}
@@ -50,9 +48,7 @@ func TestRefreshIsLimited(t *testing.T) {
 		requests = append(requests, heartbeat.Refresh{Realm: "acme", Issuer: fmt.Sprintf("issuer-%03d", i), At: asked.Add(time.Duration(i) * time.Second)})
 	}
 	got := heartbeat.ParseRefresh(requesting(t, requests))
-	if diff := cmp.Diff(requests[10:], got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", requests[10:], got)
 }
 
 // Invalid requests are skipped, and the Lease is still a heartbeat.

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -113,9 +112,7 @@ func TestOperations(t *testing.T) {
 
 func TestOperationsWithoutReadyAndMetrics(t *testing.T) {
 	i := start(t, options())
-	if diff := cmp.Diff(map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404, "/": 404}, i.statuses(t)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "result", map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404, "/": 404}, i.statuses(t))
 }
 
 func TestDrain(t *testing.T) {

@@ -3,9 +3,8 @@ package httpserver_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestDivide(t *testing.T) {
@@ -22,9 +21,7 @@ func TestDivide(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			tc.want.Limit = tc.limit
-			if diff := cmp.Diff(tc.want, httpserver.Divide(tc.limit)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "result", tc.want, httpserver.Divide(tc.limit))
 		})
 	}
 }

@@ -231,9 +231,7 @@ func TestSecrets(t *testing.T) {
 			Type: corev1.SecretTypeOpaque,
 		},
 	}
-	if diff := cmp.Diff(want, []*corev1.Secret{realm, client, subject}); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, []*corev1.Secret{realm, client, subject})
 }
 
 // Two client IDs, or the same client ID in two realms, must never have the same record.

@@ -143,9 +143,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 				if tc.want["jti"] != nil {
 					tc.want["jti"] = payload(t, accessToken(t, got))["jti"]
 				}
-				if diff := cmp.Diff(tc.want, line); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				testkit.Diff(t, "result", tc.want, line)
 			})
 		})
 	}
@@ -169,9 +167,7 @@ func TestRefusedIntrospectionIsAudited(t *testing.T) {
 		Realm: "acme", ClientID: "billing", ClientUID: "acme.billing", TokenID: payload(t, token)["jti"].(string), //nolint:forcetypeassert // it is a string
 	}
 	event.Source = want.Source // the loopback address
-	if diff := cmp.Diff(want, event, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, event, cmpopts.EquateComparable(netip.Addr{}))
 	const counted = `
 # HELP realmkeeper_introspections_total Introspection requests by result: "active", "inactive", "not_allowed" if the client may not introspect the token, or the OAuth 2.0 error code.
 # TYPE realmkeeper_introspections_total counter
@@ -231,9 +227,7 @@ func TestAuditHasTheIDOfTheMatchingSecret(t *testing.T) {
 		testkit.Do(t, json.Unmarshal([]byte(line), &e))
 		got = append(got, e.SecretID)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, got)
 }
 
 // blockedSink doesn't accept lines before it is released.

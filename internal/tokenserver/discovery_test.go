@@ -50,9 +50,7 @@ func TestMetadataDocuments(t *testing.T) {
 					checkDocument(t, got)
 					var document map[string]any
 					testkit.Do(t, json.Unmarshal([]byte(got.body), &document))
-					if diff := cmp.Diff(tc.want, document); diff != "" {
-						t.Errorf("-want +got:\n%s", diff)
-					}
+					testkit.Diff(t, "result", tc.want, document)
 					unknown := s.send(t, client, request{method: "GET", path: strings.Replace(tc.path, "acme", "unknown", 1)})
 					checkRejection(t, unknown, 404, "invalid_request", "")
 				})

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -537,9 +535,7 @@ func TestFederationIsAudited(t *testing.T) {
 			}
 			testkit.Do(t, json.Unmarshal([]byte(all[0]), &got))
 			delete(got, "jti")
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", tc.want, got)
 		})
 	}
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -28,9 +27,7 @@ func TestIntrospectionReturnsTheClaims(t *testing.T) {
 				if err := json.Unmarshal([]byte(got.body), &introspected); err != nil {
 					t.Fatalf("%s: %v", got.body, err)
 				}
-				if diff := cmp.Diff(want, introspected); diff != "" {
-					t.Errorf("-want +got:\n%s", diff)
-				}
+				testkit.Diff(t, "result", want, introspected)
 			}
 		})
 	}

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -110,9 +108,7 @@ func TestAuthenticationFailuresAreByteIdentical(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := date.ReplaceAllString(string(s.exchange(t, request)), "")
 			got = strings.Replace(got, `realm="frozen"`, `realm="acme"`, 1)
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", want, got)
 		})
 	}
 }

@@ -236,9 +236,7 @@ func TestCredentialsSecretIsComplete(t *testing.T) {
 		"jwks_url":          "https://api.example.com/acme/oauth2/jwks",
 		"cluster_token_url": "https://realmkeeper-token-server.system.svc/acme/oauth2/token",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, got)
 }
 
 func verifies(recorded []record.ClientSecret, candidate string) bool {

@@ -85,9 +85,7 @@ func TestStatusWhileHashing(t *testing.T) {
 
 func want(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, got)
 }
 
 // A client that was rejected because of its provided secret, or is disabled, stays so until the

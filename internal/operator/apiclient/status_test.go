@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,9 +154,7 @@ func TestRotated(t *testing.T) {
 		"a rotation without overlap":   {at(&first, "b"), at(&second, "c"), of("Client secret rotated. The active secret is now c.")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, rotated(&test.before, &test.after)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, rotated(&test.before, &test.after))
 		})
 	}
 }
@@ -193,9 +190,7 @@ func TestOldSecretUsed(t *testing.T) {
 			if test.want {
 				want = &notice.Event{Type: "Warning", Reason: "OldSecretInUse", Action: "Rotate", Note: "used"}
 			}
-			if diff := cmp.Diff(want, oldSecretUsed(&test.before, &test.after)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", want, oldSecretUsed(&test.before, &test.after))
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -72,9 +71,7 @@ func TestSummarize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set := condition.NewSet(tc.before, 2, now)
 			set.Summarize(tc.result)
-			if diff := cmp.Diff(tc.want, set.Conditions()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", tc.want, set.Conditions())
 		})
 	}
 }
@@ -91,9 +88,7 @@ func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 	want := []metav1.Condition{
 		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All good.", now),
 	}
-	if diff := cmp.Diff(want, set.Conditions()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, set.Conditions())
 	testkit.Diff(t, "the input was modified", kept, before)
 }
 

@@ -147,9 +147,7 @@ func TestParse(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := testkit.Value(config.Parse([]byte(tc.yaml)))(t)
-			if diff := cmp.Diff(tc.want, *got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", tc.want, *got, cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 }))
 		})
 	}
 }
@@ -267,9 +265,7 @@ func TestURLs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			instance := config.Instance{InstanceDomain: "example.com", ExternalPort: tc.port, SystemNamespace: "system"}
 			got := []string{instance.Issuer("acme"), instance.Host(), instance.ClusterURL()}
-			if diff := cmp.Diff([]string{tc.wantIssuer, tc.wantHost, tc.wantClusterURL}, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", []string{tc.wantIssuer, tc.wantHost, tc.wantClusterURL}, got)
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func ready(status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) []metav1.Condition {
@@ -50,9 +50,7 @@ func TestReadyChange(t *testing.T) {
 		"no Ready condition":               {v1alpha1.ReasonReady, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, notice.ReadyChange(test.previous, test.conditions)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, notice.ReadyChange(test.previous, test.conditions))
 		})
 	}
 }
@@ -60,9 +58,7 @@ func TestReadyChange(t *testing.T) {
 // Only an issuer that can't be resolved is a problem.
 func TestIssuer(t *testing.T) {
 	for reason, want := range map[v1alpha1.EventReason]string{v1alpha1.EventIssuerNotResolved: "Warning", v1alpha1.EventIssuerResolved: "Normal"} {
-		if diff := cmp.Diff(&notice.Event{Type: want, Reason: reason, Action: v1alpha1.EventActionResolve, Note: "Note."}, notice.Issuer(reason, "Note.")); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
+		testkit.Diff(t, "result", &notice.Event{Type: want, Reason: reason, Action: v1alpha1.EventActionResolve, Note: "Note."}, notice.Issuer(reason, "Note."))
 	}
 }
 
@@ -106,9 +102,7 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 			for i, after := range test.states[1:] {
 				r.Record(named("acme", "1"), test.states[i], after)
 			}
-			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, recorded(recorder))
 		})
 	}
 }
@@ -134,9 +128,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 				r.Forget(types.NamespacedName{Name: "acme"})
 			}
 			r.Record(test.next, isProgressing, isSuspended)
-			if diff := cmp.Diff(test.want, recorded(recorder)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, recorded(recorder))
 		})
 	}
 }
@@ -145,9 +137,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 func TestRecordRotation(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
-	if diff := cmp.Diff([]string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", []string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder))
 }
 
 func named(name string, uid types.UID) client.Object {

@@ -201,9 +201,7 @@ func TestDecide(t *testing.T) {
 			if !d.next.IsZero() {
 				got.Next = d.next.Sub(now)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, got)
 		})
 	}
 }
@@ -317,9 +315,7 @@ func TestRotated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := rotated(&v1alpha1.RealmStatus{SigningKeys: test.before}, &v1alpha1.RealmStatus{SigningKeys: test.after})
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, got)
 		})
 	}
 }
@@ -365,9 +361,7 @@ func TestBasis(t *testing.T) {
 				seen.record.ResourceVersion = "10"
 			}
 			d := testkit.Value(decide(seen, instance(), now.Add(2*time.Hour), rand.Reader))(t)
-			if diff := cmp.Diff(test.want, d.record.Basis); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, d.record.Basis)
 		})
 	}
 }

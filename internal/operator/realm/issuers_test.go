@@ -61,9 +61,7 @@ func TestIssuersAreRecorded(t *testing.T) {
 		{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
 		{Name: "github", Issuer: discovered, Audience: "https://api.example.com/acme", RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: []signingkey.PublicKey{fetchedKey}, Source: sourceOf(&ci)},
 	}
-	if diff := cmp.Diff(want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal))
 	// Keys in the spec are not fetched.
 	testkit.Diff(t, "fetched issuers", []issuerkeys.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty())
 	if _, err := record.ReadRealm(written(t, trusting(ci, edge), d)); err != nil {
@@ -125,9 +123,7 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decided(t, observed{realm: trusting(test.issuer), record: before, fetched: map[string]issuerkeys.State{test.issuer.Name: test.state}})
-			if diff := cmp.Diff(test.want, d.record.Issuers[0].Keys, cmp.Comparer(signingkey.PublicKey.Equal), cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			testkit.Diff(t, "result", test.want, d.record.Issuers[0].Keys, cmp.Comparer(signingkey.PublicKey.Equal), cmpopts.EquateEmpty())
 			after := *d.record
 			after.Basis = current.Basis
 			if want := test.issuer.Name == "edge" && test.issuer.Audience == "" && sourceOf(&test.issuer) == sourceOf(&original); differInKeysOnly(current, after) != want {

@@ -74,9 +74,7 @@ func TestSecretRoundTrip(t *testing.T) {
 	if *applied.Type != corev1.SecretTypeTLS || *applied.Name != "realmkeeper-serving-cert" || *applied.Namespace != "system" || applied.Labels["a"] != "b" {
 		t.Errorf("Secret %s/%s of type %s with %v", *applied.Namespace, *applied.Name, *applied.Type, applied.Labels)
 	}
-	if diff := cmp.Diff(serving, servingcert.FromSecret(&corev1.Secret{Data: applied.Data})); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", serving, servingcert.FromSecret(&corev1.Secret{Data: applied.Data}))
 	if again := servingcert.WithChain(serving, []*x509.Certificate{ca.Leaf}); !cmp.Equal(again, serving) {
 		t.Error("adding the chain twice changes it")
 	}

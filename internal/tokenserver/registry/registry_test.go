@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -113,9 +111,7 @@ func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 		"realm gone": found(reg, "globex", "billing"), "realm kept": found(reg, "initech", "x"),
 	}
 	want := map[string]string{"replaced": "", "kept": "c2", "new": "c4", "realm gone": "no realm", "realm kept": ""}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	testkit.Diff(t, "result", want, got)
 	if realms, clients := reg.Size(); realms != 2 || clients != 2 {
 		t.Errorf("Size() = %d realms and %d clients, want 2 and 2", realms, clients)
 	}
