@@ -6,7 +6,6 @@ var (
 	CheckTree    = checkTree
 	ReleaseNotes = releaseNotes
 	SelectOnly   = selectPlatforms
-	LicensesIn   = licensesIn
 	ErrVersion   = errVersion
 	ErrDirty     = errDirty
 	ErrNotTag    = errNotTag

@@ -1,18 +1,14 @@
 package kubectlplugin
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"time"
 
-	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/backup"
 )
 
 // ParseAge exports parseAge.
@@ -43,18 +39,6 @@ func ProblemsOf(clients []*v1alpha1.ApiClient, realms []*v1alpha1.Realm) []Probl
 
 // Title returns the heading of a problem.
 func Title(p Problem) string { return p.title() }
-
-const recordsNamespace = "records"
-
-// RunBackup writes a backup of a cluster with the given service URL, and the report to out.
-func RunBackup(ctx context.Context, c client.Client, out, file io.Writer, at time.Time, serviceURL string, recipient age.Recipient) error {
-	header := backup.Header{CreatedAt: at, ServiceURL: serviceURL, RecordsNamespace: recordsNamespace}
-	r, err := (&cluster{Client: c}).backUp(ctx, file, header, []age.Recipient{recipient})
-	if err != nil {
-		return err
-	}
-	return r.print(out)
-}
 
 // PrintExplanation prints the report of explain about the client, or the realm if it is not nil.
 func PrintExplanation(out io.Writer, format string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm, event corev1.Event) error {

@@ -17,7 +17,6 @@ const (
 
 // Functions that tests call directly.
 var (
-	AddKeys   = addKeys
 	PutRealm  = putRealm
 	AddRealm  = addRealm
 	PutClient = putClient

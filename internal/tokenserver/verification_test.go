@@ -19,7 +19,6 @@ const (
 	verifyPath     = "/acme/oauth2/verify"
 	introspectPath = "/acme/oauth2/introspect"
 
-	noChallenge       = ""
 	bareChallenge     = "Bearer"
 	invalidToken      = `Bearer error="invalid_token"`
 	insufficientScope = `Bearer error="insufficient_scope"`
