@@ -87,11 +87,4 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
-	for _, flag := range []string{"-h", "--help"} {
-		code, stdout, stderr := commandtest.Run(t, flag)
-		if code != 0 || stderr != "" || !strings.Contains(stdout, "--tls-cert-file FILE") || !strings.Contains(stdout, "-operations-listen") {
-			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
-		}
-	}
-}
+func TestHelp(t *testing.T) { commandtest.Help(t, "--tls-cert-file FILE", "-operations-listen") }

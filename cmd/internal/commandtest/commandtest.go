@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,4 +39,15 @@ func Run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		code = exit.ExitCode()
 	}
 	return code, out.String(), errOut.String()
+}
+
+// Help checks that the program prints how it is used, with the given texts.
+func Help(t *testing.T, want ...string) {
+	t.Helper()
+	for _, flag := range []string{"-h", "--help"} {
+		code, stdout, stderr := Run(t, flag)
+		if missing := func(text string) bool { return !strings.Contains(stdout, text) }; code != 0 || stderr != "" || slices.ContainsFunc(want, missing) {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
+		}
+	}
 }
