@@ -255,7 +255,7 @@ func TestOutageKillsNoServer(t *testing.T) {
 			c.renew(t, "a", "2")
 			c.pass(t, 10*time.Second)
 			c.expect(t, "one server has returned", []string{"a", "b"}, nil)
-			if got := c.tracker.State(acknowledgement.Client, request("billing"), recorded("2")); got != acknowledgement.Waiting {
+			if got := c.tracker.Follow(acknowledgement.Client, request("billing"), recorded("2")); got != acknowledgement.Waiting {
 				t.Errorf("state %d although the other server has not returned", got)
 			}
 			c.pass(t, 5*time.Second)

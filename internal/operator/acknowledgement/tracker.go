@@ -109,9 +109,9 @@ func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tra
 	return t
 }
 
-// State returns whether the token servers serve an object's records. The object is reconciled again when
-// that changes. State reads a cache, so a step that can't be undone must wait for Confirm.
-func (t *Tracker) State(kind Kind, object reconcile.Request, records ...Record) State {
+// Follow returns whether the token servers serve an object's records, and reconciles the object again when
+// that changes. It reads a cache, so a step that can't be undone must wait for Confirm.
+func (t *Tracker) Follow(kind Kind, object reconcile.Request, records ...Record) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w := watch{kind, object}
@@ -122,15 +122,15 @@ func (t *Tracker) State(kind Kind, object reconcile.Request, records ...Record) 
 
 // Undecrypted returns the names of the live token servers that haven't decrypted the Pending signing key of
 // a Realm, and of those that haven't decrypted the Active one, sorted. The Realm is reconciled again when
-// they change, if its State was requested before.
+// they change, if Follow was called for it.
 func (t *Tracker) Undecrypted(realm string) (next, active []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.undecrypted(realm)
 }
 
-// Peek returns what State returns, and doesn't change when the object is reconciled again.
-func (t *Tracker) Peek(records ...Record) State {
+// State returns whether the token servers serve the given records, like Follow, and reconciles nothing.
+func (t *Tracker) State(records ...Record) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.state(records)

@@ -67,7 +67,7 @@ func (f *fixture) renew(server, version string) { f.leases.OnUpdate(nil, f.lease
 func (f *fixture) remove(server string) { f.leases.OnDelete(f.lease(server, "1")) }
 
 func (f *fixture) state(object, version string) acknowledgement.State {
-	return f.tracker.State(acknowledgement.Client, request(object), recorded(version))
+	return f.tracker.Follow(acknowledgement.Client, request(object), recorded(version))
 }
 
 func recorded(version string) acknowledgement.Record {
@@ -164,7 +164,7 @@ func TestStateOfSeveralRecords(t *testing.T) {
 			lease := f.lease("a", tc.version)
 			lease.Annotations[heartbeat.UnreadableAnnotation] = tc.unreadable
 			f.leases.OnAdd(lease, true)
-			if got := f.tracker.State(acknowledgement.Client, request("billing"), records...); got != tc.want {
+			if got := f.tracker.Follow(acknowledgement.Client, request("billing"), records...); got != tc.want {
 				t.Errorf("state %d, want %d", got, tc.want)
 			}
 		})
@@ -179,7 +179,7 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 	}
 	f.state("ten", "10")
 	f.state("twenty", "20")
-	f.tracker.State(acknowledgement.Realm, request("realm"), recorded("10"))
+	f.tracker.Follow(acknowledgement.Realm, request("realm"), recorded("10"))
 	expect("no server")
 	f.renew("a", "10")
 	expect("first server", "ten", "twenty")
@@ -252,7 +252,7 @@ func testUndecrypted(t *testing.T, annotation string, undecrypted func(*acknowle
 			t.Errorf("%s: the Realm is reconciled: %t", what, got)
 		}
 		testkit.Diff(t, what, servers, undecrypted(f.tracker))
-		if got := f.tracker.State(acknowledgement.Realm, realm, recorded("10")); got != acknowledgement.Acknowledged {
+		if got := f.tracker.Follow(acknowledgement.Realm, realm, recorded("10")); got != acknowledgement.Acknowledged {
 			t.Errorf("%s: state %d", what, got)
 		}
 		if names := f.dequeue(acknowledgement.Client); len(names) > 0 {

@@ -59,10 +59,10 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
 		return a, err
 	}
-	if seen.writeErr = r.putCredentials(ctx, seen, d); apply.IsStale(seen.writeErr) {
-		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, seen.writeErr)
+	if seen.credentialsErr = r.putCredentials(ctx, seen, d); apply.IsStale(seen.credentialsErr) {
+		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, seen.credentialsErr)
 	}
-	a.delivered = d.credentials != nil && seen.writeErr == nil
+	a.delivered = d.credentials != nil && seen.credentialsErr == nil
 	r.acknowledgement(req, seen, &a)
 	return a, r.deleteObsolete(ctx, req, d.obsolete)
 }
@@ -108,8 +108,8 @@ func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []
 
 // putCredentials writes the credentials Secret, unless that has failed in this reconcile.
 func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decision) error {
-	if d.credentials == nil || seen.writeErr != nil {
-		return seen.writeErr
+	if d.credentials == nil || seen.credentialsErr != nil {
+		return seen.credentialsErr
 	}
 	secret, err := apply.Secret(ctx, r.Client, seen.credentials, d.credentials)
 	if err == nil {
@@ -126,9 +126,9 @@ func (r *Reconciler) acknowledgement(req ctrl.Request, seen *observed, a *applie
 		return
 	}
 	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
-	state := r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
+	state := r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
 	if content := seen.current.Basis.Content; content != "" {
-		state = r.Tracker.Peek(seen.served(content)...)
+		state = r.Tracker.State(seen.served(content)...)
 	}
 	a.state, a.created = &state, seen.record.CreationTimestamp.Time
 }

@@ -100,7 +100,7 @@ func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
 			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", authority.SecretName))
 		return &result
 	case hash && len(plan.Restored) == 0:
-		return new(hashing)
+		return new(waitingForHash)
 	}
 	return nil
 }

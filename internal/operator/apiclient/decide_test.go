@@ -175,7 +175,7 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 func TestDecideWithoutCredentials(t *testing.T) {
 	seen := observe(withKeys(onP256), func(s *observed) {
 		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-		s.writeErr = errUnavailable
+		s.credentialsErr = errUnavailable
 	})
 	_, d := settled(t, seen, now)
 	if d.credentials != nil || d.record == nil || len(d.record.Secrets) > 0 || len(d.record.PublicKeys) != 1 {

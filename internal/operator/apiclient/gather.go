@@ -90,7 +90,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	case seen.record != nil:
 		seen.otherNamespace = "" // See readLiveRealm.
 		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
-		seen.acknowledged = r.Tracker.State(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...) == acknowledgement.Acknowledged
+		seen.acknowledged = r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...) == acknowledgement.Acknowledged
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
 		return r.readLiveRealm(ctx, seen)
 	}
@@ -280,7 +280,7 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
 	}
 	seen.provided = secret
-	seen.hashing = provided.Readable(secret) && !seen.providedUnchanged()
+	seen.unhashed = provided.Readable(secret) && !seen.providedUnchanged()
 	return nil
 }
 
@@ -398,7 +398,7 @@ func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) (free b
 func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
 	secret, value, err := r.Hasher.Hash(ctx, providedName(seen.client), providedKey(seen.client), seen.knownHash())
 	if err == nil && secret != nil {
-		seen.provided, seen.value, seen.hashing = secret, value, false
+		seen.provided, seen.value, seen.unhashed = secret, value, false
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func rotating(t *testing.T) observed {
 	seen := observe(withProvided(0))
 	seen.provided = providedVersionOf(1, password)
 	step(t, &seen, now)
-	seen.provided, seen.value, seen.hashing = providedVersionOf(2, newPassword), provided.Result{}, true
+	seen.provided, seen.value, seen.unhashed = providedVersionOf(2, newPassword), provided.Result{}, true
 	return seen
 }
 
@@ -75,7 +75,7 @@ func TestStatusWhileHashing(t *testing.T) {
 	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Suspended")
 
 	first := observe(withProvided(0))
-	first.provided, first.hashing = providedVersionOf(1, password), true
+	first.provided, first.unhashed = providedVersionOf(1, password), true
 	d := mustDecide(t, first)
 	if d.record != nil || !d.hash {
 		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.record)

@@ -66,8 +66,8 @@ type delivery struct {
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
-	// writeErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
-	writeErr error
+	// credentialsErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
+	credentialsErr error
 	// authority contains the certificates that clients must trust in PEM; empty if certificates are
 	// not managed by the operator.
 	authority []byte
@@ -77,11 +77,11 @@ type delivery struct {
 
 // providedSecret is the Secret that the spec refers to.
 type providedSecret struct {
-	// provided is the Secret without its values, or nil. value is the result of hashing its value. hashing
+	// provided is the Secret without its values, or nil. value is the result of hashing its value. unhashed
 	// reports that it is not hashed yet.
 	provided *corev1.Secret
 	value    provided.Result
-	hashing  bool
+	unhashed bool
 }
 
 // identitySet is what tokens of others authenticate the client.

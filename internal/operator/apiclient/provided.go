@@ -62,13 +62,13 @@ func providedVersion(seen *observed) string {
 	return provided.Version(seen.provided, providedKey(seen.client))
 }
 
-// hashing is the result while the provided secret is not hashed.
-var hashing = condition.Progressing("Waiting for the hash of the provided client secret. Until it is ready, the client keeps the secrets that it has.")
+// waitingForHash is the result while the provided secret is not hashed.
+var waitingForHash = condition.Progressing("Waiting for the hash of the provided client secret. Until it is ready, the client keeps the secrets that it has.")
 
 // mustHash reports whether the provided secret must be hashed. A client that is rejected for another
 // reason causes no work.
 func mustHash(seen *observed, accepted condition.Result) bool {
-	return seen.hashing && (accepted.Status == metav1.ConditionTrue || stillRejected(seen) != nil && accepted == *stillRejected(seen))
+	return seen.unhashed && (accepted.Status == metav1.ConditionTrue || stillRejected(seen) != nil && accepted == *stillRejected(seen))
 }
 
 func (seen *observed) secretProvided() *condition.Result {
@@ -85,7 +85,7 @@ func (seen *observed) secretProvided() *condition.Result {
 		return notReady(v1alpha1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
 	}
 	switch err := seen.value.Err; {
-	case seen.hashing:
+	case seen.unhashed:
 		return stillRejected(seen)
 	case errors.Is(err, provided.ErrNoKey):
 		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)

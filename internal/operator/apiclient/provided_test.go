@@ -237,7 +237,7 @@ func TestResultWhileHashing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(withProvided(time.Hour), func(s *observed) {
-				s.provided, s.hashing = providedVersionOf(2, "a new value"), true
+				s.provided, s.unhashed = providedVersionOf(2, "a new value"), true
 				s.client.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(tooShort)}}
 			}, test.change)
 			if got := accepted(&seen); got.Reason != test.want {

@@ -47,11 +47,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 var errInconclusive = errors.New("the objects that were read may be out of date")
 
 // maxSteps limits the steps of a client's secret in one reconcile. A revocation takes the most: drop the
-// verifiers, write a value, and add its verifier.
+// verifiers, write a value, and add its verifier. If the value can't be written, another step plans without
+// it.
 const maxSteps = 4
 
-// reconcile reads, decides, and writes, until no step of the client's secret follows. It writes the
-// status even if another write fails.
+// reconcile reads, decides, and writes, until no step of the client's secret follows: see package secrets. It
+// also decides again when it turns out that the credentials Secret can't be written, because everything else
+// must then go on without it. It writes the status even if another write fails.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
 	seen, err := r.read(ctx, req, live)
 	if err != nil || seen.client == nil {
@@ -63,22 +65,23 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	var hashErr, applyErr error
 	for range maxSteps {
 		now = r.Now() // An overlap begins after the write that replaces the secret.
-		if decided, hashErr, err = r.decide(ctx, &seen, now); err != nil {
+		if decided, hashErr, err = r.decideConfirmed(ctx, &seen, now); err != nil {
 			return ctrl.Result{}, err
 		}
 		if decided.inconclusive {
 			return ctrl.Result{}, errInconclusive
 		}
-		failed := seen.writeErr != nil
+		unwritable := seen.credentialsErr != nil
 		if done, applyErr = r.apply(ctx, req, &seen, decided); apply.IsStale(applyErr) {
 			return ctrl.Result{}, applyErr // The status must not report a decision that is based on a stale read.
 		}
-		r.measure(decided.plan.Step, cmp.Or(applyErr, seen.writeErr))
-		if applyErr != nil || !decided.plan.Unfinished && failed == (seen.writeErr != nil) {
+		r.measure(decided.plan.Step, cmp.Or(applyErr, seen.credentialsErr))
+		mustReplan := !unwritable && seen.credentialsErr != nil
+		if applyErr != nil || !decided.plan.Unfinished && !mustReplan {
 			break
 		}
 	}
-	applyErr = errors.Join(applyErr, seen.writeErr)
+	applyErr = errors.Join(applyErr, seen.credentialsErr)
 	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
@@ -113,20 +116,20 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 	return seen, err
 }
 
-// decide hashes a provided secret and confirms an irreversible step before it decides on them.
-func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (d decision, hashErr, err error) {
-	plan := func() error {
+// decideConfirmed hashes a provided secret and confirms an irreversible step before it decides on them.
+func (r *Reconciler) decideConfirmed(ctx context.Context, seen *observed, now time.Time) (d decision, hashErr, err error) {
+	redecide := func() error {
 		if d, err = decide(seen, now, r.Random); err != nil {
 			return fmt.Errorf("planning the secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
 		}
 		return nil
 	}
-	if err := plan(); err != nil {
+	if err := redecide(); err != nil {
 		return d, nil, err
 	}
 	if d.hash && !d.inconclusive {
-		if hashErr = r.hash(ctx, seen); !seen.hashing {
-			if err := plan(); err != nil {
+		if hashErr = r.hash(ctx, seen); !seen.unhashed {
+			if err := redecide(); err != nil {
 				return d, nil, err
 			}
 		}
@@ -137,8 +140,9 @@ func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) 
 			return d, nil, err
 		}
 		if !confirmed {
+			// Without acknowledgement and uses, no step is planned that a token server could hold up.
 			seen.acknowledged, seen.uses = false, nil
-			err := plan()
+			err := redecide()
 			d.unconfirmed = true
 			return d, hashErr, err
 		}

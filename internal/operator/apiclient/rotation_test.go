@@ -133,7 +133,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 		"realm recreated":      {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, false, false},
 		"CA deleted":           {func(s *observed) { s.authority, s.authorityMissing = nil, true }, true, true},
 		"the record is lost":   {func(s *observed) { s.read(nil) }, true, true},
-		"Secret not writable":  {func(s *observed) { s.writeErr = errUnavailable }, true, true},
+		"Secret not writable":  {func(s *observed) { s.credentialsErr = errUnavailable }, true, true},
 		"another key for both": {func(s *observed) { rename(s) }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 			if verifies(current, old) != test.wantOld || verifies(current, next) != test.wantNext {
 				t.Errorf("old secret valid: %t, next secret valid: %t; want %t, %t", verifies(current, old), verifies(current, next), test.wantOld, test.wantNext)
 			}
-			if !verifies(current, deliveredSecret(&seen)) && seen.credentials != nil && seen.writeErr == nil {
+			if !verifies(current, deliveredSecret(&seen)) && seen.credentials != nil && seen.credentialsErr == nil {
 				t.Error("the credentials Secret has no valid secret")
 			}
 		})

@@ -24,7 +24,7 @@ func secretFacts(seen *observed) secrets.Facts {
 		Credentials:  ownCredentials(seen),
 		Live:         seen.live,
 		Acknowledged: seen.acknowledged,
-		Unwritable:   seen.writeErr != nil || seen.authorityMissing,
+		Unwritable:   seen.credentialsErr != nil || seen.authorityMissing,
 		Uses:         seen.uses,
 	}
 }

@@ -103,7 +103,7 @@ func programmed(d decision, done applied) condition.Result {
 	case d.accepted.Status != metav1.ConditionTrue:
 		return d.accepted
 	case d.hash:
-		return hashing
+		return waitingForHash
 	case done.state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
 	}
@@ -124,8 +124,8 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
 	case len(secretSource(seen.client).Hashed) > 0 && d.record != nil && !d.hash && len(d.plan.Restored)+len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
-	case seen.writeErr != nil:
-		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.writeErr)))
+	case seen.credentialsErr != nil:
+		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.credentialsErr)))
 	case d.incomplete != nil && !d.hash:
 		return *d.incomplete
 	case programmed.Status != metav1.ConditionTrue:

@@ -31,8 +31,8 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 	}
 	written = seen.record == nil || secret.ResourceVersion != seen.record.ResourceVersion
 	if written {
-		r.Tracker.State(acknowledgement.Realm, req, served(secret)) // The keys wait for this version.
+		r.Tracker.Follow(acknowledgement.Realm, req, served(secret)) // The keys wait for this version.
 	}
-	current := r.Tracker.Peek(acknowledgement.Record{Name: secret.Name, Version: cmp.Or(content, secret.ResourceVersion)})
+	current := r.Tracker.State(acknowledgement.Record{Name: secret.Name, Version: cmp.Or(content, secret.ResourceVersion)})
 	return &current, written, nil
 }

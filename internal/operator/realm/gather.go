@@ -84,7 +84,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
 	if secret != nil {
-		seen.state = r.Tracker.State(acknowledgement.Realm, req, served(secret))
+		seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(secret))
 		seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)
 	}
 	return seen, nil

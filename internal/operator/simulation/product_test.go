@@ -259,7 +259,7 @@ func (o *operator) reconcile(i item) {
 func (o *operator) acknowledged(name, version string) bool {
 	probe := reconcile.Request{NamespacedName: types.NamespacedName{Name: "invariant"}}
 	defer o.tracker.Forget(acknowledgement.Client, probe)
-	return o.tracker.State(acknowledgement.Client, probe, acknowledgement.Record{Name: name, Version: version}) == acknowledgement.Acknowledged
+	return o.tracker.Follow(acknowledgement.Client, probe, acknowledgement.Record{Name: name, Version: version}) == acknowledgement.Acknowledged
 }
 
 // memory returns what the operator remembers outside of its caches.

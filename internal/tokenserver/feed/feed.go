@@ -278,7 +278,7 @@ func (f *Feed) Update(obj any) error {
 	if err == nil {
 		f.set(converted)
 		f.saved.Write(secret)
-		if _, ok := converted.(*registry.Realm); ok && f.keys.lastPlaintextReplaced() {
+		if _, ok := converted.(*registry.Realm); ok && f.keys.updatePlaintext() {
 			f.saved.Compact()
 		}
 	}
@@ -308,7 +308,7 @@ func (f *Feed) replace(loaded *prepared, keep func(name string) bool) {
 		f.keys.track(realm)
 	}
 	f.keys.only(func(name string) bool { return listed[name] || keep(name) })
-	f.keys.lastPlaintextReplaced() // the saved records are replaced, too
+	f.keys.updatePlaintext() // the saved records are replaced, too
 	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, keep)
 }
 
@@ -382,7 +382,7 @@ func (f *Feed) unchanged(secret *corev1.Secret) any {
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
-	if !f.Registry.Loaded() && f.heartbeat.joinedTooLate() {
+	if !f.Registry.Loaded() && f.heartbeat.rejoinIfTooLate() {
 		f.progress.reach(version, f.Now())
 		return errTooLate
 	}

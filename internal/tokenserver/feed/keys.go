@@ -50,7 +50,7 @@ type keyring struct {
 	outage      bool      // whether the plugin was reported as unavailable since resumed
 	resumed     time.Time // when the plugin was last reported as available again
 	opened      bool      // whether any key was decrypted
-	plaintext   bool      // whether any record had a key in plaintext at the last call of lastPlaintextReplaced
+	plaintext   bool      // whether any record had a key in plaintext at the last call of updatePlaintext
 }
 
 // realmKeys are the keys of one realm.
@@ -274,9 +274,9 @@ func (k *keyring) undecrypted() (next, active []string) {
 	return next, active
 }
 
-// lastPlaintextReplaced reports whether all keys have been encrypted since the last call. The saved
-// records then still contain older versions with keys in plaintext.
-func (k *keyring) lastPlaintextReplaced() bool {
+// updatePlaintext notes whether any key is in plaintext, and reports whether all have been encrypted since
+// the last call. The saved records then still contain older versions with keys in plaintext.
+func (k *keyring) updatePlaintext() bool {
 	plaintext := k.count(func(r *realmKeys) int { return r.realm.PlaintextKeys }) > 0
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -151,10 +151,10 @@ func (p *publisher) join(ctx context.Context) error {
 	return err
 }
 
-// joinedTooLate reports whether the operator may have stopped waiting before the first load was complete.
-// The records that were loaded may then be older than what the operator assumes. The server must join
-// again with their version and list again before it serves them.
-func (p *publisher) joinedTooLate() bool {
+// rejoinIfTooLate makes the server join again, and returns true, if the operator may have stopped waiting
+// before the first load was complete. The records that were loaded may then be older than what the operator
+// assumes. The server must list again before it serves them.
+func (p *publisher) rejoinIfTooLate() bool {
 	if p.progress.reached() != "" {
 		return false
 	}
