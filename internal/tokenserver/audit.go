@@ -43,9 +43,9 @@ func outcomeOf(response *oauth.Error) audit.Outcome {
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,
-		SecretID: r.identity.SecretID, Issuer: r.identity.Issuer, Subject: r.identity.Subject, Source: r.source,
+		SecretID: r.caller.SecretID, Issuer: r.caller.Issuer, Subject: r.caller.Subject, Source: r.source,
 	}
-	if client := r.identity.Client; client != nil {
+	if client := r.caller.Client; client != nil {
 		e.ClientID, e.ClientUID = client.ID, client.UID
 	}
 	if r.realm != nil {

@@ -20,8 +20,8 @@ import (
 // checks first, in a fixed order, and no endpoint can skip them.
 type clientEndpoint struct {
 	Options
-	clients *clientauth.Authenticator
-	delayed chan struct{} // limits concurrent delays
+	authenticator *clientauth.Authenticator
+	delayed       chan struct{} // limits concurrent delays
 	// exposures limits the log lines about credentials in the query, because anyone can cause them.
 	exposures *limiter.RateLimiter
 }
@@ -35,7 +35,7 @@ type clientRequest struct {
 
 	realm      *registry.Realm
 	parameters oauth.Parameters
-	identity   clientauth.Identity
+	caller     clientauth.Caller
 	client     *registry.Client // nil unless authenticated
 	audited    bool             // credentials were checked
 }
@@ -65,16 +65,16 @@ func (e *clientEndpoint) receive(realmName string, r *http.Request) (clientReque
 }
 
 // authentication authenticates the client of a request: a method of clientauth.Authenticator.
-type authentication func(context.Context, *registry.Realm, http.Header, *oauth.Parameters, netip.Addr, time.Time) (clientauth.Identity, error)
+type authentication func(context.Context, *registry.Realm, http.Header, *oauth.Parameters, netip.Addr, time.Time) (clientauth.Caller, error)
 
 // authenticate authenticates the client of a received request. The request is audited from here on.
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest, how authentication) (err error) {
 	request.audited = true
-	request.identity, err = how(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	request.caller, err = how(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	if err == nil {
-		request.client = request.identity.Client
+		request.client = request.caller.Client
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	clients := clientEndpoint{
 		Options: o,
-		clients: clientauth.New(clientauth.Options{
+		authenticator: clientauth.New(clientauth.Options{
 			Realm: o.Registry.Realm, ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Used: o.Used, Logger: o.Logger,
 			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
 		}),
@@ -72,8 +72,8 @@ func New(o Options) http.Handler {
 	(&tokenEndpoint{
 		clientEndpoint: clients, tokens: limiter.NewRateLimiter(), proofs: proofs,
 		grants: map[string]authentication{
-			oauth.GrantTypeClientCredentials: clients.clients.Authenticate,
-			oauth.GrantTypeJWTBearer:         clients.clients.AuthenticateGrant, // RFC 7523 §2.1
+			oauth.GrantTypeClientCredentials: clients.authenticator.Authenticate,
+			oauth.GrantTypeJWTBearer:         clients.authenticator.AuthenticateGrant, // RFC 7523 §2.1
 		},
 	}).mount(mux)
 	verification := &verificationEndpoint{o, proofs}

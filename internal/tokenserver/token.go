@@ -51,7 +51,7 @@ func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenR
 	}
 	how, supported := e.grants[request.parameters.GrantType]
 	if !supported {
-		how = e.clients.Authenticate // Who isn't a client learns nothing about the grant type.
+		how = e.authenticator.Authenticate // Who isn't a client learns nothing about the grant type.
 	}
 	if err := e.authenticate(r, request, how); err != nil {
 		return tokenResponse{}, err

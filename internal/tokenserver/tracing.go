@@ -57,7 +57,7 @@ func (e *clientEndpoint) describe(ctx context.Context, request *clientRequest, r
 	if request.realm != nil {
 		span.SetAttributes(attribute.String("realmkeeper.realm", request.realm.Name))
 	}
-	if client := request.identity.Client; client != nil {
+	if client := request.caller.Client; client != nil {
 		span.SetAttributes(attribute.String("realmkeeper.client_id", client.ID))
 	}
 }

@@ -18,55 +18,55 @@ import (
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, wrapping the
 // reason for the audit log and the server log; oauth.ErrAssertionsFull; those of byFederation.
-func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Identity, error) {
+func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Caller, error) {
 	if p.ClientAssertionType != oauth.AssertionTypeJWT {
-		return Identity{clientID: p.ClientID}, oauth.ErrAssertionType
+		return Caller{clientID: p.ClientID}, oauth.ErrAssertionType
 	}
 	assertion, err := clientassertion.Parse(p.ClientAssertion)
 	if err != nil {
-		return Identity{clientID: p.ClientID}, wrongAssertion(err)
+		return Caller{clientID: p.ClientID}, wrongAssertion(err)
 	}
 	if ofThirdParty(realm, assertion) {
 		return a.byFederation(ctx, realm, p.ClientID, assertion, now)
 	}
 	if p.ClientID != "" && p.ClientID != assertion.Claims.Subject {
-		identity := Identity{clientID: p.ClientID, issuer: statedIssuer(realm, assertion)}
-		if identity.issuer != IssuerSelf {
-			return identity, wrongAssertion(clientassertion.ErrIssuer)
+		caller := Caller{clientID: p.ClientID, statedIssuer: statedIssuer(realm, assertion)}
+		if caller.statedIssuer != IssuerSelf {
+			return caller, wrongAssertion(clientassertion.ErrIssuer)
 		}
-		return identity, oauth.ErrClientIDMismatch
+		return caller, oauth.ErrClientIDMismatch
 	}
 	return a.bySignature(realm, assertion, now)
 }
 
 // bySignature authenticates a client by an assertion that it signed with its own key. It remembers
 // only valid assertions, so that a third party can't use up a client's "jti" values.
-func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	identity := Identity{clientID: assertion.Claims.Subject, issuer: statedIssuer(realm, assertion)}
-	client := realm.Client(identity.clientID)
+func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (Caller, error) {
+	caller := Caller{clientID: assertion.Claims.Subject, statedIssuer: statedIssuer(realm, assertion)}
+	client := realm.Client(caller.clientID)
 	if client == nil {
-		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
+		return caller, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	}
-	identity.Client = client
+	caller.Client = client
 	key, err := assertion.VerifyWithAny(client.PublicKeys)
 	if err != nil {
-		return identity, wrongAssertion(err)
+		return caller, wrongAssertion(err)
 	}
 	if err := assertion.CheckSelfSigned(client.ID, realm.Issuer, now); err != nil {
-		return identity, wrongAssertion(err)
+		return caller, wrongAssertion(err)
 	}
-	identity.SecretID = key.ID()
+	caller.SecretID = key.ID()
 	if err := a.checkUsable(realm, client, now); err != nil {
-		return identity, err
+		return caller, err
 	}
 	switch err := a.usedAssertions.Use(replay.Owner{Namespace: client.Namespace, UID: client.UID}, assertion.Claims.ID, assertion.Claims.Expiry.Time(), now); {
 	case errors.Is(err, replay.ErrFull):
-		return identity, oauth.ErrAssertionsFull
+		return caller, oauth.ErrAssertionsFull
 	case err != nil:
-		return identity, wrongAssertion(err)
+		return caller, wrongAssertion(err)
 	}
 	a.used(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
-	return identity, nil
+	return caller, nil
 }
 
 var errClientNotFound = errors.New("client not found")

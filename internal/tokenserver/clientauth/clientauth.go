@@ -90,9 +90,9 @@ func New(o Options) *Authenticator {
 	}
 }
 
-// Identity is the client that sent a request. If authentication failed, it is the client named in
+// Caller is the client that sent a request. If authentication failed, it is the client named in
 // the request, and must only be used in the audit log and traces.
-type Identity struct {
+type Caller struct {
 	// Client is the client whose ID is in the request, or nil if there is none.
 	Client *registry.Client
 	// SecretID is the ID of the matching secret or key, or the name of the service account. It is
@@ -102,8 +102,8 @@ type Identity struct {
 	// are empty unless its signature is valid.
 	Issuer, Subject string
 
-	clientID string // as sent, even if no such client exists
-	issuer   string // stated by the assertion; see Options.Count
+	clientID     string // as sent, even if no such client exists, or that of the holder of the subject
+	statedIssuer string // see Options.Count
 }
 
 // Authenticate verifies the credentials in a request and returns the client that sent it. It also
@@ -112,28 +112,28 @@ type Identity struct {
 //
 // Errors: oauth.ErrTwoMethods; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient; oauth.ErrBusy;
 // oauth.ErrTooManyFailures; those of byAssertion.
-func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Identity, error) {
+func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Caller, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
-		return Identity{clientID: p.ClientID}, err
+		return Caller{clientID: p.ClientID}, err
 	}
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
-	identity, err := a.byAssertion(ctx, realm, p, now)
-	err = a.conclude(realm, identity, err, source, now)
-	return identity, err
+	caller, err := a.byAssertion(ctx, realm, p, now)
+	err = a.conclude(realm, caller, err, source, now)
+	return caller, err
 }
 
 // conclude logs and counts the result of an assertion, and limits failures.
 //
 // The error is err or oauth.ErrTooManyFailures.
-func (a *Authenticator) conclude(realm *registry.Realm, identity Identity, err error, source netip.Addr, now time.Time) error {
-	a.count(realm.Name, cmp.Or(identity.Issuer, identity.issuer), resultOf(err))
+func (a *Authenticator) conclude(realm *registry.Realm, caller Caller, err error, source netip.Addr, now time.Time) error {
+	a.count(realm.Name, cmp.Or(caller.Issuer, caller.statedIssuer), resultOf(err))
 	if err != nil {
-		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", identity.Issuer, "reason", err)
+		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", caller.Issuer, "reason", err)
 	}
-	attempt := limiter.Attempt{Realm: realm.UID, Client: identity.clientID, Source: source}
+	attempt := limiter.Attempt{Realm: realm.UID, Client: caller.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
 		return oauth.ErrTooManyFailures
 	}

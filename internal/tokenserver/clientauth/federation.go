@@ -59,51 +59,51 @@ func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) s
 // A workload sends the same token until it gets a new one, so tokens may be reused.
 //
 // Errors: oauth.ErrNoClientID; oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
-func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Identity, error) {
-	identity := Identity{clientID: clientID, issuer: statedIssuer(realm, assertion)}
+func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Caller, error) {
+	caller := Caller{clientID: clientID, statedIssuer: statedIssuer(realm, assertion)}
 	token, err := a.verifyThirdParty(ctx, realm, assertion, now)
 	// Look up the client only now, because it may have been suspended or changed while the cluster's
 	// keys loaded.
-	identity.Client = realm.Client(clientID)
+	caller.Client = realm.Client(clientID)
 	if token.assertion != nil {
-		identity.describe(&token)
+		caller.describe(&token)
 	}
 	if err != nil {
-		return identity, err
+		return caller, err
 	}
 	if clientID == "" {
-		identity.Client = token.holder(realm)
+		caller.Client = token.holder(realm)
 	}
 	switch {
-	case identity.Client == nil && clientID == "":
-		return identity, oauth.ErrNoClientID
-	case identity.Client == nil:
-		return identity, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
+	case caller.Client == nil && clientID == "":
+		return caller, oauth.ErrNoClientID
+	case caller.Client == nil:
+		return caller, fmt.Errorf("%w: %w", errUnknownClient, errClientNotFound)
 	}
-	identity.clientID = identity.Client.ID
-	matched, err := token.match(identity.Client)
+	caller.clientID = caller.Client.ID
+	matched, err := token.match(caller.Client)
 	if err != nil {
-		return identity, wrongAssertion(err)
+		return caller, wrongAssertion(err)
 	}
-	if identity.SecretID = assertion.KeyID; token.issuer == nil {
-		identity.SecretID = token.account.Name
+	if caller.SecretID = assertion.KeyID; token.issuer == nil {
+		caller.SecretID = token.account.Name
 	}
-	if err := a.checkUsable(realm, identity.Client, now); err != nil {
-		return identity, err
+	if err := a.checkUsable(realm, caller.Client, now); err != nil {
+		return caller, err
 	}
 	if token.issuer == nil {
-		a.used(identity.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
+		a.used(caller.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
 	}
-	for i := range identity.Client.Identities {
+	for i := range caller.Client.Identities {
 		if matched&(1<<i) != 0 {
-			a.used(identity.Client, usage.Credential{Type: usage.FederatedIdentity, ID: identity.Client.Identities[i].ID}, now)
+			a.used(caller.Client, usage.Credential{Type: usage.FederatedIdentity, ID: caller.Client.Identities[i].ID}, now)
 		}
 	}
-	return identity, nil
+	return caller, nil
 }
 
 // describe records the origin of a token whose signature was verified.
-func (i *Identity) describe(token *proven) {
+func (i *Caller) describe(token *proven) {
 	i.Issuer = token.issuerName()
 	if subject := token.assertion.Claims.Subject; len(subject) <= clientassertion.MaxSubject {
 		i.Subject = subject

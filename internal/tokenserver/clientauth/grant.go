@@ -18,9 +18,9 @@ import (
 //
 // Errors: oauth.ErrNoAssertion; those of Authenticate for the client authentication; oauth.ErrNoClientID;
 // oauth.ErrNoClusterKeys; oauth.ErrTooManyFailures; oauth.ErrInvalidGrant with the reason.
-func (a *Authenticator) AuthenticateGrant(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Identity, error) {
+func (a *Authenticator) AuthenticateGrant(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Caller, error) {
 	if p.Assertion == "" {
-		return Identity{clientID: p.ClientID}, oauth.ErrNoAssertion
+		return Caller{clientID: p.ClientID}, oauth.ErrNoAssertion
 	}
 	clientID := p.ClientID
 	if len(header["Authorization"]) > 0 || p.ClientSecret != "" || p.ClientAssertion != "" {
@@ -30,21 +30,21 @@ func (a *Authenticator) AuthenticateGrant(ctx context.Context, realm *registry.R
 		}
 		clientID = client.Client.ID
 	}
-	identity, err := a.byGrant(ctx, realm, clientID, p.Assertion, now)
-	err = a.conclude(realm, identity, err, source, now)
+	caller, err := a.byGrant(ctx, realm, clientID, p.Assertion, now)
+	err = a.conclude(realm, caller, err, source, now)
 	if rejection, ok := errors.AsType[*RejectionError](err); ok {
 		err = &RejectionError{oauth.ErrInvalidGrant, rejection.Reason}
 	}
-	return identity, err
+	return caller, err
 }
 
-func (a *Authenticator) byGrant(ctx context.Context, realm *registry.Realm, clientID, compact string, now time.Time) (Identity, error) {
+func (a *Authenticator) byGrant(ctx context.Context, realm *registry.Realm, clientID, compact string, now time.Time) (Caller, error) {
 	assertion, err := clientassertion.Parse(compact)
 	if err != nil {
-		return Identity{clientID: clientID}, wrongAssertion(err)
+		return Caller{clientID: clientID}, wrongAssertion(err)
 	}
 	if !ofThirdParty(realm, assertion) {
-		return Identity{clientID: clientID, issuer: statedIssuer(realm, assertion)}, wrongAssertion(clientassertion.ErrIssuer)
+		return Caller{clientID: clientID, statedIssuer: statedIssuer(realm, assertion)}, wrongAssertion(clientassertion.ErrIssuer)
 	}
 	return a.byFederation(ctx, realm, clientID, assertion, now)
 }

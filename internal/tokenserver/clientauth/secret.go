@@ -23,7 +23,7 @@ import (
 // clients that have one, and only if it is not yet known whether the secret is correct.
 //
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
-func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Identity, error) {
+func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Caller, error) {
 	client := realm.Client(credentials.ClientID)
 	matched, slow, err := a.match(ctx, client, credentials.Secrets(), now)
 	if current := realm.Client(credentials.ClientID); slow && err == nil && current != client {
@@ -33,17 +33,17 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 		matched, _, err = a.match(ctx, client, credentials.Secrets(), now)
 	}
 	if err != nil {
-		return Identity{clientID: credentials.ClientID, Client: client}, err
+		return Caller{clientID: credentials.ClientID, Client: client}, err
 	}
-	identity, err := a.identify(realm, client, matched, credentials.ClientID, now)
+	caller, err := a.identify(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
 		a.used(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
-		return identity, nil
+		return caller, nil
 	}
 	if !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
-		return identity, oauth.ErrTooManyFailures
+		return caller, oauth.ErrTooManyFailures
 	}
-	return identity, err
+	return caller, err
 }
 
 // match returns the unexpired credential of the client that one of the secrets matches, or nil, and
@@ -79,20 +79,20 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 	return candidates[i], true, err
 }
 
-// identify returns the identity of a client, and an error if the client must not get a token now.
+// identify returns the caller, and an error if the client must not get a token now.
 // The client is nil if the client ID is unknown. matched is nil if the secret is wrong.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func (a *Authenticator) identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Identity, error) {
-	identity := Identity{clientID: clientID, Client: client}
+func (a *Authenticator) identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Caller, error) {
+	caller := Caller{clientID: clientID, Client: client}
 	if matched != nil {
-		identity.SecretID = matched.ID
+		caller.SecretID = matched.ID
 	}
 	switch {
 	case client == nil:
-		return identity, errUnknownClient
+		return caller, errUnknownClient
 	case matched == nil:
-		return identity, errWrongSecret
+		return caller, errWrongSecret
 	}
-	return identity, a.checkUsable(realm, client, now)
+	return caller, a.checkUsable(realm, client, now)
 }
