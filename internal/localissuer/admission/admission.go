@@ -102,12 +102,6 @@ func compile(definition *apiextensionsv1.CustomResourceDefinition, version *apie
 	}, nil
 }
 
-// Has reports whether there are rules for a kind.
-func (a *Rules) Has(kind schema.GroupVersionKind) bool { return a.kinds[kind] != nil }
-
-// Namespaced reports whether objects of a kind have a namespace. There must be rules for the kind.
-func (a *Rules) Namespaced(kind schema.GroupVersionKind) bool { return a.kinds[kind].namespaced }
-
 // Admit prepares a new object, or a new version of old, and checks it. It sets the status to its default,
 // sets other defaults, and keeps the generation unless something other than metadata changed. old is nil
 // for a new object. An object without rules for its kind is accepted as it is.
