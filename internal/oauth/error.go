@@ -116,7 +116,8 @@ var (
 	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not process the request.")
 )
 
-// newRetryable returns an error that asks the client to retry the same request later.
+// newRetryable returns an error that asks the client to try again later. A request with an assertion that
+// the client signed needs a new one.
 func newRetryable(status int, retryAfter, description string) *Error {
 	e := newError(status, codeTemporarilyUnavailable, description)
 	e.RetryAfter = retryAfter

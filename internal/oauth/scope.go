@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// NarrowScope returns the granted scopes that the scope parameter requests, in the order of
-// granted. If requested is empty, it returns all of them (RFC 6749 §3.3).
+// NarrowScope returns the granted scopes that the scope parameter requests, in the order of granted,
+// which is a set. If requested is empty, it returns all of them (RFC 6749 §3.3).
 //
 // The error is ErrInvalidScope if requested does not match the grammar
 // scope-token *( SP scope-token ) or contains a scope that is not granted.
@@ -16,17 +16,17 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 		return granted, nil
 	}
 	wanted := strings.Split(requested, " ")
-	for _, s := range wanted {
-		// Two consecutive spaces produce an empty token, which is never granted.
-		if !slices.Contains(granted, s) {
-			return nil, ErrInvalidScope
-		}
-	}
-	narrowed := make([]string, 0, len(wanted))
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	narrowed := make([]string, 0, min(len(wanted), len(granted)))
 	for _, s := range granted {
-		if slices.Contains(wanted, s) {
+		if _, found := slices.BinarySearch(wanted, s); found {
 			narrowed = append(narrowed, s)
 		}
+	}
+	// Two consecutive spaces produce an empty token, which is never granted.
+	if len(narrowed) != len(wanted) {
+		return nil, ErrInvalidScope
 	}
 	return narrowed, nil
 }
