@@ -78,9 +78,11 @@ func limitOf(heap int64) int64 {
 	return int64(float64(heap) / heapShare)
 }
 
-// watchMemory calls relieve while too much memory is in use, until ctx is done.
+// watchMemory calls relieve after each garbage collection that leaves too much memory in use, until ctx is
+// done. Only a collection shows what relieve has released.
 func watchMemory(ctx context.Context, relieve func()) {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	var seen heap
 	ticker := time.NewTicker(memoryInterval)
 	defer ticker.Stop()
 	for {
@@ -89,11 +91,22 @@ func watchMemory(ctx context.Context, relieve func()) {
 			return
 		case <-ticker.C:
 		}
-		metrics.Read(live)
-		if float64(live[0].Value.Uint64()) > liveShare*float64(debug.SetMemoryLimit(-1)) {
+		metrics.Read(samples)
+		now := heap{live: samples[0].Value.Uint64(), collections: samples[1].Value.Uint64()}
+		if now.short(seen, debug.SetMemoryLimit(-1)) {
 			relieve()
 		}
+		seen = now
 	}
+}
+
+// heap is the state of the heap: the bytes that the latest garbage collection left, and the number of
+// collections.
+type heap struct{ live, collections uint64 }
+
+// short reports whether a collection since before has left too much of limit in use.
+func (h heap) short(before heap, limit int64) bool {
+	return h.collections != before.collections && float64(h.live) > liveShare*float64(limit)
 }
 
 // Divide returns the shares of the given memory in bytes.

@@ -25,3 +25,20 @@ func TestDivide(t *testing.T) {
 		})
 	}
 }
+
+// Connections are closed once for each garbage collection, because only the next one shows what that has
+// released.
+func TestMemoryShort(t *testing.T) {
+	for name, tc := range map[string]struct {
+		live, collections uint64
+		want              bool
+	}{
+		"enough":                   {live: 80, collections: 2},
+		"too little":               {live: 81, collections: 2, want: true},
+		"not collected since then": {live: 81, collections: 1},
+	} {
+		if got := httpserver.MemoryShort(1, tc.live, tc.collections, 100); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}
