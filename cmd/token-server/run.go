@@ -77,8 +77,8 @@ func run(o options) error {
 	defer stopFeed()
 	server, err := httpserver.Listen(ctx, httpserver.Options{
 		Handler: tokenserver.New(tokenserver.Options{
-			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
-			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, SlowHashMemory: memory.SlowHashes,
+			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, RecordUse: uses.Record, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
+			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, InFlight: memory.InFlight, SlowHashMemory: memory.SlowHashes,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
 		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},

@@ -125,8 +125,8 @@ func (s *Server) Addr() net.Addr { return s.publicListener.Addr() }
 func (s *Server) OperationsAddr() net.Addr { return s.operationsListener.Addr() }
 
 // NewPublic returns a server for the public port, and its listener around the given one. It uses
-// Handler, Limits, Memory, Proxies, Reject, Metrics, and Logger of the options. It is for tests and
-// benchmarks; Listen calls it.
+// Handler, Limits, Memory, Proxies, Reject, Metrics, and Logger of the options. Listen calls it; others use
+// it for a server without an operations port, which doesn't close connections while it isn't ready.
 //
 // With getCertificate, the server is for ServeTLS and calls it at each handshake. Without, it is for
 // plain HTTP.
@@ -151,7 +151,7 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 
 // newServer returns an HTTP/1.1 and HTTP/2 server. For TLS it accepts version 1.2 and later, with the
 // certificate that getCertificate returns at each handshake. If getCertificate is nil, the server
-// uses plain HTTP.
+// uses plain HTTP. The listener enforces limits.Idle.
 func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error), logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -88,8 +88,8 @@ func (i *issuer) serve(ctx context.Context, cfg *rest.Config, l *listeners, audi
 	running.Go(func() { records.Run(ctx) })
 	running.Go(func() { uses.Run(ctx) })
 	handler := tokenserver.New(tokenserver.Options{
-		Registry: reg, RefreshKeys: records.RequestKeys, Used: uses.Use, Metrics: tokenserver.NewMetrics(metrics, reg),
-		Logger: i.logger, Audit: auditLog, Now: time.Now, Random: rand.Reader, SlowHashMemory: memory.SlowHashes,
+		Registry: reg, RefreshKeys: records.RequestKeys, RecordUse: uses.Record, Metrics: tokenserver.NewMetrics(metrics, reg),
+		Logger: i.logger, Audit: auditLog, Now: time.Now, Random: rand.Reader, InFlight: memory.InFlight, SlowHashMemory: memory.SlowHashes,
 	})
 	var serving sync.WaitGroup
 	var servers []*http.Server

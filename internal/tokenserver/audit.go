@@ -43,7 +43,7 @@ func outcomeOf(response *oauth.Error) audit.Outcome {
 func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.Event {
 	e := audit.Event{
 		Time: r.now, Action: action, Outcome: outcome,
-		SecretID: r.caller.SecretID, Issuer: r.caller.Issuer, Subject: r.caller.Subject, Source: r.source,
+		SecretID: r.caller.CredentialID, Issuer: r.caller.Issuer, Subject: r.caller.Subject, Source: r.source,
 	}
 	if client := r.caller.Client; client != nil {
 		e.ClientID, e.ClientUID = client.ID, client.UID

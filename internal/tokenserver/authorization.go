@@ -34,7 +34,7 @@ const authorizationPage = `<!DOCTYPE html>
 // ServeHTTP responds with the page.
 func (e *authorizationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.registry.Loaded() {
-		writeRejection(w, oauth.ErrNotLoaded)
+		writeError(w, oauth.ErrNotLoaded)
 		return
 	}
 	if e.registry.Realm(r.PathValue("realm")) == nil {

@@ -64,7 +64,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	reg.Replace(realms, clients, subjects, func(string) bool { return false })
 	p.handler = tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		Used: benchUsed(), Now: time.Now, Random: rand.Reader,
+		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,
 	})
 	return p
 }

@@ -61,7 +61,7 @@ func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 func benchUsed() func(*registry.Client, usage.Credential, time.Time) {
 	return usereport.New(usereport.Options{
 		Resolution: usage.DefaultResolution, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	}).Use
+	}).Record
 }
 
 func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options), change ...func(*registry.Client)) *population {
@@ -99,7 +99,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	reg.Replace(realms, clients, nil, func(string) bool { return false })
 	o := tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		Used: benchUsed(), Now: time.Now, Random: rand.Reader,
+		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,
 	}
 	option(&o)
 	p.handler = tokenserver.New(o)

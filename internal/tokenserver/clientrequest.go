@@ -21,9 +21,9 @@ import (
 type clientEndpoint struct {
 	Options
 	authenticator *clientauth.Authenticator
-	delayed       chan struct{} // limits concurrent delays
-	// exposures limits the log lines about credentials in the query, because anyone can cause them.
-	exposures *limiter.RateLimiter
+	delayed       chan struct{} // limits concurrent delays, because each is a request in progress
+	// exposureWarnings limits the log lines about credentials in the query, because anyone can cause them.
+	exposureWarnings *limiter.RateLimiter
 }
 
 // clientRequest is a request from a client. The client is authenticated unless there was an error.
@@ -37,7 +37,7 @@ type clientRequest struct {
 	parameters oauth.Parameters
 	caller     clientauth.Caller
 	client     *registry.Client // nil unless authenticated
-	audited    bool             // credentials were checked
+	mustAudit  bool             // credentials were checked
 }
 
 // receive checks the method, realm, size and parameters of a request, in this order. On error, it returns
@@ -71,7 +71,7 @@ type authentication func(context.Context, *registry.Realm, http.Header, *oauth.P
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest, how authentication) (err error) {
-	request.audited = true
+	request.mustAudit = true
 	request.caller, err = how(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	if err == nil {
 		request.client = request.caller.Client
@@ -79,8 +79,8 @@ func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest, h
 	return err
 }
 
-// granted audits a successful request. The token ID is zero if the request issued no token.
-func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, action audit.Action, tokenID token.ID) {
+// auditGranted audits a successful request. The token ID is zero if the request issued no token.
+func (e *clientEndpoint) auditGranted(ctx context.Context, request *clientRequest, action audit.Action, tokenID token.ID) {
 	e.describe(ctx, request, string(audit.Granted))
 	if e.Audit == nil {
 		return
@@ -92,17 +92,17 @@ func (e *clientEndpoint) granted(ctx context.Context, request *clientRequest, ac
 	e.Audit.Write(event)
 }
 
-// refused audits a request of an authenticated client that gets a successful response, but not what
+// auditRefused audits a request of an authenticated client that gets a successful response, but not what
 // it asked for. The token ID is that of the token in the request.
-func (e *clientEndpoint) refused(ctx context.Context, request *clientRequest, action audit.Action, reason audit.Reason, tokenID string) {
+func (e *clientEndpoint) auditRefused(ctx context.Context, request *clientRequest, action audit.Action, reason audit.Reason, tokenID string) {
 	e.describe(ctx, request, string(reason))
 	event := request.event(action, audit.Refused)
 	event.Reason, event.TokenID = reason, tokenID
 	e.Audit.Write(event)
 }
 
-// reject responds to a request that failed with err, and returns the OAuth error that it sent.
-func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
+// respondError responds to a request that failed with err, and returns the OAuth error that it sent.
+func (e *clientEndpoint) respondError(w http.ResponseWriter, r *http.Request, request *clientRequest, action audit.Action, err error) *oauth.Error {
 	var response *oauth.Error
 	if !errors.As(err, &response) {
 		// Only a failure to sign or to read random bytes gets here. Both are server errors.
@@ -113,12 +113,12 @@ func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request 
 	event.Reason = reasonOf(err, response)
 	// The secret is exposed regardless of why the request failed.
 	if oauth.ExposesCredentials(r.URL.RawQuery) {
-		if e.exposures.Allow("", 1, request.now) {
+		if e.exposureWarnings.Allow("", 1, request.now) {
 			e.Logger.Warn("Received credentials in the query string; treat them as compromised", "realm", request.realmName, "source", request.source)
 		}
-		event.Reason, request.audited = audit.ReasonCredentialsExposed, true
+		event.Reason, request.mustAudit = audit.ReasonCredentialsExposed, true
 	}
-	if request.audited {
+	if request.mustAudit {
 		e.Audit.Write(event)
 	}
 	e.describe(r.Context(), request, string(event.Reason))
@@ -131,20 +131,15 @@ func (e *clientEndpoint) reject(w http.ResponseWriter, r *http.Request, request 
 	if response.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="`+request.realmName+`", charset="UTF-8"`)
 	}
-	writeRejection(w, response)
+	writeError(w, response)
 	return response
 }
 
-const (
-	// failureDelay is the delay before a 429 for repeated failures.
-	failureDelay = time.Second
-	// maxDelayed limits the number of concurrent delays, because each one is a request in progress,
-	// whose number is limited too. It leaves most of the places to others.
-	maxDelayed = 64
-)
+// failureDelay is the delay before a 429 for repeated failures.
+const failureDelay = time.Second
 
 // delay waits for failureDelay, so that a client that fails in a loop does not slow down other
-// clients. It returns immediately if maxDelayed requests are already waiting.
+// clients. It returns immediately if a quarter of the requests that may be in progress wait already.
 func (e *clientEndpoint) delay(ctx context.Context) {
 	select {
 	case e.delayed <- struct{}{}:

@@ -32,7 +32,7 @@ func (d *discovery) document(of func(*registry.Realm, *http.Request) []byte) htt
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("realm")
 		if !d.registry.Loaded() {
-			writeRejection(w, oauth.ErrNotLoaded)
+			writeError(w, oauth.ErrNotLoaded)
 			return
 		}
 		realm := d.registry.Realm(name)

@@ -32,18 +32,18 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		err = oauth.ErrNoToken
 	}
 	if err != nil {
-		e.Metrics.introspected(e.reject(w, r, &request, audit.ActionIntrospection, err).Code)
+		e.Metrics.introspected(e.respondError(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
 	verified, _, err := request.realm.Verify(request.parameters.Token, request.now)
-	setTokenHeaders(w.Header())
+	setJSONHeaders(w.Header())
 	if err == nil && !request.client.MayIntrospect(&verified) {
-		e.refused(r.Context(), &request, audit.ActionIntrospection, audit.ReasonAudienceNotAllowed, verified.ID)
+		e.auditRefused(r.Context(), &request, audit.ActionIntrospection, audit.ReasonAudienceNotAllowed, verified.ID)
 		e.Metrics.introspected(resultNotAllowed)
 		_, _ = w.Write([]byte(inactive))
 		return
 	}
-	e.granted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
+	e.auditGranted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
 	if err != nil {
 		e.Metrics.introspected(resultInactive)
 		_, _ = w.Write([]byte(inactive))

@@ -3,6 +3,7 @@ package tokenserver_test
 import (
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -86,6 +87,29 @@ func TestFailureLimitAffectsOnlyTheAttacker(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Delayed responses leave most of the requests in progress to other clients.
+func TestFewRequestsWaitAfterFailures(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := startLoaded(t, func(o *tokenserver.Options) { o.InFlight = 32 })
+		client := s.direct()
+		s.exhaust(t, client, wrongSecret("billing"))
+		began, delayed := time.Now(), atomic.Int64{}
+		var guesses sync.WaitGroup
+		for range 20 {
+			guesses.Go(func() {
+				checkTooMany(t, s.send(t, client, wrongSecret("billing")), "3", tooManyFailures)
+				if time.Since(began) > 0 {
+					delayed.Add(1)
+				}
+			})
+		}
+		guesses.Wait()
+		if n := delayed.Load(); n != 32/4 {
+			t.Errorf("%d requests waited", n)
+		}
+	})
 }
 
 // The failure limit must not reveal that a suspended client's secret is correct.

@@ -32,7 +32,7 @@ func writeToken(w http.ResponseWriter, r tokenResponse) {
 		// Scope tokens can't contain quotes or backslashes (RFC 6749 §3.3).
 		scope = `,"scope":"` + r.scope + `"`
 	}
-	setTokenHeaders(w.Header())
+	setJSONHeaders(w.Header())
 	// Writing the parts directly to net/http's buffer avoids a copy of the body.
 	for _, part := range [...]string{
 		`{"access_token":"`, r.token, `","token_type":"`, r.tokenType, `","expires_in":`,
@@ -42,26 +42,22 @@ func writeToken(w http.ResponseWriter, r tokenResponse) {
 	}
 }
 
-// writeRejection writes an error response with the headers that its status requires. For a 401, the
+// writeError writes an error response with the headers that its status requires. For a 401, the
 // endpoint sets WWW-Authenticate itself.
-func writeRejection(w http.ResponseWriter, rejection *oauth.Error) {
+func writeError(w http.ResponseWriter, rejection *oauth.Error) {
 	if rejection.Status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", http.MethodPost)
 	}
 	if rejection.RetryAfter != "" {
 		w.Header().Set("Retry-After", rejection.RetryAfter)
 	}
-	writeError(w, rejection)
-}
-
-func writeError(w http.ResponseWriter, rejection *oauth.Error) {
-	setTokenHeaders(w.Header())
+	setJSONHeaders(w.Header())
 	w.WriteHeader(rejection.Status)
 	_, _ = w.Write(rejection.Body())
 }
 
-// setTokenHeaders prevents responses from being cached (RFC 6749 §5.1).
-func setTokenHeaders(header http.Header) {
+// setJSONHeaders announces JSON, and prevents responses from being cached (RFC 6749 §5.1).
+func setJSONHeaders(header http.Header) {
 	header["Content-Type"] = jsonContentType
 	header["Cache-Control"] = noStore
 	header["Pragma"] = noCache

@@ -24,8 +24,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
-// Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, Used,
-// Audit, Tracer, TrustedProxies and SlowHashMemory are required.
+// Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, RecordUse,
+// Audit, Tracer, TrustedProxies, InFlight and SlowHashMemory are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
@@ -34,11 +34,11 @@ type Options struct {
 	// RefreshKeys requests the keys of a realm's trusted issuer that signed a token with an unknown
 	// key. It must not block. If nil, no keys are requested.
 	RefreshKeys func(realm, issuer string)
-	// Used records that a credential has authenticated a client at the given time. It must not block.
+	// RecordUse records that a credential has authenticated a client at the given time. It must not block.
 	// If nil, nothing is recorded.
-	Used    func(client *registry.Client, credential usage.Credential, now time.Time)
-	Metrics *Metrics
-	Logger  *slog.Logger
+	RecordUse func(client *registry.Client, credential usage.Credential, now time.Time)
+	Metrics   *Metrics
+	Logger    *slog.Logger
 	// Audit receives an event for each credential decision. If nil, there is no audit log.
 	Audit *audit.Log
 	// Tracer creates a span for each request. If nil, tracing is disabled.
@@ -48,6 +48,10 @@ type Options struct {
 	Random io.Reader
 	// TrustedProxies lists the networks of proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
+	// InFlight is the maximum number of requests in progress. At most a quarter of them wait after repeated
+	// failures, and a quarter for slow hashes, so that neither keeps other clients out. If zero, it is
+	// defaultInFlight.
+	InFlight int
 	// SlowHashMemory is the maximum number of bytes of all concurrent verifications of slowly hashed
 	// secrets. If zero, it is slowhash.DefaultMemory.
 	SlowHashMemory int64
@@ -55,44 +59,49 @@ type Options struct {
 	storedProofs int // maxStoredProofs, except in tests
 }
 
+// defaultInFlight is the number of requests in progress in the default memory of a token server. With more
+// memory, no more of them wait.
+const defaultInFlight = 256
+
 // New returns the handler for the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
+	waiting := max(1, min(cmp.Or(o.InFlight, defaultInFlight), defaultInFlight)/4)
 	clients := clientEndpoint{
 		Options: o,
 		authenticator: clientauth.New(clientauth.Options{
-			Realm: o.Registry.Realm, ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, Used: o.Used, Logger: o.Logger,
-			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Checks: o.Metrics.slowChecks}),
+			Realm: o.Registry.Realm, ClusterKeys: o.Cluster, RefreshKeys: o.RefreshKeys, Count: o.Metrics.asserted, RecordUse: o.RecordUse, Logger: o.Logger,
+			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Waiters: waiting, Checks: o.Metrics.slowChecks}),
 		}),
-		delayed:   make(chan struct{}, maxDelayed),
-		exposures: limiter.NewRateLimiter(),
+		delayed:          make(chan struct{}, waiting),
+		exposureWarnings: limiter.NewRateLimiter(),
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
 	(&tokenEndpoint{
-		clientEndpoint: clients, tokens: limiter.NewRateLimiter(), proofs: proofs,
+		clientEndpoint: clients, tokenRates: limiter.NewRateLimiter(), proofs: proofs,
 		grants: map[string]authentication{
 			oauth.GrantTypeClientCredentials: clients.authenticator.Authenticate,
 			oauth.GrantTypeJWTBearer:         clients.authenticator.AuthenticateGrant, // RFC 7523 §2.1
 		},
 	}).mount(mux)
-	verification := &verificationEndpoint{o, proofs}
-	verification.mount(mux)
+	verifier := &verificationEndpoint{o, proofs}
+	verifier.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
 	(&authorizationEndpoint{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 	})
 	if o.Tracer != nil {
-		return traced(guard(mux, verification), o.Tracer)
+		return traced(guard(mux, verifier), o.Tracer)
 	}
-	return guard(mux, verification)
+	return guard(mux, verifier)
 }
 
 var connectionClose = []string{"close"}
 
-// guard handles requests that net/http would accept before routing but a token server must not.
-func guard(routes http.Handler, verification *verificationEndpoint) http.Handler {
+// guard handles what must not get to the mux: paths that it would clean, and those below the verify endpoint.
+func guard(routes http.Handler, verifier *verificationEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// If a request has both Transfer-Encoding and Content-Length, net/http uses
 		// Transfer-Encoding and hides Content-Length. A proxy that uses Content-Length may treat
@@ -105,7 +114,7 @@ func guard(routes http.Handler, verification *verificationEndpoint) http.Handler
 		// so that the API request can't affect the parts before it.
 		if realm, rest, ok := belowVerification(r.URL.EscapedPath()); ok {
 			r.Pattern = "/{realm}" + oauth.VerificationPath + "/"
-			verification.serveBelow(w, r, realm, rest)
+			verifier.serveBelow(w, r, realm, rest)
 			return
 		}
 		// The mux would redirect to the clean path, and the redirect would repeat the query.
@@ -131,10 +140,10 @@ func ServerLimits() httpserver.Limits {
 func Reject(w http.ResponseWriter, status int) {
 	switch status {
 	case http.StatusRequestTimeout:
-		writeRejection(w, oauth.ErrSlowBody)
+		writeError(w, oauth.ErrSlowBody)
 	case http.StatusRequestHeaderFieldsTooLarge:
-		writeRejection(w, oauth.ErrHeaders)
+		writeError(w, oauth.ErrHeaders)
 	default:
-		writeRejection(w, oauth.ErrOverloaded)
+		writeError(w, oauth.ErrOverloaded)
 	}
 }

@@ -17,9 +17,9 @@ import (
 type tokenEndpoint struct {
 	clientEndpoint
 	// grants contains, for each grant type, what authenticates the client.
-	grants map[string]authentication
-	tokens *limiter.RateLimiter
-	proofs *proofs
+	grants     map[string]authentication
+	tokenRates *limiter.RateLimiter
+	proofs     *proofs
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -34,10 +34,10 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		response, err = e.respond(r, &request)
 	}
 	if err != nil {
-		_ = e.reject(w, r, &request, audit.ActionToken, err) // reject counts it
+		_ = e.respondError(w, r, &request, audit.ActionToken, err) // respondError counts it
 		return
 	}
-	e.granted(r.Context(), &request, audit.ActionToken, response.id)
+	e.auditGranted(r.Context(), &request, audit.ActionToken, response.id)
 	e.Metrics.issued(&request)
 	writeToken(w, response)
 }
@@ -100,7 +100,7 @@ func (e *tokenEndpoint) issue(request *clientRequest, proof *dpop.Proof) (tokenR
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	if !e.tokens.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
+	if !e.tokenRates.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
 		return tokenResponse{}, oauth.ErrTooManyTokens
 	}
 	lifetime := realm.TokenLifetime

@@ -21,7 +21,7 @@ type usedCredentials struct {
 }
 
 func (u *usedCredentials) record(o *tokenserver.Options) {
-	o.Used = func(client *registry.Client, credential usage.Credential, at time.Time) {
+	o.RecordUse = func(client *registry.Client, credential usage.Credential, at time.Time) {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		entry := client.ID + " " + string(credential.Type) + "/" + credential.ID

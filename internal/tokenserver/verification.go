@@ -73,7 +73,7 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 	if rejection := (*oauth.Error)(nil); errors.As(err, &rejection) {
 		e.Metrics.verified(rejection.Code)
 		v.challenge(w.Header(), rejection)
-		writeRejection(w, rejection)
+		writeError(w, rejection)
 		return
 	}
 	e.Metrics.verified(resultValid)

@@ -133,9 +133,9 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Source returns the source for which the connection counts. It is invalid if there is none, for
+// LimitedSource returns the source for which the connection counts. It is invalid if there is none, for
 // example because the source is hidden, and for a nil connection.
-func (c *Conn) Source() netip.Addr {
+func (c *Conn) LimitedSource() netip.Addr {
 	if c == nil {
 		return netip.Addr{}
 	}
@@ -150,11 +150,12 @@ func (c *Conn) Source() netip.Addr {
 // turn is the number of requests of an HTTP/1 connection that are processed before others have their turn.
 const turn = 8
 
-// TurnOver counts a request, and reports whether the connection has had its turn. It returns true for a nil
+// CountRequest counts a request, and reports whether the connection has had its turn. It returns true for a nil
 // connection.
-func (c *Conn) TurnOver() bool { return c == nil || c.requests.Add(1)%turn == 0 }
+func (c *Conn) CountRequest() bool { return c == nil || c.requests.Add(1)%turn == 0 }
 
-// Begin marks the connection as busy until the returned function is called. A busy connection is
+// Begin marks the connection as busy until the returned function is called, which also counts the bytes of
+// unproductive requests from zero again. A busy connection is
 // not closed to make room for others. A nil connection is never busy.
 func (c *Conn) Begin() (end func()) {
 	if c == nil {

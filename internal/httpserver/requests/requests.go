@@ -81,7 +81,7 @@ func (l *Limiter) InFlight() int {
 
 // ServeHTTP receives the body of a request and passes the request to the handler, or rejects it.
 func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 && connections.From(r.Context()).TurnOver() {
+	if r.ProtoMajor == 1 && connections.From(r.Context()).CountRequest() {
 		// The next request of a pipeline is in memory already. Without this, its connection would keep
 		// the processor until the runtime takes it away, which takes 10 ms.
 		runtime.Gosched()
@@ -98,7 +98,7 @@ func (l *Limiter) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	conn := connections.From(r.Context())
-	from := conn.Source()
+	from := conn.LimitedSource()
 	if !l.enter(from) {
 		l.reject(w, r, ReasonBusy)
 		return

@@ -55,7 +55,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	if err := assertion.CheckSelfSigned(client.ID, realm.Issuer, now); err != nil {
 		return caller, wrongAssertion(err)
 	}
-	caller.SecretID = key.ID()
+	caller.CredentialID = key.ID()
 	if err := a.checkUsable(realm, client, now); err != nil {
 		return caller, err
 	}
@@ -65,7 +65,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	case err != nil:
 		return caller, wrongAssertion(err)
 	}
-	a.used(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
+	a.recordUse(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
 	return caller, nil
 }
 

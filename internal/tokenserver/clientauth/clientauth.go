@@ -21,7 +21,7 @@ import (
 )
 
 // Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys,
-// Count and Used are required.
+// Count and RecordUse are required.
 type Options struct {
 	// Realm returns the realm that has the given name now, or nil.
 	Realm func(name string) *registry.Realm
@@ -35,8 +35,8 @@ type Options struct {
 	// clientassertion.IssuerKubernetes, IssuerSelf, or empty if the assertion states none of them. The
 	// result is ResultAccepted, the reason in the audit log, or an OAuth error code.
 	Count func(realm, issuer, result string)
-	// Used records that a credential has authenticated a client at the given time. It must not block.
-	Used func(client *registry.Client, credential usage.Credential, now time.Time)
+	// RecordUse records that a credential has authenticated a client at the given time. It must not block.
+	RecordUse func(client *registry.Client, credential usage.Credential, now time.Time)
 	// SlowHashes checks secrets against slow hashes.
 	SlowHashes *slowhash.Checker
 	Logger     *slog.Logger
@@ -57,7 +57,7 @@ type Authenticator struct {
 	clusterKeys    ClusterKeys
 	refreshKeys    func(realm, issuer string)
 	count          func(realm, issuer, result string)
-	used           func(client *registry.Client, credential usage.Credential, now time.Time)
+	recordUse      func(client *registry.Client, credential usage.Credential, now time.Time)
 	failures       *limiter.Failures
 	logger         *slog.Logger
 }
@@ -74,8 +74,8 @@ func New(o Options) *Authenticator {
 	if o.Count == nil {
 		o.Count = func(string, string, string) {}
 	}
-	if o.Used == nil {
-		o.Used = func(*registry.Client, usage.Credential, time.Time) {}
+	if o.RecordUse == nil {
+		o.RecordUse = func(*registry.Client, usage.Credential, time.Time) {}
 	}
 	return &Authenticator{
 		realm:          o.Realm,
@@ -84,20 +84,21 @@ func New(o Options) *Authenticator {
 		clusterKeys:    o.ClusterKeys,
 		refreshKeys:    o.RefreshKeys,
 		count:          o.Count,
-		used:           o.Used,
+		recordUse:      o.RecordUse,
 		failures:       limiter.NewFailures(),
 		logger:         o.Logger,
 	}
 }
 
-// Caller is the client that sent a request. If authentication failed, it is the client named in
-// the request, and must only be used in the audit log and traces.
+// Caller is the client that sent a request. If authentication failed, it is only the client that the
+// request names, for the audit log and traces.
 type Caller struct {
-	// Client is the client whose ID is in the request, or nil if there is none.
+	// Client is the client that the request names, by its ID or as the holder of the subject of a token, or
+	// nil if there is none.
 	Client *registry.Client
-	// SecretID is the ID of the matching secret or key, or the name of the service account. It is
+	// CredentialID is the ID of the matching secret or key, or the name of the service account. It is
 	// empty if nothing matched.
-	SecretID string
+	CredentialID string
 	// Issuer and Subject are the name of the issuer and the subject of a token of a third party. They
 	// are empty unless its signature is valid.
 	Issuer, Subject string
@@ -121,14 +122,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 		return a.bySecret(ctx, realm, credentials, source, now)
 	}
 	caller, err := a.byAssertion(ctx, realm, p, now)
-	err = a.conclude(realm, caller, err, source, now)
+	err = a.concludeAssertion(realm, caller, err, source, now)
 	return caller, err
 }
 
-// conclude logs and counts the result of an assertion, and limits failures.
+// concludeAssertion logs and counts the result of an assertion, and limits failures.
 //
 // The error is err or oauth.ErrTooManyFailures.
-func (a *Authenticator) conclude(realm *registry.Realm, caller Caller, err error, source netip.Addr, now time.Time) error {
+func (a *Authenticator) concludeAssertion(realm *registry.Realm, caller Caller, err error, source netip.Addr, now time.Time) error {
 	a.count(realm.Name, cmp.Or(caller.Issuer, caller.statedIssuer), resultOf(err))
 	if err != nil {
 		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", caller.Issuer, "reason", err)

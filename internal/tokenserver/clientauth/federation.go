@@ -85,28 +85,28 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 	if err != nil {
 		return caller, wrongAssertion(err)
 	}
-	if caller.SecretID = assertion.KeyID; token.issuer == nil {
-		caller.SecretID = token.account.Name
+	if caller.CredentialID = assertion.KeyID; token.issuer == nil {
+		caller.CredentialID = token.account.Name
 	}
 	if err := a.checkUsable(realm, caller.Client, now); err != nil {
 		return caller, err
 	}
 	if token.issuer == nil {
-		a.used(caller.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
+		a.recordUse(caller.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
 	}
 	for i := range caller.Client.Identities {
 		if matched&(1<<i) != 0 {
-			a.used(caller.Client, usage.Credential{Type: usage.FederatedIdentity, ID: caller.Client.Identities[i].ID}, now)
+			a.recordUse(caller.Client, usage.Credential{Type: usage.FederatedIdentity, ID: caller.Client.Identities[i].ID}, now)
 		}
 	}
 	return caller, nil
 }
 
 // describe records the origin of a token whose signature was verified.
-func (i *Caller) describe(token *proven) {
-	i.Issuer = token.issuerName()
+func (c *Caller) describe(token *proven) {
+	c.Issuer = token.issuerName()
 	if subject := token.assertion.Claims.Subject; len(subject) <= clientassertion.MaxSubject {
-		i.Subject = subject
+		c.Subject = subject
 	}
 }
 
@@ -118,8 +118,10 @@ func (i *Caller) describe(token *proven) {
 // If err is not nil, only the issuer and the assertion of the result are set, and only if the
 // signature is valid.
 func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
-	if assertion.OfServiceAccount() && a.signedByCluster(assertion) {
-		return a.verifyServiceAccount(ctx, realm, assertion, now)
+	if assertion.OfServiceAccount() {
+		if issuer, ok := a.signedByCluster(assertion); ok {
+			return checkServiceAccount(issuer, realm, assertion, now)
+		}
 	}
 	issuer := realm.TrustedIssuer(assertion.Issuer())
 	if issuer == nil {
@@ -164,8 +166,8 @@ func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm
 		if a.clusterKeys.RuleOut(ctx, issuer.URL, assertion.KeyID) != nil {
 			return proven{}, oauth.ErrNoClusterKeys
 		}
-		if a.signedByCluster(assertion) {
-			return a.verifyServiceAccount(ctx, realm, assertion, now)
+		if cluster, ok := a.signedByCluster(assertion); ok {
+			return checkServiceAccount(cluster, realm, assertion, now)
 		}
 	}
 	token := proven{issuer: issuer, assertion: assertion}

@@ -31,7 +31,7 @@ func (a *Authenticator) AuthenticateGrant(ctx context.Context, realm *registry.R
 		clientID = client.Client.ID
 	}
 	caller, err := a.byGrant(ctx, realm, clientID, p.Assertion, now)
-	err = a.conclude(realm, caller, err, source, now)
+	err = a.concludeAssertion(realm, caller, err, source, now)
 	if rejection, ok := errors.AsType[*RejectionError](err); ok {
 		err = &RejectionError{oauth.ErrInvalidGrant, rejection.Reason}
 	}

@@ -35,9 +35,9 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	if err != nil {
 		return Caller{clientID: credentials.ClientID, Client: client}, err
 	}
-	caller, err := a.identify(realm, client, matched, credentials.ClientID, now)
+	caller, err := a.decide(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
-		a.used(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
+		a.recordUse(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return caller, nil
 	}
 	if !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
@@ -79,14 +79,14 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 	return candidates[i], true, err
 }
 
-// identify returns the caller, and an error if the client must not get a token now.
+// decide returns the caller, and an error if the client must not get a token now.
 // The client is nil if the client ID is unknown. matched is nil if the secret is wrong.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func (a *Authenticator) identify(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Caller, error) {
+func (a *Authenticator) decide(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Caller, error) {
 	caller := Caller{clientID: clientID, Client: client}
 	if matched != nil {
-		caller.SecretID = matched.ID
+		caller.CredentialID = matched.ID
 	}
 	switch {
 	case client == nil:

@@ -29,13 +29,14 @@ type ClusterKeys interface {
 
 var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")
 
-// signedByCluster reports whether a key of the cluster that is known verifies the signature.
-func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) bool {
+// signedByCluster reports whether a key of the cluster that is known verifies the signature, and returns
+// the cluster's issuer.
+func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) (issuer string, ok bool) {
 	if a.clusterKeys == nil {
-		return false
+		return "", false
 	}
-	_, key, err := a.clusterKeys.Known(assertion.KeyID)
-	return err == nil && assertion.Verify(key) == nil
+	issuer, key, err := a.clusterKeys.Known(assertion.KeyID)
+	return issuer, err == nil && assertion.Verify(key) == nil
 }
 
 // verifyServiceAccount verifies a service account token for the given realm. If the signature is
@@ -56,6 +57,14 @@ func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registr
 	if err := assertion.Verify(key); err != nil {
 		return proven{}, wrongAssertion(err)
 	}
+	return checkServiceAccount(issuer, realm, assertion, now)
+}
+
+// checkServiceAccount checks the claims of a token that the cluster has signed. It returns the assertion also
+// on error.
+//
+// The error is oauth.ErrInvalidClient, wrapping the reason.
+func checkServiceAccount(issuer string, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
 	account, err := assertion.CheckServiceAccount(issuer, realm.Issuer, now)
 	if err != nil {
 		return proven{assertion: assertion}, wrongAssertion(err)

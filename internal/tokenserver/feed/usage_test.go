@@ -70,7 +70,7 @@ func startReporting(t *testing.T, killed, down bool) *reporting {
 func (r *reporting) use() {
 	reg, c := registry.New(), &registry.Client{UID: "c1", Secrets: []clientsecret.Credential{{ID: "s1"}}}
 	reg.SetClient(c)
-	r.Use(c, usage.Credential{Type: usage.Secret, ID: "s1"}, time.Now())
+	r.Record(c, usage.Credential{Type: usage.Secret, ID: "s1"}, time.Now())
 }
 
 // writes returns the writes of Leases and ConfigMaps in order.

@@ -13,6 +13,7 @@
 package slowhash
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -68,6 +69,8 @@ type Options struct {
 	// Memory is the maximum number of bytes of all concurrent verifications. A hash that needs more is
 	// verified alone. If zero, it is DefaultMemory.
 	Memory int64
+	// Waiters is the maximum number of requests that wait for a result. If zero, it is 64.
+	Waiters int
 	// Checks counts checks. Its only label is the outcome: "remembered" or "rejected" if the secret is
 	// known to be correct or wrong, "verified" if a hash was computed, "busy" if a request got no
 	// result. Required.
@@ -79,6 +82,8 @@ type Checker struct {
 	checks *prometheus.CounterVec
 	slots  int   // maximum number of concurrent verifications
 	memory int64 // maximum number of bytes of all concurrent verifications
+	// maxWaiters is the maximum of waiters.
+	maxWaiters int
 	// key is random and unique to this process, so the fingerprints are useless outside of it.
 	key [sha256.Size]byte
 
@@ -100,11 +105,8 @@ type fingerprint [sha256.Size]byte
 // New returns a Checker that remembers nothing.
 func New(o Options) *Checker {
 	c := &Checker{
-		checks: o.Checks, slots: slots(runtime.GOMAXPROCS(0)), memory: o.Memory,
-		clients: map[string]*client{},
-	}
-	if c.memory == 0 {
-		c.memory = DefaultMemory
+		checks: o.Checks, slots: slots(runtime.GOMAXPROCS(0)), memory: cmp.Or(o.Memory, DefaultMemory),
+		maxWaiters: cmp.Or(o.Waiters, defaultWaiters), clients: map[string]*client{},
 	}
 	_, _ = rand.Read(c.key[:]) // never returns an error; a failure crashes the process
 	c.wake = time.AfterFunc(time.Hour, c.resume)

@@ -12,10 +12,11 @@ const (
 	maxWaiting          = 256
 	// keepWaiting is how long a secret waits after the last request with it.
 	keepWaiting = 30 * time.Second
-	// These limit the number of requests that wait for a result, because each one is a request in
-	// flight. A request beyond the limit gets a 503 immediately, but its secret still waits.
+	// maxWaitersPerClient and Options.Waiters limit the requests that wait for a result, because each one
+	// is a request in progress. A request beyond the limit gets a 503 immediately, but its secret still
+	// waits.
 	maxWaitersPerClient = 8
-	maxWaiters          = 64
+	defaultWaiters      = 64
 	// countInterval is the shortest time between two requests with the same secret that both count,
 	// so that sending many copies of a guess doesn't help. It is shorter than Retry-After.
 	countInterval = 500 * time.Millisecond
@@ -85,7 +86,7 @@ func (c *Checker) ask(clientUID string, ids []fingerprint, verifiers []Verifier,
 	}
 	asked.requests, asked.last = requests, now
 	c.start(now)
-	if cl.waiters >= maxWaitersPerClient || c.waiters >= maxWaiters {
+	if cl.waiters >= maxWaitersPerClient || c.waiters >= c.maxWaiters {
 		return nil
 	}
 	cl.waiters++

@@ -99,8 +99,8 @@ func (r *Recorder) Continue() {
 	r.lost = false
 }
 
-// Use records that a credential has authenticated a client at the given time.
-func (r *Recorder) Use(client *registry.Client, credential usage.Credential, now time.Time) {
+// Record records that a credential has authenticated a client at the given time.
+func (r *Recorder) Record(client *registry.Client, credential usage.Credential, now time.Time) {
 	last := client.LastUse(credential)
 	// Compare for equality, not for order. If the clock was ahead, its time must not hide later uses.
 	if last == nil || last.Load() == number(r.truncate(now)) || !reportable(credential) {

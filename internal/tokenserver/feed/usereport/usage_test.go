@@ -87,7 +87,7 @@ func (f *fixture) client(uid string, secrets ...string) *registry.Client {
 	return c
 }
 
-func (f *fixture) use(c *registry.Client, id string) { f.Use(c, secret(id), f.clock()) }
+func (f *fixture) use(c *registry.Client, id string) { f.Record(c, secret(id), f.clock()) }
 
 func secret(id string) usage.Credential { return usage.Credential{Type: usage.Secret, ID: id} }
 
@@ -396,7 +396,7 @@ func TestUseDoesNotAllocate(t *testing.T) {
 	c := f.client("c1", "a", "b")
 	f.use(c, "b")
 	credential, now := secret("b"), f.clock()
-	if n := testing.AllocsPerRun(1000, func() { f.Use(c, credential, now) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { f.Record(c, credential, now) }); n != 0 {
 		t.Errorf("%g allocations for each use", n)
 	}
 }
