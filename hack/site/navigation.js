@@ -62,6 +62,7 @@ export const sections = {
   Reference: [
     'docs/token-endpoint.md',
     'docs/api-reference.md',
+    'docs/reasons.md',
     'docs/kubectl-plugin.md',
     'docs/portal.md',
     'charts/realmkeeper/README.md',

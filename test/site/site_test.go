@@ -84,7 +84,7 @@ func TestRecording(t *testing.T) {
 
 func search(b *browser) {
 	const word = "ClientIdConflict"
-	for _, page := range []string{"/operations.html", "/api-reference.html"} {
+	for _, page := range []string{"/reasons.html", "/api-reference.html"} {
 		b.open("/")
 		b.show(desktop, "light")
 		b.run("Opening the search", chromedp.Click(".VPNavBarSearch button"))
