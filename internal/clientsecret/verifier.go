@@ -125,8 +125,8 @@ type Credential struct {
 	ExpiresAt time.Time
 }
 
-// Current reports whether the credential is unexpired.
-func (c *Credential) Current(now time.Time) bool {
+// Unexpired reports whether the credential is unexpired.
+func (c *Credential) Unexpired(now time.Time) bool {
 	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
 }
 
@@ -143,7 +143,7 @@ func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credent
 		evaluated++
 		mac := c.Verifier.sum(secret)
 		match := subtle.ConstantTimeCompare(mac[:], c.Verifier.mac[:])
-		if !c.Current(now) {
+		if !c.Unexpired(now) {
 			match = 0
 		}
 		matched = subtle.ConstantTimeSelect(match, i, matched)

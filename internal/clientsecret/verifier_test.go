@@ -124,7 +124,7 @@ func TestVerifyHMAC(t *testing.T) {
 			if (got != nil) != tc.want {
 				t.Errorf("accepted: %t, want %t", got != nil, tc.want)
 			}
-			if got != nil && (!got.Current(now) || !got.Verifier.Verify(tc.secret)) {
+			if got != nil && (!got.Unexpired(now) || !got.Verifier.Verify(tc.secret)) {
 				t.Error("returned a credential that does not accept the secret")
 			}
 		})

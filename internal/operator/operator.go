@@ -168,7 +168,7 @@ func check(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Opti
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
-	operatorMetrics := metrics.New(registerer, tracker.Live)
+	operatorMetrics := metrics.New(registerer, tracker.LiveServers)
 	records, err := recordstore.New(ctx, caches.records, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // serves the records, there is nothing to confirm.
 func (t *Tracker) Confirm(ctx context.Context, records ...Record) (bool, error) {
 	leases := &coordinationv1.LeaseList{}
-	if err := t.live.List(ctx, leases, client.InNamespace(t.namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
+	if err := t.api.List(ctx, leases, client.InNamespace(t.namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
 		return false, fmt.Errorf("listing the heartbeat Leases: %w", err)
 	}
 	now, served := t.now(), false

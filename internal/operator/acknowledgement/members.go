@@ -145,7 +145,7 @@ func (m *Members) mark(ctx context.Context, lease string, s *server) error {
 // may exist.
 func (m *Members) collect(ctx context.Context, lease string, s *server) error {
 	pod := &corev1.Pod{}
-	err := m.tracker.live.Get(ctx, client.ObjectKey{Namespace: m.system, Name: serverOf(lease)}, pod)
+	err := m.tracker.api.Get(ctx, client.ObjectKey{Namespace: m.system, Name: serverOf(lease)}, pod)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading Pod %s: %w", serverOf(lease), err)
 	}

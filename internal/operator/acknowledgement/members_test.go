@@ -159,7 +159,7 @@ func (c *cluster) expect(t *testing.T, what string, exist, dead []string) {
 	if diff := cmp.Diff([][]string{exist, dead}, [][]string{gotExist, gotDead}); diff != "" {
 		t.Errorf("%s: Leases and dead servers (-want +got):\n%s", what, diff)
 	}
-	if got, want := c.tracker.Live(), len(exist)-len(dead); got != want {
+	if got, want := c.tracker.LiveServers(), len(exist)-len(dead); got != want {
 		t.Errorf("%s: %d live servers, want %d", what, got, want)
 	}
 }
@@ -338,8 +338,8 @@ func TestInvalidLease(t *testing.T) {
 	}}
 	testkit.Do(t, c.Create(t.Context(), invalid))
 	c.pass(t, time.Minute)
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(invalid), invalid); err != nil || len(invalid.Annotations) > 0 || c.tracker.Live() != 0 {
-		t.Errorf("Lease %v, %d live servers: %v", invalid.Annotations, c.tracker.Live(), err)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(invalid), invalid); err != nil || len(invalid.Annotations) > 0 || c.tracker.LiveServers() != 0 {
+		t.Errorf("Lease %v, %d live servers: %v", invalid.Annotations, c.tracker.LiveServers(), err)
 	}
 	testkit.Do(t, c.Delete(t.Context(), pod))
 	c.pass(t, 5*time.Second)

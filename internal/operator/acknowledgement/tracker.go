@@ -48,7 +48,7 @@ type Record struct{ Name, Version string }
 
 // Tracker holds the latest heartbeat of each token server. It is safe for concurrent use.
 type Tracker struct {
-	live      client.Reader // not a cache
+	api      client.Reader // not a cache
 	namespace string
 	now       func() time.Time
 	synced    func() bool // set by Watch; true after all existing Leases were processed
@@ -102,7 +102,7 @@ type answer struct {
 // NewTracker returns a tracker for the Leases in namespace. live must not read from a cache.
 func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tracker {
 	t := &Tracker{
-		live: live, namespace: namespace, now: now,
+		api: live, namespace: namespace, now: now,
 		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{},
 	}
 	t.changed = map[Kind]*trigger.Source{Realm: {Synced: t.Synced}, Client: {Synced: t.Synced}}
@@ -144,8 +144,8 @@ func (t *Tracker) Forget(kind Kind, object reconcile.Request) {
 	delete(t.waiting, watch{kind, object})
 }
 
-// Live returns the number of live token servers.
-func (t *Tracker) Live() int {
+// LiveServers returns the number of live token servers.
+func (t *Tracker) LiveServers() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := 0

@@ -21,8 +21,8 @@ import (
 
 // applied is the outcome of writing a decision.
 type applied struct {
-	// recorded reports whether the desired record has been written.
-	recorded bool
+	// written reports whether the desired record has been written.
+	written bool
 	// delivered reports whether the credentials Secret is as desired.
 	delivered bool
 	// state reports whether the token servers have acknowledged what workloads depend on in the client's
@@ -39,22 +39,22 @@ type applied struct {
 // Token servers ignore a subject until the client's record lists it. apply therefore acquires a
 // subject before the record lists it, and gives it up after the record no longer lists it.
 //
-// The record comes first, so that a restriction never waits for the Secret. Only the first value of a
-// new client is written before its record, because the Secret is where a value is born.
+// The record comes first, so that a restriction never waits for the Secret. Only for a new client, the Secret
+// comes first. A value is always in the Secret one step before its verifier is in the record.
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (applied, error) {
 	var a applied
 	if d.release {
 		if err := r.release(ctx, seen); err != nil {
 			return a, fmt.Errorf("releasing the client ID of ApiClient %s: %w", req, err)
 		}
-		seen.read(nil)
+		seen.setRecord(nil)
 	}
-	secretFirst := seen.record == nil && d.credentials != nil && d.plan.Step == secrets.StepFirst
-	if d.record != nil && !secretFirst {
+	secretFirst := seen.recordSecret == nil && d.credentials != nil && d.plan.Step == secrets.StepWriteFirst
+	if d.desired != nil && !secretFirst {
 		if err := r.putRecord(ctx, seen, d); err != nil {
 			return a, fmt.Errorf("writing the record of ApiClient %s: %w", req, err)
 		}
-		a.recorded = true
+		a.written = true
 	}
 	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
 		return a, err
@@ -63,7 +63,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		return a, fmt.Errorf("writing the credentials Secret of ApiClient %s: %w", req, seen.credentialsErr)
 	}
 	a.delivered = d.credentials != nil && seen.credentialsErr == nil
-	r.acknowledgement(req, seen, &a)
+	r.follow(req, seen, &a)
 	return a, r.deleteObsolete(ctx, req, d.obsolete)
 }
 
@@ -72,16 +72,16 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	if err := r.holdSubjects(ctx, seen, d.subjects); err != nil {
 		return fmt.Errorf("writing the subjects: %w", err)
 	}
-	desired, err := record.ForClient(r.Records.Namespace(), *d.record)
+	desired, err := record.ForClient(r.Records.Namespace(), *d.desired)
 	if err != nil {
 		return err
 	}
-	secret, err := r.Records.Put(ctx, seen.record, desired)
+	secret, err := r.Records.Put(ctx, seen.recordSecret, desired)
 	if err != nil {
 		return err
 	}
-	seen.acknowledged = seen.acknowledged && secret.ResourceVersion == seen.record.ResourceVersion
-	seen.record, seen.current = secret, *d.record
+	seen.acknowledged = seen.acknowledged && secret.ResourceVersion == seen.recordSecret.ResourceVersion
+	seen.recordSecret, seen.recorded = secret, *d.desired
 	return nil
 }
 
@@ -118,19 +118,19 @@ func (r *Reconciler) putCredentials(ctx context.Context, seen *observed, d decis
 	return err
 }
 
-// acknowledgement asks which token servers serve the record, and requests a reconcile when that changes.
+// follow asks which token servers serve the record, and requests a reconcile when that changes.
 // Token servers load records in order, so a server that serves the record also serves its content.
-func (r *Reconciler) acknowledgement(req ctrl.Request, seen *observed, a *applied) {
-	if seen.record == nil {
+func (r *Reconciler) follow(req ctrl.Request, seen *observed, a *applied) {
+	if seen.recordSecret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
 		return
 	}
 	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
-	state := r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...)
-	if content := seen.current.Basis.Content; content != "" {
+	state := r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...)
+	if content := seen.recorded.Basis.Content; content != "" {
 		state = r.Tracker.State(seen.served(content)...)
 	}
-	a.state, a.created = &state, seen.record.CreationTimestamp.Time
+	a.state, a.created = &state, seen.recordSecret.CreationTimestamp.Time
 }
 
 // release deletes the record if the Realm still releases the client according to the API server.
@@ -143,7 +143,7 @@ func (r *Reconciler) release(ctx context.Context, seen *observed) error {
 	if realm.UID != seen.realm.UID || !released(realm, seen.client) {
 		return nil
 	}
-	return r.Records.Delete(ctx, seen.record)
+	return r.Records.Delete(ctx, seen.recordSecret)
 }
 
 // giveUpSubjects deletes the records of subjects that the client does not keep according to the API

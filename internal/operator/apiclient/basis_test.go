@@ -35,7 +35,7 @@ func TestLaggingObjects(t *testing.T) {
 		"older, same labels":   {inNamespace("89", labels), nil},
 		"recreated Namespace":  {func(s *observed) { inNamespace("89", nil)(s); s.namespace.UID = "n2" }, nil},
 		"newer labels":         {inNamespace("91", nil), nil},
-		"no record":            {func(s *observed) { s.read(nil); s.client.Generation-- }, nil},
+		"no record":            {func(s *observed) { s.setRecord(nil); s.client.Generation-- }, nil},
 		"the Realm is deleted": {func(s *observed) { s.realm = nil }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestBasisIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe(func(s *observed) { s.realm.Generation = 5 }))
 			test.change(&seen)
-			testkit.Diff(t, "basis", test.want, reconciled(t, seen).current.Basis)
+			testkit.Diff(t, "basis", test.want, reconciled(t, seen).recorded.Basis)
 		})
 	}
 }

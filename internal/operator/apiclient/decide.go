@@ -19,16 +19,14 @@ import (
 
 // decision is the desired state of everything that the controller writes for an ApiClient.
 type decision struct {
-	// unconfirmed reports whether a step was held back because not every token server serves the record.
-	unconfirmed bool
 	// accepted is the result for the Accepted condition.
 	accepted condition.Result
 	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.
 	blocked *condition.Result
 	// incomplete is what the client's secret waits for; nil if nothing.
 	incomplete *condition.Result
-	// record is the desired record; nil leaves it unchanged, even if there is none.
-	record *record.Client
+	// desired is the desired desired; nil leaves it unchanged, even if there is none.
+	desired *record.Client
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
@@ -55,7 +53,7 @@ type decision struct {
 // the random source does.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
-	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.record != nil; d.release {
+	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.recordSecret != nil; d.release {
 		return d, nil
 	}
 	if d.blocked = seen.unreadable; d.blocked != nil {
@@ -73,18 +71,18 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	if d.inconclusive = plan.Inconclusive || seen.mayBeDeleted(); d.inconclusive {
 		return d, nil
 	}
-	if d.incomplete = waiting(seen, d.hash, plan); d.incomplete != nil && seen.record == nil {
+	if d.incomplete = waiting(seen, d.hash, plan); d.incomplete != nil && seen.recordSecret == nil {
 		d.blocked = d.incomplete
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
-	d.record = newRecord(seen, covered(&seen.request), plan)
+	d.desired = newRecord(seen, covered(&seen.request), plan)
 	d.subjects = wantedSubjects(seen)
-	d.record.Disabled = d.record.Disabled || d.hash && seen.current.Disabled
-	if d.inconclusive = seen.mayStayDisabled(d.record); d.inconclusive {
+	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled
+	if d.inconclusive = seen.mayStayDisabled(d.desired); d.inconclusive {
 		return d, nil
 	}
-	setBasis(seen, d.record, plan.Continuous)
+	setBasis(seen, d.desired, plan.KeepsSecret)
 	d.obsolete = obsolete(seen, plan)
 	if !seen.authorityMissing && plan.Current.Plaintext != "" {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
@@ -111,13 +109,13 @@ func (d *decision) reject(seen *observed, now time.Time) {
 	if d.inconclusive = seen.mayStayEnabled(d.accepted.Reason); d.inconclusive {
 		return
 	}
-	if seen.record != nil {
-		current := seen.current
+	if seen.recordSecret != nil {
+		current := seen.recorded
 		current.Disabled = true
 		current.Secrets = secrets.Valid(current.Secrets, now)
 		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), now))
 		setBasis(seen, &current, true)
-		d.record = &current
+		d.desired = &current
 		return
 	}
 	if d.accepted.Reason == v1alpha1.ReasonClientIDConflict {

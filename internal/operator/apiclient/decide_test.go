@@ -84,17 +84,17 @@ func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 // afterWrite returns the observed state after the decision on seen is written.
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
-	if d.record != nil && (seen.record != nil || d.credentials == nil || d.plan.Step != secrets.StepFirst) {
-		desired := testkit.Value(record.ForClient("system", *d.record))(t)
+	if d.desired != nil && (seen.recordSecret != nil || d.credentials == nil || d.plan.Step != secrets.StepWriteFirst) {
+		desired := testkit.Value(record.ForClient("system", *d.desired))(t)
 		secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 		secret.ResourceVersion = "1"
-		if seen.record != nil {
-			secret.ResourceVersion = seen.record.ResourceVersion
-			if !bytes.Equal(secret.Data[record.DataKey], seen.record.Data[record.DataKey]) {
+		if seen.recordSecret != nil {
+			secret.ResourceVersion = seen.recordSecret.ResourceVersion
+			if !bytes.Equal(secret.Data[record.DataKey], seen.recordSecret.Data[record.DataKey]) {
 				secret.ResourceVersion += "0"
 			}
 		}
-		seen.read(secret)
+		seen.setRecord(secret)
 	}
 	if d.credentials != nil {
 		var err error
@@ -124,9 +124,9 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 		"keys renamed":               {func(s *observed) { rename(s) }, true},
 		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, true},
 		"credentials Secret deleted": {func(s *observed) { s.credentials = nil }, false},
-		"record deleted":             {func(s *observed) { s.read(nil) }, true},
+		"record deleted":             {func(s *observed) { s.setRecord(nil) }, true},
 		"secret overwritten":         {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
-		"realm recreated":            {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, false},
+		"realm recreated":            {func(s *observed) { s.realm.UID = "r2"; s.setRecord(nil) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe())
@@ -138,7 +138,7 @@ func TestDecideKeepsOrReplacesSecret(t *testing.T) {
 			if kept := secret == before; kept != test.wantKept {
 				t.Errorf("secret kept: %t, want %t", kept, test.wantKept)
 			}
-			if !clientsecret.WellFormed(secret) || !verifies(d.record.Secrets, secret) {
+			if !clientsecret.WellFormed(secret) || !verifies(d.desired.Secrets, secret) {
 				t.Error("the record does not verify the secret in the credentials Secret")
 			}
 		})
@@ -154,20 +154,20 @@ func rename(seen *observed) {
 // If a client is not Accepted, its record is kept but disabled.
 func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	seen := reconciled(t, observe())
-	before := testkit.Value(record.ReadClient(seen.record))(t)
+	before := testkit.Value(record.ReadClient(seen.recordSecret))(t)
 	seen.client.Spec.Scopes = []string{"write"}
 	d, err := decide(&seen, now, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before.Disabled = true
-	if diff := cmp.Diff(&before, d.record); diff != "" || d.credentials != nil {
+	if diff := cmp.Diff(&before, d.desired); diff != "" || d.credentials != nil {
 		t.Errorf("record (-want +got):\n%s\ncredentials Secret: %v, want none", diff, d.credentials)
 	}
 
 	d, err = decide(new(observe(func(s *observed) { s.realm = nil })), now, rand.Reader)
-	if err != nil || d.record != nil || d.credentials != nil {
-		t.Errorf("client that was never Accepted: record %v, credentials Secret %v, error %v", d.record, d.credentials, err)
+	if err != nil || d.desired != nil || d.credentials != nil {
+		t.Errorf("client that was never Accepted: record %v, credentials Secret %v, error %v", d.desired, d.credentials, err)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestDecideWithoutCredentials(t *testing.T) {
 		s.credentialsErr = errUnavailable
 	})
 	_, d := settled(t, seen, now)
-	if d.credentials != nil || d.record == nil || len(d.record.Secrets) > 0 || len(d.record.PublicKeys) != 1 {
+	if d.credentials != nil || d.desired == nil || len(d.desired.Secrets) > 0 || len(d.desired.PublicKeys) != 1 {
 		t.Errorf("decision %+v", d)
 	}
 }
@@ -187,7 +187,7 @@ func TestDecideWithoutCredentials(t *testing.T) {
 func TestSecretOfDeletedClientConflicts(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.client.UID = "c2"
-	seen.read(nil)
+	seen.setRecord(nil)
 	if got := accepted(&seen); got.Reason != v1alpha1.ReasonSecretConflict {
 		t.Errorf("reason %s, want SecretConflict", got.Reason)
 	}
@@ -200,8 +200,8 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 		seen.live = live
 		seen.credentials.OwnerReferences = nil
 		d, err := decide(&seen, now, rand.Reader)
-		if err != nil || d.accepted.Reason != v1alpha1.ReasonSecretConflict || d.inconclusive == live || live != (d.record != nil && d.record.Disabled) {
-			t.Errorf("live %t: reason %s, inconclusive %t, record %+v, error %v", live, d.accepted.Reason, d.inconclusive, d.record, err)
+		if err != nil || d.accepted.Reason != v1alpha1.ReasonSecretConflict || d.inconclusive == live || live != (d.desired != nil && d.desired.Disabled) {
+			t.Errorf("live %t: reason %s, inconclusive %t, record %+v, error %v", live, d.accepted.Reason, d.inconclusive, d.desired, err)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 // No secret is delivered before the certificate authority that clients must trust exists.
 func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 	d, err := decide(new(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
-	if err != nil || d.record != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
+	if err != nil || d.desired != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
@@ -218,7 +218,7 @@ func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 	seen.authority, seen.authorityMissing = nil, true
 	seen.client.Spec.Suspend = true
 	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || d.blocked != nil || d.record == nil || !d.record.Disabled || d.credentials != nil {
+	if err != nil || d.blocked != nil || d.desired == nil || !d.desired.Disabled || d.credentials != nil {
 		t.Errorf("suspension without the CA: %+v, error %v", d, err)
 	}
 }
@@ -272,12 +272,12 @@ func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := decide(new(observe(test.change...)), now, rand.Reader)
-			if err != nil || d.record == nil {
+			if err != nil || d.desired == nil {
 				t.Fatalf("decision %+v, error %v", d, err)
 			}
-			testkit.Diff(t, "audiences", test.want, d.record.Audiences)
-			if d.record.UID != "c1" || d.record.Identity != "c1" {
-				t.Errorf("UID %q and identity %q, want c1", d.record.UID, d.record.Identity)
+			testkit.Diff(t, "audiences", test.want, d.desired.Audiences)
+			if d.desired.UID != "c1" || d.desired.Identity != "c1" {
+				t.Errorf("UID %q and identity %q, want c1", d.desired.UID, d.desired.Identity)
 			}
 		})
 	}
@@ -297,24 +297,24 @@ func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
 	d, err := decide(&seen, now, rand.Reader)
-	if err != nil || d.release || d.record == nil || d.record.Disabled {
+	if err != nil || d.release || d.desired == nil || d.desired.Disabled {
 		t.Errorf("other clients released: %+v, error %v", d, err)
 	}
 	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
 	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || !d.release || d.record != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
+	if err != nil || !d.release || d.desired != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
 		t.Errorf("released: %+v, error %v", d, err)
 	}
 	damaged := seen
-	damaged.record = seen.record.DeepCopy()
-	damaged.record.Data = nil
-	damaged.read(damaged.record)
+	damaged.recordSecret = seen.recordSecret.DeepCopy()
+	damaged.recordSecret.Data = nil
+	damaged.setRecord(damaged.recordSecret)
 	if d, err = decide(&damaged, now, rand.Reader); err != nil || !d.release {
 		t.Errorf("released with an unreadable record: %+v, error %v", d, err)
 	}
 	seen.realm.Spec.ReleasedClients, seen.realm.Spec.Grants = nil, nil
 	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || d.release || d.record == nil || !d.record.Disabled {
+	if err != nil || d.release || d.desired == nil || !d.desired.Disabled {
 		t.Errorf("grant lost: %+v, error %v; want a disabled record", d, err)
 	}
 }
@@ -326,7 +326,7 @@ func TestDisabledClientIsEnabledByLiveReads(t *testing.T) {
 		seen := reconciled(t, observe(func(s *observed) { s.client.Spec.Suspend = true }))
 		seen.client.Spec.Suspend, seen.live = false, live
 		d, err := decide(&seen, now, rand.Reader)
-		if err != nil || d.inconclusive == live || live && d.record.Disabled {
+		if err != nil || d.inconclusive == live || live && d.desired.Disabled {
 			t.Errorf("live %t: inconclusive %t, error %v", live, d.inconclusive, err)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -85,12 +84,10 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
-	seen.read(secret)
+	seen.setRecord(secret)
 	switch {
-	case seen.record != nil:
+	case seen.recordSecret != nil:
 		seen.otherNamespace = "" // See readLiveRealm.
-		req := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(seen.client)}
-		seen.acknowledged = r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.record.ResourceVersion)...) == acknowledgement.Acknowledged
 	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
 		return r.readLiveRealm(ctx, seen)
 	}
@@ -106,7 +103,7 @@ func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	if seen.realm == nil || seen.realm.UID != cached.UID {
 		return fmt.Errorf("%w: Realm %q was deleted", errInconclusive, cached.Name) // A recreated one has other records.
 	}
-	if seen.record != nil {
+	if seen.recordSecret != nil {
 		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
 		seen.otherNamespace = ""
 	}
@@ -333,19 +330,19 @@ func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *o
 	if !seen.client.GeneratesSecret() {
 		return nil
 	}
-	after := unusedFor(&seen.request)
-	if after == 0 {
+	schedule := secrets.Schedule{UnusedFor: unusedFor(&seen.request)}
+	if schedule.UnusedFor == 0 {
 		return nil
 	}
 	seen.uses = map[string]secrets.Use{}
-	for _, s := range secrets.Valid(seen.current.Secrets, now) {
+	for _, s := range secrets.Valid(seen.recorded.Secrets, now) {
 		if s.Role != record.RoleRetiring {
 			continue
 		}
 		credential := usage.Credential{Type: usage.Secret, ID: s.ID}
 		recorded, listed := lastuse.LastUsed(seen.client, credential)
 		since, until, known := from.Quiet(seen.client.UID, credential, recorded)
-		if known && (secrets.Use{Last: since, Until: until}).Unused(s) >= after {
+		if known && schedule.EndsUnused(secrets.Use{Last: since, Until: until}, s) {
 			var err error
 			since, until, known, err = from.Confirm(ctx, live, seen.client, credential)
 			if client.IgnoreNotFound(err) != nil {

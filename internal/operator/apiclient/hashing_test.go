@@ -41,18 +41,18 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := rotating(t)
-			before := seen.current
+			before := seen.recorded
 			change(&seen.client.Spec)
 			d := mustDecide(t, seen)
-			if !d.hash || d.record == nil {
-				t.Fatalf("hash %t, record %+v", d.hash, d.record)
+			if !d.hash || d.desired == nil {
+				t.Fatalf("hash %t, record %+v", d.hash, d.desired)
 			}
-			if diff := cmp.Diff(before.Secrets, d.record.Secrets); diff != "" {
+			if diff := cmp.Diff(before.Secrets, d.desired.Secrets); diff != "" {
 				t.Errorf("secrets (-before +after):\n%s", diff)
 			}
 			want := newRecord(&seen, covered(&seen.request), secrets.Plan{Secrets: before.Secrets})
-			want.Basis = d.record.Basis
-			testkit.Diff(t, "record", want, d.record)
+			want.Basis = d.desired.Basis
+			testkit.Diff(t, "record", want, d.desired)
 		})
 	}
 }
@@ -61,7 +61,7 @@ func TestStatusWhileHashing(t *testing.T) {
 	reasons := func(seen observed, d decision) []string {
 		state := acknowledgement.Acknowledged
 		var reasons []string
-		for _, c := range status(&seen, d, applied{recorded: d.record != nil, state: &state}, now).Conditions {
+		for _, c := range status(&seen, d, applied{written: d.desired != nil, state: &state}, now).Conditions {
 			if c.Type == string(v1alpha1.ConditionReady) || c.Type == string(v1alpha1.ConditionProgrammed) {
 				reasons = append(reasons, c.Reason)
 			}
@@ -77,8 +77,8 @@ func TestStatusWhileHashing(t *testing.T) {
 	first := observe(withProvided(0))
 	first.provided, first.unhashed = providedVersionOf(1, password), true
 	d := mustDecide(t, first)
-	if d.record != nil || !d.hash {
-		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.record)
+	if d.desired != nil || !d.hash {
+		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.desired)
 	}
 	want(t, reasons(first, d), "Progressing", "Progressing")
 }
@@ -92,16 +92,16 @@ func want(t *testing.T, got []string, want ...string) {
 // current value is checked.
 func TestHashingEnablesNoClient(t *testing.T) {
 	seen := rotating(t)
-	seen.current.Disabled = true
-	if d := mustDecide(t, seen); d.record == nil || !d.record.Disabled || !d.hash {
-		t.Errorf("a disabled client: hash %t, record %+v", d.hash, d.record)
+	seen.recorded.Disabled = true
+	if d := mustDecide(t, seen); d.desired == nil || !d.desired.Disabled || !d.hash {
+		t.Errorf("a disabled client: hash %t, record %+v", d.hash, d.desired)
 	}
 	seen.client.Status.Conditions = []metav1.Condition{{
 		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonSecretTooShort), Message: "as before",
 	}}
 	d := mustDecide(t, seen)
-	if d.accepted.Reason != v1alpha1.ReasonSecretTooShort || d.accepted.Message != "as before" || !d.record.Disabled || !d.hash {
-		t.Errorf("a rejected client: %+v, hash %t, record %+v", d.accepted, d.hash, d.record)
+	if d.accepted.Reason != v1alpha1.ReasonSecretTooShort || d.accepted.Message != "as before" || !d.desired.Disabled || !d.hash {
+		t.Errorf("a rejected client: %+v, hash %t, record %+v", d.accepted, d.hash, d.desired)
 	}
 }
 

@@ -56,9 +56,9 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 		{ID: exact("github", shop).ID(), Issuer: githubURL, IssuerName: "github", Subject: shop},
 		{ID: matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 	}
-	testkit.Diff(t, "identities", want, d.record.Identities)
-	testkit.Diff(t, "service accounts", []record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.record.ServiceAccounts)
-	if _, err := record.ReadClient(reconciled(t, seen).record); err != nil {
+	testkit.Diff(t, "identities", want, d.desired.Identities)
+	testkit.Diff(t, "service accounts", []record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.desired.ServiceAccounts)
+	if _, err := record.ReadClient(reconciled(t, seen).recordSecret); err != nil {
 		t.Errorf("token servers cannot read the record: %v", err)
 	}
 
@@ -68,7 +68,7 @@ func TestDecideWithFederatedIdentities(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen.realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue}}
-	got := status(&seen, d, applied{recorded: true, state: &acknowledged}, now)
+	got := status(&seen, d, applied{written: true, state: &acknowledged}, now)
 	if i := slices.IndexFunc(got.Conditions, func(c metav1.Condition) bool { return c.Type == string(v1alpha1.ConditionReady) }); got.Conditions[i].Status != metav1.ConditionTrue {
 		t.Errorf("a client with federated identities only is not Ready: %s", got.Conditions[i].Message)
 	}
@@ -159,8 +159,8 @@ func TestDecideSenderConstraint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := decide(new(observe(test.change...)), now, rand.Reader)
-			if err != nil || d.record.DPoP != test.want {
-				t.Errorf("DPoP required: %t, want %t; error %v", d.record.DPoP, test.want, err)
+			if err != nil || d.desired.DPoP != test.want {
+				t.Errorf("DPoP required: %t, want %t; error %v", d.desired.DPoP, test.want, err)
 			}
 		})
 	}
@@ -182,8 +182,8 @@ func TestDecideWithServiceAccounts(t *testing.T) {
 	seen := observe(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "missing", "a"))
 	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
-	if diff := cmp.Diff(want, d.record.ServiceAccounts); diff != "" || len(d.record.Secrets) != 0 || d.credentials != nil {
-		t.Errorf("secrets %v, credentials Secret %v, accounts (-want +got):\n%s", d.record.Secrets, d.credentials, diff)
+	if diff := cmp.Diff(want, d.desired.ServiceAccounts); diff != "" || len(d.desired.Secrets) != 0 || d.credentials != nil {
+		t.Errorf("secrets %v, credentials Secret %v, accounts (-want +got):\n%s", d.desired.Secrets, d.credentials, diff)
 	}
 }
 
@@ -236,8 +236,8 @@ func TestMissingServiceAccounts(t *testing.T) {
 	seen := reconciled(t, observe(withAccounts(map[string]types.UID{"a": "1"}, "a")))
 	seen.accounts = nil
 	d, err := decide(&seen, now, rand.Reader)
-	if err != nil || !d.record.Disabled {
-		t.Errorf("after the last account is deleted: record %+v, error %v", d.record, err)
+	if err != nil || !d.desired.Disabled {
+		t.Errorf("after the last account is deleted: record %+v, error %v", d.desired, err)
 	}
 }
 
@@ -259,16 +259,16 @@ func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
 // The record of a client with public keys contains them, sorted, and no secret.
 func TestDecideWithPublicKeys(t *testing.T) {
 	d := testkit.Value(decide(new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader))(t)
-	if d.blocked != nil || d.credentials != nil || len(d.record.Secrets) != 0 {
-		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.record)
+	if d.blocked != nil || d.credentials != nil || len(d.desired.Secrets) != 0 {
+		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.desired)
 	}
 	var got []string
-	for _, key := range d.record.PublicKeys {
+	for _, key := range d.desired.PublicKeys {
 		got = append(got, key.ID()+" "+string(key.Algorithm()))
 	}
 	testkit.Diff(t, "keys", []string{"a EdDSA", "b ES256"}, got)
 	acknowledged := acknowledgement.Acknowledged
-	s := status(new(observe(withKeys(onP256))), d, applied{recorded: true, state: &acknowledged}, now)
+	s := status(new(observe(withKeys(onP256))), d, applied{written: true, state: &acknowledged}, now)
 	if s.SecretName != "" || len(s.Secrets) != 0 {
 		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets)
 	}
@@ -280,17 +280,17 @@ func TestDecideWithPublicKeysAndSecret(t *testing.T) {
 	seen := reconciled(t, observe(withKeys(onP256), func(s *observed) {
 		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
 	}))
-	if len(seen.current.Secrets) != 1 || len(seen.current.PublicKeys) != 1 || deliveredSecret(&seen) == "" {
-		t.Fatalf("record %+v", seen.current)
+	if len(seen.recorded.Secrets) != 1 || len(seen.recorded.PublicKeys) != 1 || deliveredSecret(&seen) == "" {
+		t.Fatalf("record %+v", seen.recorded)
 	}
 	seen.owned = append(seen.owned, *seen.credentials)
 	seen.client.Spec.Secret = nil
 	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
-	if len(d.record.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
-		t.Errorf("record %+v, credentials Secret %v, obsolete %v", d.record, d.credentials, d.obsolete)
+	if len(d.desired.Secrets) != 0 || d.credentials != nil || len(d.obsolete) != 1 {
+		t.Errorf("record %+v, credentials Secret %v, obsolete %v", d.desired, d.credentials, d.obsolete)
 	}
 	again := testkit.Value(decide(new(afterWrite(t, seen, d)), now, rand.Reader))(t)
-	if diff := cmp.Diff(jsonOf(t, d.record), jsonOf(t, again.record)); diff != "" {
+	if diff := cmp.Diff(jsonOf(t, d.desired), jsonOf(t, again.desired)); diff != "" {
 		t.Errorf("the next reconcile writes another record:\n%s", diff)
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// observed is the state that the controller read for an ApiClient. Each rule gets the part that it needs.
-// apply sets what it has written, for the status.
+// observed is the state that the controller read for an ApiClient. After a write, it contains what was
+// written, so that the next step is planned from that.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// subjects, owned and acknowledged.
+	// subjects, owned, acknowledged, the uses of credentials, and the CA bundle.
 	live bool
 
 	request
@@ -50,13 +50,14 @@ type request struct {
 type holding struct {
 	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
 	holder types.NamespacedName
-	// record is the Secret with the record, or nil, and current is its content. unreadable is the reason
+	// recordSecret is the Secret with the recordSecret, or nil, and current is its content. unreadable is the reason
 	// why it cannot be read, if any.
-	record     *corev1.Secret
-	current    record.Client
+	recordSecret     *corev1.Secret
+	recorded    record.Client
 	unreadable *condition.Result
-	// acknowledged reports whether every live token server serves the record.
-	acknowledged bool
+	// acknowledged reports whether every live token server serves this version of the record. unconfirmed
+	// reports that the API server didn't confirm it.
+	acknowledged, unconfirmed bool
 }
 
 // delivery is what workloads have, and what the credentials Secret must contain.
@@ -104,10 +105,10 @@ type useReports struct {
 	reported lastuse.Uses
 }
 
-// read decodes the record with the client's ID. The Secret may be nil. If the record belongs to
-// another ApiClient, read only records which one.
-func (seen *observed) read(secret *corev1.Secret) {
-	seen.record, seen.current, seen.unreadable, seen.holder = nil, record.Client{}, nil, types.NamespacedName{}
+// setRecord decodes the record with the client's ID. The Secret may be nil. If the record belongs to
+// another ApiClient, setRecord only records which one.
+func (seen *observed) setRecord(secret *corev1.Secret) {
+	seen.recordSecret, seen.recorded, seen.unreadable, seen.holder = nil, record.Client{}, nil, types.NamespacedName{}
 	if secret == nil {
 		return
 	}
@@ -120,7 +121,7 @@ func (seen *observed) read(secret *corev1.Secret) {
 		seen.holder = owner
 		return
 	}
-	seen.record, seen.current = secret, current
+	seen.recordSecret, seen.recorded = secret, current
 	if err != nil {
 		seen.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
 			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new record for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.", err)
@@ -142,25 +143,25 @@ func (seen *request) namespaceLabels() map[string]string {
 // according to a cache. The client may then be deleted, too, and its record must not be created again.
 func (seen *observed) mayBeDeleted() bool {
 	reconciled := seen.client.Status.ObservedGeneration > 0 || len(seen.owned) > 0
-	return !seen.live && seen.record == nil && reconciled
+	return !seen.live && seen.recordSecret == nil && reconciled
 }
 
 // recordMayBeOld reports whether the status lists a secret in use that the record doesn't contain, according to
 // caches. The record may then be older than the status, and nothing that depends on it may be reported.
 func (seen *observed) recordMayBeOld() bool {
-	if seen.live || seen.record == nil || seen.unreadable != nil {
+	if seen.live || seen.recordSecret == nil || seen.unreadable != nil {
 		return false
 	}
 	return slices.ContainsFunc(seen.client.Status.Secrets, func(listed v1alpha1.ClientSecretStatus) bool {
 		inUse := listed.Role == v1alpha1.SecretRoleCurrent || listed.Role == v1alpha1.SecretRoleNext
-		return inUse && !slices.ContainsFunc(seen.current.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.ID })
+		return inUse && !slices.ContainsFunc(seen.recorded.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.ID })
 	})
 }
 
 // mayStayDisabled reports whether the desired record enables a client because of what a cache contains. The
 // basis doesn't contain the versions of service accounts and provided Secrets.
 func (seen *observed) mayStayDisabled(desired *record.Client) bool {
-	return !seen.live && seen.record != nil && seen.current.Disabled && !desired.Disabled
+	return !seen.live && seen.recordSecret != nil && seen.recorded.Disabled && !desired.Disabled
 }
 
 // mayStayEnabled reports whether a client that is enabled would be disabled because of a Secret or a service
@@ -169,7 +170,7 @@ func (seen *observed) mayStayDisabled(desired *record.Client) bool {
 func (seen *observed) mayStayEnabled(reason v1alpha1.ConditionReason) bool {
 	switch reason {
 	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled, v1alpha1.ReasonServiceAccountNotFound:
-		return !seen.live && seen.record != nil && !seen.current.Disabled
+		return !seen.live && seen.recordSecret != nil && !seen.recorded.Disabled
 	}
 	return false
 }
@@ -177,7 +178,7 @@ func (seen *observed) mayStayEnabled(reason v1alpha1.ConditionReason) bool {
 // served returns the records that token servers must serve: the client's, from the given resource version
 // on, and those of the subjects that it holds.
 func (seen *observed) served(version string) []acknowledgement.Record {
-	records := []acknowledgement.Record{{Name: seen.record.Name, Version: version}}
+	records := []acknowledgement.Record{{Name: seen.recordSecret.Name, Version: version}}
 	for _, secret := range seen.subjects {
 		records = append(records, acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion})
 	}

@@ -295,10 +295,10 @@ func TestClaimPolicies(t *testing.T) {
 
 func TestDecideRecordsClaims(t *testing.T) {
 	d, err := decide(new(claiming(textClaim("tier", "gold"), textClaim("tenant", "acme"))), now, rand.Reader)
-	if err != nil || d.record == nil {
+	if err != nil || d.desired == nil {
 		t.Fatalf("decision %+v, error %v", d, err)
 	}
-	testkit.Diff(t, "claims", `,"tenant":"acme","tier":"gold"`, string(record.EncodeClaims(d.record.Claims)))
+	testkit.Diff(t, "claims", `,"tenant":"acme","tier":"gold"`, string(record.EncodeClaims(d.desired.Claims)))
 }
 
 // A client whose claims its Realm no longer allows gets no tokens, with or without them.
@@ -306,7 +306,7 @@ func TestDecideDisablesClientWithRemovedClaim(t *testing.T) {
 	seen := reconciled(t, claiming(nil, textClaim("tenant", "acme")))
 	seen.realm.Spec.AllowedClaims = nil
 	d, err := decide(&seen, now, rand.Reader)
-	if err != nil || d.record == nil || !d.record.Disabled {
+	if err != nil || d.desired == nil || !d.desired.Disabled {
 		t.Errorf("decision %+v, error %v; want a disabled record", d, err)
 	}
 }

@@ -35,7 +35,7 @@ func (seen *observed) providedUnchanged() bool {
 // recordedProvided returns the provided secret in the record that has not been replaced; empty if
 // there is none.
 func (seen *observed) recordedProvided() record.ClientSecret {
-	for _, s := range slices.Backward(seen.current.Secrets) {
+	for _, s := range slices.Backward(seen.recorded.Secrets) {
 		if secrets.IsProvided(s) {
 			return s
 		}
@@ -102,7 +102,7 @@ func (seen *observed) secretProvided() *condition.Result {
 // nothing changes.
 func stillRejected(seen *observed) *condition.Result {
 	before := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
-	if seen.record != nil && !seen.current.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
+	if seen.recordSecret != nil && !seen.recorded.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
 		return nil
 	}
 	return notReady(v1alpha1.ConditionReason(before.Reason), "%s", before.Message)

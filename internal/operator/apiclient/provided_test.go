@@ -70,12 +70,12 @@ func hashOf(t *testing.T, id, secret string) v1alpha1.HashedSecret {
 // wantAccepted checks which secrets token servers accept at the given time.
 func wantAccepted(t *testing.T, seen *observed, at time.Time, want map[string]bool) {
 	t.Helper()
-	current := unexpired(seen.current.Secrets, at)
+	current := unexpired(seen.recorded.Secrets, at)
 	if len(current) > 2 {
 		t.Errorf("%d secrets, want at most two", len(current))
 	}
 	for secret, accepted := range want {
-		if got := !seen.current.Disabled && verifies(current, secret); got != accepted {
+		if got := !seen.recorded.Disabled && verifies(current, secret); got != accepted {
 			t.Errorf("%q accepted: %t, want %t", secret, got, accepted)
 		}
 	}
@@ -86,21 +86,21 @@ func TestProvidedSecret(t *testing.T) {
 	seen.provided = providedVersionOf(1, password)
 	d := step(t, &seen, now)
 	wantAccepted(t, &seen, now, map[string]bool{password: true, newPassword: false})
-	if d.credentials != nil || !strings.HasPrefix(d.record.Secrets[0].Hash, "$argon2id$") {
-		t.Errorf("credentials Secret %v, record %+v", d.credentials, d.record)
+	if d.credentials != nil || !strings.HasPrefix(d.desired.Secrets[0].Hash, "$argon2id$") {
+		t.Errorf("credentials Secret %v, record %+v", d.credentials, d.desired)
 	}
-	first := seen.current.Secrets
+	first := seen.recorded.Secrets
 
 	if !seen.providedUnchanged() {
 		t.Error("a version that the record contains is hashed again")
 	}
 	step(t, &seen, now.Add(time.Hour))
-	if diff := cmp.Diff(first, seen.current.Secrets); diff != "" {
+	if diff := cmp.Diff(first, seen.recorded.Secrets); diff != "" {
 		t.Errorf("same version (-before +after):\n%s", diff)
 	}
 	seen.provided = providedVersionOf(2, password)
 	d = step(t, &seen, now.Add(time.Hour))
-	if got := seen.current.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.plan.Continuous {
+	if got := seen.recorded.Secrets; len(got) != 1 || got[0].Hash != first[0].Hash || got[0].Source == first[0].Source || !d.plan.KeepsSecret {
 		t.Errorf("new version with the same value: %+v, before: %+v", got, first)
 	}
 	seen.provided = providedVersionOf(3, newPassword)
@@ -112,8 +112,8 @@ func TestProvidedSecret(t *testing.T) {
 	seen.provided = providedVersionOf(4, generated)
 	d = step(t, &seen, now.Add(time.Hour))
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{newPassword: false, generated: true})
-	if !strings.HasPrefix(d.record.Secrets[0].Hash, "$hmac-sha256$") {
-		t.Errorf("hash %s, want HMAC", d.record.Secrets[0].Hash)
+	if !strings.HasPrefix(d.desired.Secrets[0].Hash, "$hmac-sha256$") {
+		t.Errorf("hash %s, want HMAC", d.desired.Secrets[0].Hash)
 	}
 }
 
@@ -135,16 +135,16 @@ func TestHashedSecrets(t *testing.T) {
 	seen := observe(withHashes(a))
 	d := step(t, &seen, now)
 	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec", Role: record.RoleCurrent}}
-	if diff := cmp.Diff(want, d.record.Secrets); diff != "" || d.credentials != nil {
+	if diff := cmp.Diff(want, d.desired.Secrets); diff != "" || d.credentials != nil {
 		t.Errorf("credentials Secret %v, secrets (-want +got):\n%s", d.credentials, diff)
 	}
 	withHashes(a, b)(&seen)
 	step(t, &seen, now.Add(time.Hour))
-	if got := seen.current.Secrets; len(got) != 2 || !got[0].CreatedAt.Equal(now) || !got[1].CreatedAt.Equal(now.Add(time.Hour)) {
+	if got := seen.recorded.Secrets; len(got) != 2 || !got[0].CreatedAt.Equal(now) || !got[1].CreatedAt.Equal(now.Add(time.Hour)) {
 		t.Errorf("after adding a second hash: %+v", got)
 	}
 	wantAccepted(t, &seen, now.Add(time.Hour), map[string]bool{"secret-a": true, "secret-b": true})
-	if next := requeueAfter(seen.client, step(t, &seen, now.Add(time.Hour)), now.Add(time.Hour)); next != time.Hour {
+	if next := requeueAfter(&seen, step(t, &seen, now.Add(time.Hour)), now.Add(time.Hour)); next != time.Hour {
 		t.Errorf("requeue after %s, want 1h, when the first hash expires", next)
 	}
 	step(t, &seen, now.Add(2*time.Hour))
@@ -155,7 +155,7 @@ func TestHashedSecrets(t *testing.T) {
 	d = step(t, &seen, now.Add(2*time.Hour))
 	wantAccepted(t, &seen, now.Add(2*time.Hour), map[string]bool{"secret-a": false, "secret-b": false})
 	state := acknowledgement.Acknowledged
-	if s := status(&seen, d, applied{recorded: true, state: &state}, now); len(s.Secrets) != 0 || s.Conditions[len(s.Conditions)-1].Reason != string(v1alpha1.ReasonExpired) && !hasReason(s, v1alpha1.ReasonExpired) {
+	if s := status(&seen, d, applied{written: true, state: &state}, now); len(s.Secrets) != 0 || s.Conditions[len(s.Conditions)-1].Reason != string(v1alpha1.ReasonExpired) && !hasReason(s, v1alpha1.ReasonExpired) {
 		t.Errorf("without a valid hash: %+v", s)
 	}
 }
@@ -214,8 +214,8 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 				t.Errorf("the message contains the secret: %s", got.Message)
 			}
 			d, err := decide(&seen, now, rand.Reader)
-			if err != nil || (d.record != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
-				t.Errorf("record %v, credentials Secret %v, error %v", d.record, d.credentials, err)
+			if err != nil || (d.desired != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
+				t.Errorf("record %v, credentials Secret %v, error %v", d.desired, d.credentials, err)
 			}
 		})
 	}
@@ -230,8 +230,8 @@ func TestResultWhileHashing(t *testing.T) {
 		want   v1alpha1.ConditionReason
 	}{
 		"without a record":   {func(*observed) {}, tooShort},
-		"disabled":           {func(s *observed) { s.record, s.current.Disabled = &corev1.Secret{}, true }, tooShort},
-		"enabled":            {func(s *observed) { s.record = &corev1.Secret{} }, v1alpha1.ReasonAccepted},
+		"disabled":           {func(s *observed) { s.recordSecret, s.recorded.Disabled = &corev1.Secret{}, true }, tooShort},
+		"enabled":            {func(s *observed) { s.recordSecret = &corev1.Secret{} }, v1alpha1.ReasonAccepted},
 		"never checked":      {func(s *observed) { s.client.Status.Conditions = nil }, v1alpha1.ReasonAccepted},
 		"rejected otherwise": {func(s *observed) { s.client.Status.Conditions[0].Reason = string(v1alpha1.ReasonNotGranted) }, v1alpha1.ReasonAccepted},
 	} {
@@ -289,7 +289,7 @@ func TestChangeOfSecretKind(t *testing.T) {
 						seen.credentials = nil
 					}
 					own()
-					if fresh := after.secret(&seen); !verifies(unexpired(seen.current.Secrets, at), old) && !verifies(unexpired(seen.current.Secrets, at), fresh) {
+					if fresh := after.secret(&seen); !verifies(unexpired(seen.recorded.Secrets, at), old) && !verifies(unexpired(seen.recorded.Secrets, at), fresh) {
 						t.Fatal("no valid secret")
 					}
 					acknowledged = true

@@ -55,7 +55,7 @@ const maxSteps = 4
 // also decides again when it turns out that the credentials Secret can't be written, because everything else
 // must then go on without it. It writes the status even if another write fails.
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
-	seen, err := r.read(ctx, req, live)
+	seen, err := r.observe(ctx, req, live)
 	if err != nil || seen.client == nil {
 		return ctrl.Result{}, err
 	}
@@ -64,6 +64,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	var done applied
 	var hashErr, applyErr error
 	for range maxSteps {
+		seen.unconfirmed = false
 		now = r.Now() // An overlap begins after the write that replaces the secret.
 		if decided, hashErr, err = r.decideConfirmed(ctx, &seen, now); err != nil {
 			return ctrl.Result{}, err
@@ -86,12 +87,12 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	statusErr := r.writeStatus(ctx, &seen, decided, done, now)
-	return ctrl.Result{RequeueAfter: requeueAfter(seen.client, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
+	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
 }
 
-// read reads what a decision depends on, and deletes the records of deleted objects with the same name. The
+// observe reads what a decision depends on, and deletes the records of deleted objects with the same name. The
 // client is nil if it does not exist or is being deleted.
-func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
 	seen, err := r.gatherRequest(ctx, req, live)
 	if err != nil {
 		return seen, err
@@ -107,13 +108,19 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 		return seen, err
 	}
 	if older := lagging(&seen); len(older) > 0 {
-		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.record.Name, older)
+		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.recordSecret.Name, older)
 	}
 	if seen.recordMayBeOld() {
-		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.record.Name)
+		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.recordSecret.Name)
 	}
-	err = r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue)
-	return seen, err
+	if err := r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue); err != nil {
+		return seen, err
+	}
+	if seen.recordSecret != nil {
+		// From here on, the acknowledgement of this version triggers a reconcile, so none is missed.
+		seen.acknowledged = r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...) == acknowledgement.Acknowledged
+	}
+	return seen, nil
 }
 
 // decideConfirmed hashes a provided secret and confirms an irreversible step before it decides on them.
@@ -134,17 +141,14 @@ func (r *Reconciler) decideConfirmed(ctx context.Context, seen *observed, now ti
 			}
 		}
 	}
-	if d.plan.Step.Irreversible() {
-		confirmed, err := r.Tracker.Confirm(ctx, seen.served(seen.record.ResourceVersion)...)
+	if d.plan.Step.NeedsConfirmation() {
+		confirmed, err := r.Tracker.Confirm(ctx, seen.served(seen.recordSecret.ResourceVersion)...)
 		if err != nil {
 			return d, nil, err
 		}
 		if !confirmed {
-			// Without acknowledgement and uses, no step is planned that a token server could hold up.
-			seen.acknowledged, seen.uses = false, nil
-			err := redecide()
-			d.unconfirmed = true
-			return d, hashErr, err
+			seen.unconfirmed = true // No step is planned that a token server could hold up.
+			return d, hashErr, redecide()
 		}
 	}
 	return d, hashErr, nil
@@ -152,7 +156,7 @@ func (r *Reconciler) decideConfirmed(ctx context.Context, seen *observed, now ti
 
 // measure counts a rotation that has completed or failed.
 func (r *Reconciler) measure(step secrets.Step, err error) {
-	if step == secrets.StepCompleted || err != nil && (step == secrets.StepNext || step == secrets.StepPromoted) {
+	if step == secrets.StepRetire || err != nil && (step == secrets.StepWriteNext || step == secrets.StepPromote) {
 		r.Metrics.Rotation(metrics.ClientSecret, err)
 	}
 }
@@ -180,11 +184,11 @@ const confirmDelay = time.Second
 
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
 // there is none.
-func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duration {
+func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 	if d.hash {
 		return wait.Jitter(hashDelay, 1)
 	}
-	if d.unconfirmed {
+	if seen.unconfirmed {
 		return confirmDelay
 	}
 	switch d.accepted.Reason {
@@ -192,7 +196,7 @@ func requeueAfter(c *v1alpha1.ApiClient, d decision, now time.Time) time.Duratio
 		return recheckInterval
 	}
 	var next time.Time
-	for _, at := range transitionTimes(c, d) {
+	for _, at := range transitionTimes(seen.client, d) {
 		if now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
@@ -209,12 +213,12 @@ func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)
 	}
-	if d.record != nil {
-		for _, s := range d.record.Secrets {
+	if d.desired != nil {
+		for _, s := range d.desired.Secrets {
 			at = append(at, s.ExpiresAt)
 		}
-		if d.record.Restored != nil {
-			for _, s := range d.record.Restored.Secrets {
+		if d.desired.Restored != nil {
+			for _, s := range d.desired.Restored.Secrets {
 				at = append(at, s.ExpiresAt)
 			}
 		}

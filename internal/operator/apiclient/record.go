@@ -74,22 +74,22 @@ func selectsLabels(realm *v1alpha1.Realm) bool {
 // lagging returns the observed objects that are older than those that the client's record implements. A
 // decision that is based on them could undo a newer one.
 func lagging(seen *observed) []record.Input {
-	if seen.record == nil || seen.realm == nil {
+	if seen.recordSecret == nil || seen.realm == nil {
 		return nil
 	}
 	b := basis(seen)
-	return b.Older(&seen.current.Basis)
+	return b.Older(&seen.recorded.Basis)
 }
 
 // setBasis completes a desired record with its basis. continuous reports whether a change of the secrets
 // leaves workloads with a valid one, so that they don't depend on which token servers have loaded it.
 func setBasis(seen *observed, desired *record.Client, continuous bool) {
-	full, before := basis(seen), seen.current
-	if seen.record == nil {
+	full, before := basis(seen), seen.recorded
+	if seen.recordSecret == nil {
 		desired.Basis = full
 		return
 	}
-	content := cmp.Or(before.Basis.Content, seen.record.ResourceVersion)
+	content := cmp.Or(before.Basis.Content, seen.recordSecret.ResourceVersion)
 	desired.Basis = before.Basis
 	switch {
 	case record.Equal(before, *desired):

@@ -13,27 +13,27 @@ import (
 
 // restoredSecrets returns the secrets of the backup that the client may accept.
 func (seen *observed) restoredSecrets() []record.ClientSecret {
-	if seen.current.Restored == nil || seen.revokedSinceRestore() {
+	if seen.recorded.Restored == nil || seen.revokedSinceRestore() {
 		return nil
 	}
-	return seen.current.Restored.Secrets
+	return seen.recorded.Restored.Secrets
 }
 
 // revokedSinceRestore reports whether a user has revoked the client's tokens since the restore, which
 // also ends the secrets of the backup. Only the spec decides: a missing credentials Secret may have been
 // revoked or lost, and the operator may see its deletion before or after the change of the spec.
 func (seen *observed) revokedSinceRestore() bool {
-	current, after := seen.current.Restored, seen.client.Spec.TokensValidAfter
+	current, after := seen.recorded.Restored, seen.client.Spec.TokensValidAfter
 	return current != nil && after != nil && !after.Time.Before(current.At) && after.After(current.TokensValidAfter)
 }
 
 // restoredWith returns what the client's record says about its restore, with the given secrets; nil if the
 // client was not restored.
 func (seen *observed) restoredWith(secrets []record.ClientSecret) *record.Restored {
-	if seen.current.Restored == nil {
+	if seen.recorded.Restored == nil {
 		return nil
 	}
-	kept := *seen.current.Restored
+	kept := *seen.recorded.Restored
 	kept.Secrets = secrets
 	return &kept
 }
@@ -41,8 +41,8 @@ func (seen *observed) restoredWith(secrets []record.ClientSecret) *record.Restor
 // identity returns the client's identity in tokens: the one that its record has, which may be that of a
 // backup, or its UID.
 func identity(seen *observed) types.UID {
-	if seen.record != nil {
-		return seen.current.Identity
+	if seen.recordSecret != nil {
+		return seen.recorded.Identity
 	}
 	return seen.client.UID
 }

@@ -49,7 +49,7 @@ func putBack(t *testing.T) (observed, string) {
 		},
 	}))(t)
 	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
-	seen.read(secret)
+	seen.setRecord(secret)
 	return seen, plaintext
 }
 
@@ -58,15 +58,15 @@ func putBack(t *testing.T) (observed, string) {
 func TestDecideAfterRestore(t *testing.T) {
 	seen, _ := putBack(t)
 	d := mustDecide(t, seen)
-	if r := d.record; r.Disabled || r.Identity != "old" || len(r.Secrets) != 1 || restoredCount(r.Restored) != 1 {
+	if r := d.desired; r.Disabled || r.Identity != "old" || len(r.Secrets) != 1 || restoredCount(r.Restored) != 1 {
 		t.Errorf("the record is %+v, want one that is enabled with identity \"old\", one secret, and one of the backup", r)
 	}
-	if c := restored(&seen, d.record.Restored); c == nil || c.Reason != v1alpha1.ReasonRestoredFromBackup {
+	if c := restored(&seen, d.desired.Restored); c == nil || c.Reason != v1alpha1.ReasonRestoredFromBackup {
 		t.Errorf("the condition Restored is %+v", c)
 	}
 	suspended, _ := putBack(t)
 	suspended.client.Spec.Suspend = true
-	if d := mustDecide(t, suspended); !d.record.Disabled {
+	if d := mustDecide(t, suspended); !d.desired.Disabled {
 		t.Error("a suspended client is enabled")
 	}
 }
@@ -82,8 +82,8 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 	revoke := func(s *observed) { s.client.Spec.TokensValidAfter = &metav1.Time{Time: now} }
 	rotate := func(s *observed) {
 		s.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: now.Add(time.Second)}
-		if d := step(t, s, now.Add(time.Second)); nextSecret(s) == "" || len(d.record.Secrets) != 2 {
-			t.Fatalf("the rotation has not begun: %+v", d.record)
+		if d := step(t, s, now.Add(time.Second)); nextSecret(s) == "" || len(d.desired.Secrets) != 2 {
+			t.Fatalf("the rotation has not begun: %+v", d.desired)
 		}
 	}
 	listHash := withHashes(hashOf(t, "listed", password))
@@ -92,11 +92,11 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 		wantAccepted int
 	}{
 		"nothing changed":            {func(*observed) {}, 1},
-		"restore finished":           {func(s *observed) { s.current.Restored.Secrets = nil }, 0},
+		"restore finished":           {func(s *observed) { s.recorded.Restored.Secrets = nil }, 0},
 		"credentials Secret lost":    {func(s *observed) { s.credentials = nil }, 1},
 		"tokens revoked":             {revoke, 0},
 		"revoked before the restore": {func(s *observed) { s.client.Spec.TokensValidAfter = &metav1.Time{Time: now.Add(-time.Second)} }, 1},
-		"revocation of the backup":   {func(s *observed) { s.current.Restored.TokensValidAfter = now; revoke(s) }, 1},
+		"revocation of the backup":   {func(s *observed) { s.recorded.Restored.TokensValidAfter = now; revoke(s) }, 1},
 		"tokens and secret revoked":  {func(s *observed) { revoke(s); s.credentials = nil }, 0},
 		"revoked during a rotation":  {func(s *observed) { rotate(s); revoke(s); s.credentials = nil }, 0},
 		"revoked, provided secret":   {func(s *observed) { withProvided(0)(s); s.provided = providedVersionOf(1, password); revoke(s) }, 0},
@@ -106,7 +106,7 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 		"revoked and rejected":       {func(s *observed) { s.client.Spec.Scopes = []string{"unknown"}; revoke(s) }, 0},
 		"no secret in the spec":      {withKey, 0},
 		"rejected":                   {func(s *observed) { s.client.Spec.Scopes = []string{"unknown"} }, 1},
-		"expired":                    {func(s *observed) { s.current.Restored.Secrets[0].ExpiresAt = now }, 0},
+		"expired":                    {func(s *observed) { s.recorded.Restored.Secrets[0].ExpiresAt = now }, 0},
 		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,17 +114,17 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 			test.change(&seen)
 			hashProvided(t, &seen)
 			d := mustDecide(t, seen)
-			if got := restoredCount(d.record.Restored); got != test.wantAccepted {
+			if got := restoredCount(d.desired.Restored); got != test.wantAccepted {
 				t.Errorf("%d restored secrets, want %d", got, test.wantAccepted)
 			}
-			if d.record.Identity != "old" {
-				t.Errorf("identity %q, want that of the backup", d.record.Identity)
+			if d.desired.Identity != "old" {
+				t.Errorf("identity %q, want that of the backup", d.desired.Identity)
 			}
 			// A restored secret that has ended never returns, even if the change is undone.
 			if test.wantAccepted == 0 {
 				undone, _ := reconciledRestore(t)
-				undone.read(afterWrite(t, seen, d).record)
-				if got := restoredCount(mustDecide(t, undone).record.Restored); got != 0 {
+				undone.setRecord(afterWrite(t, seen, d).recordSecret)
+				if got := restoredCount(mustDecide(t, undone).desired.Restored); got != 0 {
 					t.Errorf("%d restored secrets returned", got)
 				}
 			}
@@ -136,11 +136,11 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 func TestDecideKeepsRestoredRevocation(t *testing.T) {
 	seen, _ := reconciledRestore(t)
 	want := backupTime.Add(-time.Hour)
-	if got := mustDecide(t, seen).record.TokensValidAfter; !got.Equal(want) {
+	if got := mustDecide(t, seen).desired.TokensValidAfter; !got.Equal(want) {
 		t.Errorf("tokensValidAfter %s, want that of the backup, %s", got, want)
 	}
 	seen.client.Spec.TokensValidAfter = &metav1.Time{Time: now}
-	if got := mustDecide(t, seen).record.TokensValidAfter; !got.Equal(now) {
+	if got := mustDecide(t, seen).desired.TokensValidAfter; !got.Equal(now) {
 		t.Errorf("tokensValidAfter %s, want the later one in the spec, %s", got, now)
 	}
 }
@@ -153,8 +153,8 @@ func TestDecideKeepsDeliveredSecret(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: "billing", UID: "c1", Controller: new(true)}},
 	}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{v1alpha1.SecretKeyClientSecret: []byte(plaintext)}}
 	d := mustDecide(t, seen)
-	if len(d.record.Secrets) != 1 || d.record.Secrets[0].ID != "restored" || restoredCount(d.record.Restored) != 0 {
-		t.Errorf("record %+v, want the secret of the backup as the client's own", d.record)
+	if len(d.desired.Secrets) != 1 || d.desired.Secrets[0].ID != "restored" || restoredCount(d.desired.Restored) != 0 {
+		t.Errorf("record %+v, want the secret of the backup as the client's own", d.desired)
 	}
 	if d.credentials == nil || string(d.credentials.Data[v1alpha1.SecretKeyClientSecret]) != plaintext {
 		t.Error("the credentials Secret does not keep the secret")
@@ -163,7 +163,7 @@ func TestDecideKeepsDeliveredSecret(t *testing.T) {
 
 func TestRestoredMessageNamesSecrets(t *testing.T) {
 	seen, _ := reconciledRestore(t)
-	expiring := mustDecide(t, seen).record.Restored
+	expiring := mustDecide(t, seen).desired.Restored
 	expiring.Secrets[0].ExpiresAt = now.Add(time.Hour)
 	message := restored(&seen, expiring).Message
 	for _, want := range []string{timestamp(backupTime), timestamp(now), "restored until " + timestamp(now.Add(time.Hour)), "restore --finish", "revoke apiclient/billing -n team"} {

@@ -46,13 +46,13 @@ func TestRotation(t *testing.T) {
 	due := now.Add(10 * time.Hour)
 
 	d := step(t, &seen, due.Add(-time.Second))
-	if len(d.record.Secrets) != 1 || !d.plan.NextRotation.Equal(due) {
-		t.Fatalf("before the rotation is due: %d secrets, next rotation at %s", len(d.record.Secrets), d.plan.NextRotation)
+	if len(d.desired.Secrets) != 1 || !d.plan.NextRotation.Equal(due) {
+		t.Fatalf("before the rotation is due: %d secrets, next rotation at %s", len(d.desired.Secrets), d.plan.NextRotation)
 	}
 	for _, at := range []time.Time{due, due.Add(time.Hour)} {
 		d = step(t, &seen, at)
 		next := nextSecret(&seen)
-		if deliveredSecret(&seen) != old || next == "" || !verifies(d.record.Secrets, next) || len(d.record.Secrets) != 2 {
+		if deliveredSecret(&seen) != old || next == "" || !verifies(d.desired.Secrets, next) || len(d.desired.Secrets) != 2 {
 			t.Fatalf("until token servers accept the next secret: %+v", d.plan)
 		}
 	}
@@ -61,18 +61,18 @@ func TestRotation(t *testing.T) {
 	seen.acknowledged = true
 	delivered := due.Add(2 * time.Hour)
 	d = step(t, &seen, delivered)
-	if deliveredSecret(&seen) != next || nextSecret(&seen) != "" || !verifies(d.record.Secrets, old) || !verifies(d.record.Secrets, next) {
+	if deliveredSecret(&seen) != next || nextSecret(&seen) != "" || !verifies(d.desired.Secrets, old) || !verifies(d.desired.Secrets, next) {
 		t.Fatal("after the acknowledgement the next secret is not delivered, or one of the two is not valid")
 	}
 	ends := delivered.Add(time.Hour)
-	if !d.record.Secrets[0].ExpiresAt.Equal(ends) {
+	if !d.desired.Secrets[0].ExpiresAt.Equal(ends) {
 		t.Fatalf("the old secret does not expire at %s: %+v", ends, d.plan)
 	}
-	if d = step(t, &seen, ends.Add(-time.Second)); len(d.record.Secrets) != 2 || d.plan.Step != "" {
+	if d = step(t, &seen, ends.Add(-time.Second)); len(d.desired.Secrets) != 2 || d.plan.Step != "" {
 		t.Fatalf("before the old secret expires: %+v", d.plan)
 	}
 	d = step(t, &seen, ends)
-	if len(d.record.Secrets) != 1 || verifies(d.record.Secrets, old) || !d.record.Secrets[0].Successor || d.plan.NextRotation.IsZero() {
+	if len(d.desired.Secrets) != 1 || verifies(d.desired.Secrets, old) || !d.desired.Secrets[0].Successor || d.plan.NextRotation.IsZero() {
 		t.Errorf("when the old secret expires: %+v", d.plan)
 	}
 }
@@ -81,17 +81,17 @@ func TestRotation(t *testing.T) {
 func TestRotationKeepsContentRevision(t *testing.T) {
 	seen := observe(withRotation)
 	step(t, &seen, now)
-	revision := seen.record.ResourceVersion
+	revision := seen.recordSecret.ResourceVersion
 	seen.acknowledged = true
 	for _, at := range []time.Duration{10 * time.Hour, 10 * time.Hour, 12 * time.Hour} {
 		step(t, &seen, now.Add(at))
-		if seen.record.ResourceVersion == revision || seen.current.Basis.Content != revision {
-			t.Fatalf("after %s: revision %s with content of revision %q, want %s", at, seen.record.ResourceVersion, seen.current.Basis.Content, revision)
+		if seen.recordSecret.ResourceVersion == revision || seen.recorded.Basis.Content != revision {
+			t.Fatalf("after %s: revision %s with content of revision %q, want %s", at, seen.recordSecret.ResourceVersion, seen.recorded.Basis.Content, revision)
 		}
 	}
 	seen.client.Spec.Suspend = true
-	if step(t, &seen, now.Add(12*time.Hour)); seen.current.Basis.Content != "" {
-		t.Errorf("a suspended client has content of revision %s", seen.current.Basis.Content)
+	if step(t, &seen, now.Add(12*time.Hour)); seen.recorded.Basis.Content != "" {
+		t.Errorf("a suspended client has content of revision %s", seen.recorded.Basis.Content)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	step(t, &seen, now)
 	due := now.Add(10 * time.Hour)
 	d := step(t, &seen, due)
-	if got := status(&seen, d, applied{recorded: true}, due).LastRotationTime; got != nil {
+	if got := status(&seen, d, applied{written: true}, due).LastRotationTime; got != nil {
 		t.Errorf("before the delivery the last rotation was at %s", got)
 	}
 	seen.acknowledged = true
@@ -110,7 +110,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	late := due.Add(5 * time.Hour)
 	for range 2 {
 		d = step(t, &seen, late)
-		if got := status(&seen, d, applied{recorded: true}, late).LastRotationTime; got == nil || !got.Time.Equal(due) {
+		if got := status(&seen, d, applied{written: true}, late).LastRotationTime; got == nil || !got.Time.Equal(due) {
 			t.Errorf("last rotation at %v, want %s", got, due)
 		}
 	}
@@ -130,9 +130,9 @@ func TestRotationIsInterrupted(t *testing.T) {
 		"next value removed":   {func(s *observed) { delete(s.credentials.Data, "next_client_secret") }, true, false},
 		"credentials deleted":  {func(s *observed) { s.credentials = nil }, false, false},
 		"current overwritten":  {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false, false},
-		"realm recreated":      {func(s *observed) { s.realm.UID = "r2"; s.read(nil) }, false, false},
+		"realm recreated":      {func(s *observed) { s.realm.UID = "r2"; s.setRecord(nil) }, false, false},
 		"CA deleted":           {func(s *observed) { s.authority, s.authorityMissing = nil, true }, true, true},
-		"the record is lost":   {func(s *observed) { s.read(nil) }, true, true},
+		"the record is lost":   {func(s *observed) { s.setRecord(nil) }, true, true},
 		"Secret not writable":  {func(s *observed) { s.credentialsErr = errUnavailable }, true, true},
 		"another key for both": {func(s *observed) { rename(s) }, true, true},
 	} {
@@ -146,7 +146,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 			for range 2 {
 				step(t, &seen, due.Add(time.Minute))
 			}
-			current := seen.current.Secrets
+			current := seen.recorded.Secrets
 			if verifies(current, old) != test.wantOld || verifies(current, next) != test.wantNext {
 				t.Errorf("old secret valid: %t, next secret valid: %t; want %t, %t", verifies(current, old), verifies(current, next), test.wantOld, test.wantNext)
 			}
@@ -165,16 +165,16 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 	step(t, &seen, due)
 	seen.acknowledged = true
 	step(t, &seen, due)
-	if len(seen.current.Secrets) != 2 || seen.current.Secrets[0].ExpiresAt.IsZero() {
-		t.Fatalf("no overlap: %+v", seen.current.Secrets)
+	if len(seen.recorded.Secrets) != 2 || seen.recorded.Secrets[0].ExpiresAt.IsZero() {
+		t.Fatalf("no overlap: %+v", seen.recorded.Secrets)
 	}
-	ends := seen.current.Secrets[0].ExpiresAt
+	ends := seen.recorded.Secrets[0].ExpiresAt
 	seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: due.Add(time.Minute)}
 	if d := step(t, &seen, due.Add(2*time.Minute)); nextSecret(&seen) != "" || !d.plan.NextRotation.Equal(ends) {
 		t.Errorf("during the overlap: %+v, want no rotation before %s", d.plan, ends)
 	}
 	seen.acknowledged = false
-	if d := step(t, &seen, ends); nextSecret(&seen) == "" || len(d.record.Secrets) != 2 {
+	if d := step(t, &seen, ends); nextSecret(&seen) == "" || len(d.desired.Secrets) != 2 {
 		t.Errorf("when the overlap ends: %+v, want a rotation", d.plan)
 	}
 }

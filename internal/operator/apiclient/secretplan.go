@@ -18,12 +18,13 @@ import (
 // secretFacts returns the observed facts about the client's secrets.
 func secretFacts(seen *observed) secrets.Facts {
 	return secrets.Facts{
-		Recorded:     seen.current.Secrets,
-		Serial:       seen.current.SecretSerial,
+		Recorded:     seen.recorded.Secrets,
+		Serial:       seen.recorded.SecretSerial,
 		Restored:     seen.restoredSecrets(),
 		Credentials:  ownCredentials(seen),
 		Live:         seen.live,
 		Acknowledged: seen.acknowledged,
+		Unconfirmed:  seen.unconfirmed,
 		Unwritable:   seen.credentialsErr != nil || seen.authorityMissing,
 		Uses:         seen.uses,
 	}

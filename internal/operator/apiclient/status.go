@@ -37,14 +37,14 @@ func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.Ap
 		NextRotationTime:   c.Status.NextRotationTime,
 	}
 	switch {
-	case !done.recorded || d.plan.Secrets == nil:
+	case !done.written || d.plan.Secrets == nil:
 	case !c.GeneratesSecret() && len(d.obsolete) == len(seen.owned):
 		s.SecretName = ""
 	case done.delivered:
 		s.SecretName = c.EffectiveSecretName()
 	}
-	if d.record != nil && done.recorded {
-		s.Secrets = secretStatus(d.record.Secrets)
+	if d.desired != nil && done.written {
+		s.Secrets = secretStatus(d.desired.Secrets)
 		s.NextRotationTime = timeOrNil(d.plan.NextRotation)
 		if replaced := lastRotation(d.plan.Secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
@@ -122,7 +122,7 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
 		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
-	case len(secretSource(seen.client).Hashed) > 0 && d.record != nil && !d.hash && len(d.plan.Restored)+len(d.record.Secrets)+len(d.record.PublicKeys)+len(d.record.ServiceAccounts)+len(d.record.Identities) == 0:
+	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.ServiceAccounts)+len(d.desired.Identities) == 0:
 		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case seen.credentialsErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.credentialsErr)))
@@ -165,10 +165,10 @@ func recordedSecrets(seen *observed, d decision, done applied) []record.ClientSe
 	switch {
 	case d.release:
 		return nil
-	case d.record != nil && done.recorded:
-		return d.record.Secrets
+	case d.desired != nil && done.written:
+		return d.desired.Secrets
 	}
-	return seen.current.Secrets
+	return seen.recorded.Secrets
 }
 
 // recordedRestore returns what the client's record says about its restore; nil if it was not restored.
@@ -176,10 +176,10 @@ func recordedRestore(seen *observed, d decision, done applied) *record.Restored 
 	switch {
 	case d.release:
 		return nil
-	case d.record != nil && done.recorded:
-		return d.record.Restored
+	case d.desired != nil && done.written:
+		return d.desired.Restored
 	}
-	return seen.current.Restored
+	return seen.recorded.Restored
 }
 
 // weakHash returns the WeakHash condition of a client with the given secrets, or nil if all of their

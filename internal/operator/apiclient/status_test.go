@@ -54,7 +54,7 @@ func TestReadyFollowsRealm(t *testing.T) {
 				}
 			})
 			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
-			conditions := status(&seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
+			conditions := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
 			ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {
 				t.Errorf("Ready is %s: %s: %s; want %s: %s", ready.Status, ready.Reason, ready.Message, test.want, test.wantReason)

@@ -85,8 +85,8 @@ func TestDecideSubjects(t *testing.T) {
 			if diff := cmp.Diff(test.want, names(d.subjects), cmp.AllowUnexported(subject{})); diff != "" || free != test.wantFree {
 				t.Errorf("%d subjects are free, want %d; subjects (-want +got):\n%s", free, test.wantFree, diff)
 			}
-			if len(d.record.Identities) != 4 || len(d.record.ServiceAccounts) != 2 {
-				t.Errorf("the record has the identities %v and accounts %v", d.record.Identities, d.record.ServiceAccounts)
+			if len(d.desired.Identities) != 4 || len(d.desired.ServiceAccounts) != 2 {
+				t.Errorf("the record has the identities %v and accounts %v", d.desired.Identities, d.desired.ServiceAccounts)
 			}
 			if !strings.HasSuffix(d.accepted.Message, test.wantNote) || (test.wantNote == "") == strings.Contains(d.accepted.Message, "client_id") {
 				t.Errorf("message %q, want %q", d.accepted.Message, test.wantNote)

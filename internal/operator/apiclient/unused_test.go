@@ -40,10 +40,10 @@ func replacedSecret(t *testing.T) (seen observed, old record.ClientSecret, deliv
 	for range 3 {
 		step(t, &seen, delivered)
 	}
-	if len(seen.current.Secrets) != 2 || seen.current.Secrets[0].ReplacedAt.IsZero() {
-		t.Fatalf("the secret was not replaced: %+v", seen.current.Secrets)
+	if len(seen.recorded.Secrets) != 2 || seen.recorded.Secrets[0].ReplacedAt.IsZero() {
+		t.Fatalf("the secret was not replaced: %+v", seen.recorded.Secrets)
 	}
-	return seen, seen.current.Secrets[0], seen.current.Secrets[0].ReplacedAt
+	return seen, seen.recorded.Secrets[0], seen.recorded.Secrets[0].ReplacedAt
 }
 
 func TestUnusedSecretEnds(t *testing.T) {
@@ -56,15 +56,22 @@ func TestUnusedSecretEnds(t *testing.T) {
 	unused(time.Hour)
 	at := delivered.Add(2 * time.Hour)
 	d := step(t, &seen, at)
-	if want := at.Add(23 * time.Hour); len(d.record.Secrets) != 2 || !d.check.Equal(want) || requeueAfter(seen.client, d, at) != 23*time.Hour {
-		t.Fatalf("%d secrets, next check at %s; want 2 and %s", len(d.record.Secrets), d.check, want)
+	if want := at.Add(23 * time.Hour); len(d.desired.Secrets) != 2 || !d.check.Equal(want) || requeueAfter(&seen, d, at) != 23*time.Hour {
+		t.Fatalf("%d secrets, next check at %s; want 2 and %s", len(d.desired.Secrets), d.check, want)
 	}
 	seen.uses = nil
-	if d = step(t, &seen, at); len(d.record.Secrets) != 2 || !d.check.Equal(at.Add(time.Minute)) {
-		t.Fatalf("without reports: %d secrets, next check at %s", len(d.record.Secrets), d.check)
+	if d = step(t, &seen, at); len(d.desired.Secrets) != 2 || !d.check.Equal(at.Add(time.Minute)) {
+		t.Fatalf("without reports: %d secrets, next check at %s", len(d.desired.Secrets), d.check)
 	}
-	unused(24 * time.Hour)
-	if d = step(t, &seen, delivered.Add(25*time.Hour)); len(d.record.Secrets) != 1 || d.record.Secrets[0].ID == old.ID || !d.check.IsZero() {
+	unused(25 * time.Hour)
+	seen.unconfirmed = true
+	at = delivered.Add(25 * time.Hour)
+	d = step(t, &seen, at)
+	if result := meta.FindStatusCondition(status(&seen, d, applied{written: true}, at).Conditions, string(v1alpha1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d, at) != confirmDelay {
+		t.Fatalf("unconfirmed: %d secrets, condition %v, next check %s", len(d.desired.Secrets), result, requeueAfter(&seen, d, at))
+	}
+	seen.unconfirmed = false
+	if d = step(t, &seen, at); len(d.desired.Secrets) != 1 || d.desired.Secrets[0].ID == old.ID || !d.check.IsZero() {
 		t.Fatalf("after a day without use: %+v", d.plan)
 	}
 	if got := d.plan.NextRotation; !got.Equal(now.Add(200 * time.Hour)) {
@@ -199,7 +206,7 @@ func TestOldSecretInUse(t *testing.T) {
 			if test.use != nil {
 				seen.uses = map[string]secrets.Use{old.ID: *test.use}
 			}
-			seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.current.Secrets[1].ID}}
+			seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.recorded.Secrets[1].ID}}
 			if test.before != nil {
 				seen.client.Status.Conditions = []metav1.Condition{*test.before}
 			}
@@ -207,7 +214,7 @@ func TestOldSecretInUse(t *testing.T) {
 				seen.reported = lastuse.Uses{{Type: usage.Secret, ID: old.ID}: test.reported}
 			}
 			d := step(t, &seen, at)
-			s := status(&seen, d, applied{recorded: true, state: new(acknowledgement.Acknowledged)}, at)
+			s := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, at)
 			got := meta.FindStatusCondition(s.Conditions, "OldSecretInUse")
 			if got != nil {
 				got.Message = strings.ReplaceAll(got.Message, old.ID, "OLD")

@@ -2,16 +2,13 @@ package apiclient
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,44 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
-
-// SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,
-// its record, or an object that it refers to changes, and when token servers acknowledge its
-// record.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := indexFields(ctx, mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("indexing ApiClients: %w", err)
-	}
-	watches := ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.ApiClient{}, builder.WithPredicates(condition.Changed())).
-		Watches(&v1alpha1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
-		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
-		WatchesRawSource(r.accountSource()).
-		WatchesRawSource(r.Records.Source(record.KindClient)).
-		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
-		WatchesRawSource(r.Records.Source(record.KindSubject)).
-		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
-		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
-		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
-		WatchesRawSource(&r.Usage.Grants).
-		WatchesRawSource(&r.everything)
-	if r.Instance.ManagesCredentialsSecrets() {
-		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
-			return fmt.Errorf("indexing Secrets: %w", err)
-		}
-		changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
-		watches.Owns(&corev1.Secret{}, changed).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret), changed)
-	}
-	return watches.WithOptions(controller.Options{
-		MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(), NewQueue: r.newQueue,
-	}).Complete(apply.RetryConflicts(r))
-}
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {

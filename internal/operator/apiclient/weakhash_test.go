@@ -25,8 +25,8 @@ const (
 func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []metav1.Condition {
 	t.Helper()
 	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
-	done := applied{recorded: d.record != nil && written}
-	if state := acknowledgement.Acknowledged; done.recorded {
+	done := applied{written: d.desired != nil && written}
+	if state := acknowledgement.Acknowledged; done.written {
 		done.state = &state
 	}
 	return status(&seen, d, done, now).Conditions

@@ -26,8 +26,8 @@ type decision struct {
 	accepted condition.Result
 	// inconclusive means that the observed Realm is older than the one that its record implements.
 	inconclusive bool
-	// irreversible means that the keys take a step that can't be undone, which depends on every token server.
-	irreversible bool
+	// needsConfirmation means that the keys take a step that can't be undone, which depends on every token server.
+	needsConfirmation bool
 	// blocked is the reason why no record is written, or nil: the record can't be read, and token servers
 	// keep serving its last known good version, or it is gone together with the realm's keys.
 	blocked *condition.Result
@@ -155,13 +155,13 @@ func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]sign
 	}
 	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))
 	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
-	d.next, d.irreversible = next, !policy.Unconfirmed && irreversible(d.recorded, planned)
+	d.next, d.needsConfirmation = next, !policy.Unconfirmed && mustConfirm(d.recorded, planned)
 	return planned, err
 }
 
-// irreversible reports whether a step from one state of the keys to another can't be undone and depends on
+// mustConfirm reports whether a step from one state of the keys to another can't be undone and depends on
 // every token server. A first key that becomes Active because it has waited for long enough doesn't.
-func irreversible(before, after []signingkey.Key) bool {
+func mustConfirm(before, after []signingkey.Key) bool {
 	return slices.ContainsFunc(after, func(k signingkey.Key) bool {
 		i := slices.IndexFunc(before, func(b signingkey.Key) bool { return b.ID == k.ID })
 		return i >= 0 && (!k.PublishedAt.Equal(before[i].PublishedAt) || !k.RetiredAt.Equal(before[i].RetiredAt) ||

@@ -397,28 +397,28 @@ func TestUnconfirmedStepWaits(t *testing.T) {
 		after             time.Duration
 		algorithm         v1alpha1.SigningAlgorithm
 		unconfirmed, want string
-		wantIrreversible  bool
+		wantConfirmation  bool
 	}{
-		{after: time.Second, unconfirmed: "ES256 Pending", want: "ES256 Active", wantIrreversible: true},
+		{after: time.Second, unconfirmed: "ES256 Pending", want: "ES256 Active", wantConfirmation: true},
 		{after: 2 * time.Second, algorithm: "EdDSA", unconfirmed: "ES256 Active, EdDSA Pending", want: "ES256 Active, EdDSA Pending"},
-		{after: 3 * time.Second, algorithm: "EdDSA", unconfirmed: "ES256 Active, EdDSA Pending", want: "ES256 Active, EdDSA Pending", wantIrreversible: true},
-		{after: 2 * time.Hour, algorithm: "EdDSA", unconfirmed: "ES256 Active, EdDSA Pending", want: "ES256 Retiring, EdDSA Active", wantIrreversible: true},
-		{after: 3 * time.Hour, algorithm: "EdDSA", unconfirmed: "ES256 Retiring, EdDSA Active", want: "ES256 Retiring, EdDSA Active", wantIrreversible: true},
+		{after: 3 * time.Second, algorithm: "EdDSA", unconfirmed: "ES256 Active, EdDSA Pending", want: "ES256 Active, EdDSA Pending", wantConfirmation: true},
+		{after: 2 * time.Hour, algorithm: "EdDSA", unconfirmed: "ES256 Active, EdDSA Pending", want: "ES256 Retiring, EdDSA Active", wantConfirmation: true},
+		{after: 3 * time.Hour, algorithm: "EdDSA", unconfirmed: "ES256 Retiring, EdDSA Active", want: "ES256 Retiring, EdDSA Active", wantConfirmation: true},
 		{after: 6 * time.Hour, algorithm: "EdDSA", unconfirmed: "EdDSA Active", want: "EdDSA Active"},
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
 		seen := observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}
 		d := testkit.Value(decide(seen, instance(), now.Add(step.after), rand.Reader))(t)
-		if states(d.record.Keys) != step.want || d.irreversible != step.wantIrreversible {
-			t.Errorf("after %s: keys %s, irreversible %t", step.after, states(d.record.Keys), d.irreversible)
+		if states(d.record.Keys) != step.want || d.needsConfirmation != step.wantConfirmation {
+			t.Errorf("after %s: keys %s, irreversible %t", step.after, states(d.record.Keys), d.needsConfirmation)
 		}
 		seen.unconfirmed = true
 		held, err := decide(seen, instance(), now.Add(step.after), rand.Reader)
-		if err != nil || states(held.record.Keys) != step.unconfirmed || held.irreversible {
-			t.Errorf("unconfirmed after %s: keys %s, irreversible %t, error %v", step.after, states(held.record.Keys), held.irreversible, err)
+		if err != nil || states(held.record.Keys) != step.unconfirmed || held.needsConfirmation {
+			t.Errorf("unconfirmed after %s: keys %s, irreversible %t, error %v", step.after, states(held.record.Keys), held.needsConfirmation, err)
 		}
 		for i := range held.record.Keys {
-			if k := &held.record.Keys[i]; step.wantIrreversible && k.State == "Retiring" && !k.RetiredAt.IsZero() {
+			if k := &held.record.Keys[i]; step.wantConfirmation && k.State == "Retiring" && !k.RetiredAt.IsZero() {
 				t.Errorf("unconfirmed after %s: key retired at %s", step.after, k.RetiredAt)
 			}
 		}

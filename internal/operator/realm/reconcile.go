@@ -81,7 +81,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) (after time.Duratio
 	return after
 }
 
-// decide confirms an irreversible step of the keys before it decides on it.
+// decide confirms a step that can't be undone of the keys before it decides on it.
 func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (decision, error) {
 	d, err := decide(*seen, r.Instance, now, r.Random)
 	switch {
@@ -89,7 +89,7 @@ func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) 
 		return decision{}, err
 	case d.inconclusive:
 		return decision{}, errInconclusive
-	case !d.irreversible:
+	case !d.needsConfirmation:
 		return d, nil
 	}
 	confirmed, err := r.Tracker.Confirm(ctx, served(seen.record))

@@ -98,7 +98,7 @@ func newOperator(p *process) *operator {
 	c := cachedClient{live: reader, cache: o.cache}
 	mgr := fakeManager{operator: o, client: c, reader: reader}
 	registry := prometheus.NewRegistry()
-	m := metrics.New(registry, o.tracker.Live)
+	m := metrics.New(registry, o.tracker.LiveServers)
 	records, err := recordstore.New(ctx, o.records, reader, c, recordsNamespace, func() {})
 	must(err)
 	config := instance()
@@ -267,9 +267,9 @@ func (o *operator) memory(w io.Writer) {
 	for _, kind := range slices.Sorted(keysOf(o.controllers)) {
 		remembered(w, reflect.ValueOf(o.controllers[kind]).Elem(), false)
 	}
-	o.tracker.Live() // It locks the tracker, so that the race detector knows the order.
+	o.tracker.LiveServers() // It locks the tracker, so that the race detector knows the order.
 	remembered(w, reflect.ValueOf(o.tracker).Elem(), false)
-	o.tracker.Live()
+	o.tracker.LiveServers()
 }
 
 // fakeManager is the part of a manager that the product uses to watch and to run what only the leader runs.

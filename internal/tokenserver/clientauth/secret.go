@@ -65,7 +65,7 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 		verifiers  []slowhash.Verifier
 	)
 	for i := range credentials {
-		if c := &credentials[i]; c.Verifier.IsSlow() && c.Current(now) {
+		if c := &credentials[i]; c.Verifier.IsSlow() && c.Unexpired(now) {
 			candidates, verifiers = append(candidates, c), append(verifiers, &c.Verifier)
 		}
 	}

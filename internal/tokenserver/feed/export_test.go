@@ -8,7 +8,7 @@ func (f *Feed) BeginList() { f.saved.Begin() }
 // RestoreNow loads the previous process's records, as after a failed request.
 func (f *Feed) RestoreNow() {
 	f.recordFailure(context.Canceled)
-	f.restore(context.Background())
+	f.loadSaved(context.Background())
 }
 
 // RunKeys decrypts keys until ctx is done, as Run does.

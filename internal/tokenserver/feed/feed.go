@@ -162,7 +162,7 @@ func (f *Feed) Run(ctx context.Context) {
 		f.saved.Delete()
 		f.heartbeat.remove(context.WithoutCancel(ctx))
 	})
-	running.Go(func() { f.restore(ctx) })
+	running.Go(func() { f.loadSaved(ctx) })
 	running.Go(func() { f.keys.run(ctx) })
 	running.Go(func() { f.monitor.Run(ctx) })
 	reflector.RunWithContext(ctx)
@@ -282,7 +282,7 @@ func (f *Feed) Update(obj any) error {
 			f.saved.Compact()
 		}
 	}
-	f.mark(secret.Name, err) // after the registry has changed, because the heartbeat reports it
+	f.setReadability(secret.Name, err) // after the registry has changed, because the heartbeat reports it
 	f.reach(secret.ResourceVersion)
 	return nil
 }
@@ -322,7 +322,7 @@ func (f *Feed) Delete(obj any) error {
 		f.monitor.Deleted()
 		return nil
 	}
-	f.mark(secret.Name, nil)
+	f.setReadability(secret.Name, nil)
 	f.Registry.Remove(secret.Name)
 	f.keys.forget(secret.Name)
 	f.saved.Remove(secret)
@@ -343,13 +343,13 @@ func (f *Feed) Transformer() cache.TransformFunc {
 		if err != nil {
 			return nil, err
 		}
-		return f.listed(secret), nil
+		return f.saveAndPrepare(secret), nil
 	}
 }
 
-// listed saves a record of a new list and returns it in converted form. For an unchanged record,
+// saveAndPrepare saves a record of a new list and returns it in converted form. For an unchanged record,
 // that is the existing entry of the registry. An unreadable record is not saved.
-func (f *Feed) listed(secret *corev1.Secret) any {
+func (f *Feed) saveAndPrepare(secret *corev1.Secret) any {
 	if secret.Name == beacon.Name {
 		return beaconVersion(secret.ResourceVersion)
 	}
@@ -393,7 +393,7 @@ func (f *Feed) Replace(list []any, version string) error {
 			f.saved.Begin()
 		}
 		if ok {
-			obj = f.listed(secret)
+			obj = f.saveAndPrepare(secret)
 		}
 		now.add(obj)
 	}
@@ -418,8 +418,8 @@ func (f *Feed) Replace(list []any, version string) error {
 // Resync does nothing, because the registry is the only copy of the records.
 func (f *Feed) Resync() error { return nil }
 
-// mark records whether a record is readable. It logs the error of an unreadable record.
-func (f *Feed) mark(name string, err error) {
+// setReadability records whether a record is readable. It logs the error of an unreadable record.
+func (f *Feed) setReadability(name string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.markLocked(name, err)

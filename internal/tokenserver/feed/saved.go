@@ -39,10 +39,10 @@ func (f *Feed) readSaved(wanted func(name string) bool, p *prepared) bool {
 	})
 }
 
-// restore loads the previous process's last known good records into the registry. It first waits
+// loadSaved loads the previous process's last known good records into the registry. It first waits
 // until a request to the API server has failed or listTimeout has passed, because a list from the
 // API server would be newer.
-func (f *Feed) restore(ctx context.Context) {
+func (f *Feed) loadSaved(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return

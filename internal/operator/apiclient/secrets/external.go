@@ -30,10 +30,10 @@ func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, er
 	newest := len(recorded) - 1
 	if newest >= 0 && w.matches(recorded[newest]) {
 		recorded[newest].Source = w.Source
-		return Plan{Secrets: recorded, Continuous: true}, nil
+		return Plan{Secrets: recorded, KeepsSecret: true}, nil
 	}
 	if w.Hash == "" {
-		return Plan{Secrets: recorded, Continuous: true}, nil
+		return Plan{Secrets: recorded, KeepsSecret: true}, nil
 	}
 	verifier, err := clientsecret.ParseVerifier(w.Hash)
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, er
 	}
 	if replaced := replacedByProvided(recorded); replaced != nil {
 		retire(replaced, now, w.Overlap)
-		p.Secrets, p.Step, added.Successor = append(p.Secrets, *replaced), StepCompleted, true
+		p.Secrets, p.Step, added.Successor = append(p.Secrets, *replaced), StepRetire, true
 	}
 	p.Secrets = Valid(append(p.Secrets, added), now)
 	return p, nil

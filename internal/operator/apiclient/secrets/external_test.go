@@ -26,13 +26,13 @@ func TestMakeProvided(t *testing.T) {
 		want  secrets.Plan
 	}{
 		"first":           {secrets.Facts{}, secrets.Plan{Secrets: []record.ClientSecret{accepted}}},
-		"same version":    {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/2")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.from("v1/2")}, Continuous: true}},
-		"same value":      {secrets.Facts{Recorded: []record.ClientSecret{value.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{accepted}, Continuous: true}},
-		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{from("spec", value.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted}},
-		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", newer.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted}},
+		"same version":    {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/2")}}, secrets.Plan{Secrets: []record.ClientSecret{newer.from("v1/2")}, KeepsSecret: true}},
+		"same value":      {secrets.Facts{Recorded: []record.ClientSecret{value.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{accepted}, KeepsSecret: true}},
+		"same as in spec": {secrets.Facts{Recorded: []record.ClientSecret{value.from("spec")}}, secrets.Plan{Secrets: []record.ClientSecret{from("spec", value.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepRetire}},
+		"another value":   {secrets.Facts{Recorded: []record.ClientSecret{newer.from("v1/1")}}, secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", newer.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepRetire}},
 		"generated before": {
 			secrets.Facts{Recorded: []record.ClientSecret{newer.ClientSecret, older.as(record.RoleNext)}},
-			secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{newer.retiring(now.Add(time.Second), end), replacing}, Step: secrets.StepRetire},
 		},
 		"generated before, already retiring": {
 			secrets.Facts{Recorded: []record.ClientSecret{newer.retiring(now, now.Add(time.Minute))}},
@@ -40,7 +40,7 @@ func TestMakeProvided(t *testing.T) {
 		},
 		"provided before, and a generated one that was never used": {
 			secrets.Facts{Recorded: []record.ClientSecret{older.from("v1/1"), newer.as(record.RoleNext)}},
-			secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", older.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{from("v1/1", older.retiring(now.Add(time.Second), end)), replacing}, Step: secrets.StepRetire},
 		},
 		"hashed before, expire at different times": {
 			secrets.Facts{Recorded: []record.ClientSecret{
@@ -48,7 +48,7 @@ func TestMakeProvided(t *testing.T) {
 				{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(3 * time.Minute)},
 				{ID: "c", Hash: older.Hash, Source: "spec", Role: record.RoleCurrent, ExpiresAt: now.Add(2 * time.Minute)},
 			}},
-			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleRetiring, ReplacedAt: now.Add(time.Second), ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: []record.ClientSecret{{ID: "b", Hash: newer.Hash, Source: "spec", Role: record.RoleRetiring, ReplacedAt: now.Add(time.Second), ExpiresAt: now.Add(3 * time.Minute)}, replacing}, Step: secrets.StepRetire},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestProvidedIsNotHashedYet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := secrets.Facts{Recorded: recorded}
 			got, err := secrets.Make(f, secrets.Want{Provided: &secrets.Provided{Source: "v1/2", Overlap: time.Hour}}, now, noRandom)
-			if diff := cmp.Diff(secrets.Plan{Secrets: recorded, Continuous: true}, got); err != nil || diff != "" {
+			if diff := cmp.Diff(secrets.Plan{Secrets: recorded, KeepsSecret: true}, got); err != nil || diff != "" {
 				t.Errorf("error %v, plan (-want +got):\n%s", err, diff)
 			}
 		})

@@ -40,20 +40,22 @@ func (s *Schedule) plan(f *Facts, recorded []record.ClientSecret, now time.Time,
 }
 
 func (r *rotation) step(recorded []record.ClientSecret) error {
-	current, found := r.inUse()
+	secret, value := r.inUse()
+	r.plan.Current = value
+	restored := secret != nil && !slices.ContainsFunc(recorded, func(s record.ClientSecret) bool { return s.ID == secret.ID })
 	switch {
-	case !found && r.adoptable(r.Credentials.current()):
+	case secret == nil && r.adoptable(r.Credentials.current()):
 		return r.adoptCurrent()
-	case !found:
+	case secret == nil:
 		return r.withoutValue()
-	case current < len(recorded) && isCurrent(recorded[current]):
-		return r.settled()
-	case current < len(recorded) && recorded[current].Role == record.RoleNext:
-		r.complete(current)
+	case !restored && isGeneratedCurrent(*secret):
+		return r.continueRotation()
+	case !restored && secret.Role == record.RoleNext:
+		r.finishPromotion(*secret)
 	case !r.Live:
 		r.plan.Inconclusive = true
 	default:
-		r.returned(current)
+		r.returned(*secret)
 	}
 	return nil
 }
@@ -65,25 +67,21 @@ func (c *Credentials) current() Value {
 	return c.Current
 }
 
-// inUse returns the index of the verifier whose value workloads use, in the recorded secrets followed by
-// the restored ones. That is the value under the current key. If that one is unknown, for example because
-// the key has another name now, it is the current value under any other key.
-func (r *rotation) inUse() (index int, found bool) {
+// inUse returns the recorded or restored secret that workloads use, and its value; nil if they use none. That
+// is the value under the current key. If that one is unknown, for example because the key has another name
+// now, it is the value of the current secret under any other key.
+func (r *rotation) inUse() (*record.ClientSecret, Value) {
 	accepted := slices.Concat(r.plan.Secrets, Valid(r.Restored, r.now))
-	value := r.Credentials.current().Plaintext
-	if i := slices.IndexFunc(accepted, func(s record.ClientSecret) bool { return isValueOf(s, value) }); i >= 0 {
-		r.plan.Current = r.marked(r.Credentials.Current)
-		return i, true
+	under := r.Credentials.current()
+	if i := slices.IndexFunc(accepted, func(s record.ClientSecret) bool { return isValueOf(s, under.Plaintext) }); i >= 0 {
+		return &accepted[i], r.marked(under)
 	}
-	i := r.role(record.RoleCurrent)
-	if i < 0 {
-		return 0, false
+	if i := r.role(record.RoleCurrent); i >= 0 {
+		if value := r.heldValue(i); value != "" {
+			return &accepted[i], r.marked(Value{Plaintext: value})
+		}
 	}
-	if value := r.held(i); value != "" {
-		r.plan.Current = r.marked(Value{Plaintext: value})
-		return i, true
-	}
-	return 0, false
+	return nil, Value{}
 }
 
 // role returns the index of the generated secret with a role, or -1.
@@ -91,8 +89,8 @@ func (r *rotation) role(role record.SecretRole) int {
 	return slices.IndexFunc(r.plan.Secrets, func(s record.ClientSecret) bool { return s.Source == "" && s.Role == role })
 }
 
-// held returns the value of a recorded secret if the credentials Secret contains it under any key.
-func (r *rotation) held(index int) string {
+// heldValue returns the value of a recorded secret if the credentials Secret contains it under any key.
+func (r *rotation) heldValue(index int) string {
 	for _, value := range r.Credentials.values() {
 		if isValueOf(r.plan.Secrets[index], value) {
 			return value
@@ -164,10 +162,10 @@ func (r *rotation) withoutValue() error {
 	before := len(r.plan.Secrets)
 	r.dropGenerated()
 	if len(r.plan.Secrets) < before {
-		r.plan.Step, r.plan.Unfinished = StepRevoked, true
+		r.plan.Step, r.plan.Unfinished = StepRevoke, true
 		return nil
 	}
-	r.plan.Continuous = before > 0
+	r.plan.KeepsSecret = before > 0
 	if r.Unwritable {
 		return nil
 	}
@@ -175,7 +173,7 @@ func (r *rotation) withoutValue() error {
 	if err != nil {
 		return err
 	}
-	r.plan.Current, r.plan.Step, r.plan.Unfinished = fresh, StepFirst, true
+	r.plan.Current, r.plan.Step, r.plan.Unfinished = fresh, StepWriteFirst, true
 	return nil
 }
 
@@ -185,11 +183,11 @@ func (r *rotation) fresh() (Value, error) {
 	return Value{plaintext, r.Serial + 1}, err
 }
 
-// settled plans the next step of a client whose workloads use the current secret.
-func (r *rotation) settled() error {
-	r.plan.Continuous = true
+// continueRotation plans the next step of a client whose workloads use the current secret.
+func (r *rotation) continueRotation() error {
+	r.plan.KeepsSecret = true
 	if next := r.role(record.RoleNext); next >= 0 {
-		return r.rotating(next)
+		return r.promoteOrDrop(next)
 	}
 	candidate := Value{}
 	if r.Credentials != nil {
@@ -201,7 +199,7 @@ func (r *rotation) settled() error {
 	if r.endWhenUnused() {
 		return nil
 	}
-	due := r.due(r.plan.Secrets[slices.IndexFunc(r.plan.Secrets, isCurrent)])
+	due := r.due(r.plan.Secrets[slices.IndexFunc(r.plan.Secrets, isGeneratedCurrent)])
 	switch expires := lastExpiration(r.plan.Secrets); {
 	case due.IsZero():
 	case !expires.IsZero():
@@ -213,13 +211,13 @@ func (r *rotation) settled() error {
 		r.plan.Inconclusive = true // The record may lag, and the value may be one that it has adopted.
 	default:
 		fresh, err := r.fresh()
-		r.plan.Next, r.plan.Step, r.plan.Unfinished = fresh, StepNext, true
+		r.plan.Next, r.plan.Step, r.plan.Unfinished = fresh, StepWriteNext, true
 		return err
 	}
 	return nil
 }
 
-func isCurrent(s record.ClientSecret) bool { return s.Source == "" && s.Role == record.RoleCurrent }
+func isGeneratedCurrent(s record.ClientSecret) bool { return s.Source == "" && s.Role == record.RoleCurrent }
 
 // lastExpiration returns the time at which the last retiring secret expires; zero if there is none.
 func lastExpiration(secrets []record.ClientSecret) time.Time {
@@ -238,39 +236,37 @@ func (r *rotation) adoptNext(v Value) error {
 	return err
 }
 
-// rotating makes the next value the current one when every live token server accepts it. If a user has
+// promoteOrDrop makes the next value the current one when every live token server accepts it. If a user has
 // removed the value from the Secret, its verifier is dropped.
-func (r *rotation) rotating(next int) error {
-	value := r.held(next)
+func (r *rotation) promoteOrDrop(next int) error {
+	value := r.heldValue(next)
 	switch {
 	case value == "" && !r.Live:
 		r.plan.Inconclusive = true
 	case value == "":
 		r.plan.Secrets = slices.Delete(r.plan.Secrets, next, next+1)
-		r.plan.Step, r.plan.Unfinished = StepRevoked, true
-	case r.Acknowledged && !r.Unwritable:
-		r.plan.Current, r.plan.Step, r.plan.Unfinished = Value{value, r.Serial}, StepPromoted, true
+		r.plan.Step, r.plan.Unfinished = StepRevoke, true
+	case r.Acknowledged && !r.Unconfirmed && !r.Unwritable:
+		r.plan.Current, r.plan.Step, r.plan.Unfinished = Value{value, r.Serial}, StepPromote, true
 	default:
 		r.plan.Next = Value{value, r.Serial}
 	}
 	return nil
 }
 
-// complete makes the next secret the current one, because the Secret says so, and lets the old one expire
-// after the overlap.
-func (r *rotation) complete(next int) {
-	r.makeCurrent(r.plan.Secrets[next])
+// finishPromotion makes the next secret the current one, because the Secret says so, and lets the old one
+// expire after the overlap.
+func (r *rotation) finishPromotion(next record.ClientSecret) {
+	r.makeCurrent(next)
 	r.plan.Secrets[len(r.plan.Secrets)-1].Successor = true
-	r.plan.Step = StepCompleted
+	r.plan.Step = StepRetire
 }
 
 // returned makes a retiring or restored secret the current one, because a user has written its value to
 // the Secret. The schedule then replaces it like any other.
-func (r *rotation) returned(index int) {
-	accepted := slices.Concat(r.plan.Secrets, Valid(r.Restored, r.now))
-	s := accepted[index]
+func (r *rotation) returned(s record.ClientSecret) {
 	s.ExpiresAt, s.ReplacedAt, s.Source = time.Time{}, time.Time{}, ""
-	if next := r.role(record.RoleNext); next >= 0 && r.held(next) == "" {
+	if next := r.role(record.RoleNext); next >= 0 && r.heldValue(next) == "" {
 		r.plan.Secrets = slices.Delete(r.plan.Secrets, next, next+1)
 	}
 	r.makeCurrent(s)
@@ -278,7 +274,7 @@ func (r *rotation) returned(index int) {
 
 // makeCurrent makes s the current secret and retires the previous one.
 func (r *rotation) makeCurrent(s record.ClientSecret) {
-	r.plan.Continuous = true
+	r.plan.KeepsSecret = true
 	r.plan.Secrets = slices.DeleteFunc(r.plan.Secrets, func(other record.ClientSecret) bool { return other.ID == s.ID })
 	for i := range r.plan.Secrets {
 		if old := &r.plan.Secrets[i]; old.Role != record.RoleNext {

@@ -42,8 +42,9 @@ type Facts struct {
 	Credentials *Credentials
 	// Live reports whether the other facts were read from the API server and not from caches.
 	Live bool
-	// Acknowledged reports whether every live token server serves the record.
-	Acknowledged bool
+	// Acknowledged reports whether every live token server serves the record. Unconfirmed reports that this
+	// could not be confirmed with the API server: no step that NeedsConfirmation is planned.
+	Acknowledged, Unconfirmed bool
 	// Unwritable reports whether the credentials Secret can't be written.
 	Unwritable bool
 	// Uses contains the known uses of recorded secrets, by the ID of the secret. Only a schedule with
@@ -62,7 +63,7 @@ type Want struct {
 
 // Plan is the desired state of a client's secrets.
 type Plan struct {
-	// Secrets are the desired secrets in the record, oldest first. They are never nil.
+	// Secrets are the desired secrets in the record, oldest first.
 	Secrets []record.ClientSecret
 	// Serial is the number of the latest generated secret that the record has adopted.
 	Serial int64
@@ -76,9 +77,10 @@ type Plan struct {
 	Inconclusive bool
 	// Unfinished reports whether another step follows the writes of this plan immediately.
 	Unfinished bool
-	// Continuous reports whether workloads have a valid secret before and after the change.
-	Continuous bool
-	// Step is the step that the plan takes; empty if it takes none.
+	// KeepsSecret reports whether workloads have a valid secret before and after the change.
+	KeepsSecret bool
+	// Step is the step that the plan takes; empty if it takes none, or if it only adopts a value or drops what
+	// has expired.
 	Step Step
 	// NextRotation is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
@@ -88,31 +90,29 @@ type Plan struct {
 	Check time.Time
 }
 
-// Step is a step in the life of a generated secret, or the replacement of a provided one. What has expired
-// is dropped before the step is planned.
+// Step is a step in the life of a generated secret, or the replacement of a provided one.
 type Step string
 
 // Steps in the life of a generated secret.
 const (
-	// StepFirst writes a value to a credentials Secret that has no valid one.
-	StepFirst Step = "First"
-	// StepNext adds the next value to the credentials Secret.
-	StepNext Step = "Next"
-	// StepPromoted makes the next value the current one. It can't be undone, so the caller must confirm
-	// that every live token server serves the record before it writes the Secret.
-	StepPromoted Step = "Promoted"
-	// StepCompleted means that the new secret, generated or provided, is the current one and the old one expires.
-	StepCompleted Step = "Completed"
-	// StepRevoked drops the verifiers of values that a user has removed from the credentials Secret.
-	StepRevoked Step = "Revoked"
-	// StepEndedUnused drops the verifier of an old value that is unused. Like StepPromoted, the caller must
-	// confirm it.
-	StepEndedUnused Step = "EndedUnused"
+	// StepWriteFirst writes a value to a credentials Secret that has no valid one.
+	StepWriteFirst Step = "WriteFirst"
+	// StepWriteNext adds the next value to the credentials Secret.
+	StepWriteNext Step = "WriteNext"
+	// StepPromote makes the next value the current one in the credentials Secret.
+	StepPromote Step = "Promote"
+	// StepRetire makes the new secret, generated or provided, the current one in the record, and lets the old
+	// one expire.
+	StepRetire Step = "Retire"
+	// StepRevoke drops the verifiers of values that a user has removed from the credentials Secret.
+	StepRevoke Step = "Revoke"
+	// StepEndUnused drops the verifier of an old value that is unused.
+	StepEndUnused Step = "EndUnused"
 )
 
-// Irreversible reports whether the step requires that every live token server serves the record,
-// according to the API server.
-func (s Step) Irreversible() bool { return s == StepPromoted || s == StepEndedUnused }
+// NeedsConfirmation reports whether the step can't be undone and depends on every live token server, so the
+// caller must first confirm with the API server that each of them serves the record.
+func (s Step) NeedsConfirmation() bool { return s == StepPromote || s == StepEndUnused }
 
 // Make plans a client's secrets. Make is idempotent: a plan with the facts after its writes yields a plan
 // that writes nothing or takes the next step.

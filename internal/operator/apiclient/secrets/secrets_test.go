@@ -94,47 +94,47 @@ func TestMakeGenerated(t *testing.T) {
 	}{
 		"settled": {
 			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(old.value(4), none)},
-			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), KeepsSecret: true, NextRotation: nextWeek},
 		},
 		"the mark was removed": {
 			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(old.value(0), none)},
-			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), KeepsSecret: true, NextRotation: nextWeek},
 		},
 		"the key was renamed": {
 			secrets.Facts{Recorded: current, Serial: 4, Credentials: in(none, none, old.plaintext)},
-			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), Continuous: true, NextRotation: nextWeek},
+			secrets.Plan{Secrets: current, Serial: 4, Current: old.value(4), KeepsSecret: true, NextRotation: nextWeek},
 		},
 		"the next value is in the Secret": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5))},
-			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), Continuous: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), KeepsSecret: true},
 		},
 		"every server has the next value": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5)), Acknowledged: true},
-			secrets.Plan{Secrets: rotating, Serial: 5, Current: next.value(5), Continuous: true, Step: secrets.StepPromoted, Unfinished: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: next.value(5), KeepsSecret: true, Step: secrets.StepPromote, Unfinished: true},
 		},
 		"the Secret cannot be written": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), next.value(5)), Acknowledged: true, Unwritable: true},
-			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), Continuous: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Next: next.value(5), KeepsSecret: true},
 		},
 		"the next value is current": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(next.value(5), none)},
-			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), Continuous: true, Step: secrets.StepCompleted},
+			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), KeepsSecret: true, Step: secrets.StepRetire},
 		},
 		"the old secret retires": {
 			secrets.Facts{Recorded: list(old.retiring(now, expires), successor), Serial: 5, Credentials: in(next.value(5), none)},
-			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), Continuous: true, NextRotation: nextWeek.Add(59 * time.Minute)},
+			secrets.Plan{Secrets: list(old.retiring(now, expires), successor), Serial: 5, Current: next.value(5), KeepsSecret: true, NextRotation: nextWeek.Add(59 * time.Minute)},
 		},
 		"the old secret has expired": {
 			secrets.Facts{Recorded: list(old.retiring(now, now), successor), Serial: 5, Credentials: in(next.value(5), none)},
-			secrets.Plan{Secrets: list(successor), Serial: 5, Current: next.value(5), Continuous: true, NextRotation: nextWeek.Add(59 * time.Minute)},
+			secrets.Plan{Secrets: list(successor), Serial: 5, Current: next.value(5), KeepsSecret: true, NextRotation: nextWeek.Add(59 * time.Minute)},
 		},
 		"the next value was removed, according to a cache": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), none)},
-			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), Continuous: true, Inconclusive: true},
+			secrets.Plan{Secrets: rotating, Serial: 5, Current: old.value(4), KeepsSecret: true, Inconclusive: true},
 		},
 		"the next value was removed": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(old.value(4), none), Live: true},
-			secrets.Plan{Secrets: current, Serial: 5, Current: old.value(4), Continuous: true, Step: secrets.StepRevoked, Unfinished: true},
+			secrets.Plan{Secrets: current, Serial: 5, Current: old.value(4), KeepsSecret: true, Step: secrets.StepRevoke, Unfinished: true},
 		},
 		"the Secret is missing, according to a cache": {
 			secrets.Facts{Recorded: current, Serial: 4},
@@ -142,11 +142,11 @@ func TestMakeGenerated(t *testing.T) {
 		},
 		"the Secret is missing": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Live: true},
-			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoke, Unfinished: true},
 		},
 		"the Secret is missing and cannot be written": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Live: true, Unwritable: true},
-			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoke, Unfinished: true},
 		},
 		"revoked, and the Secret cannot be written": {
 			secrets.Facts{Serial: 5, Live: true, Unwritable: true},
@@ -154,11 +154,11 @@ func TestMakeGenerated(t *testing.T) {
 		},
 		"overwritten": {
 			secrets.Facts{Recorded: rotating, Serial: 5, Credentials: in(fresh.value(0), none), Live: true},
-			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoke, Unfinished: true},
 		},
 		"a serial that goes back": {
 			secrets.Facts{Recorded: current, Serial: 5, Credentials: in(fresh.value(3), none), Live: true},
-			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoked, Unfinished: true},
+			secrets.Plan{Secrets: list(), Serial: 5, Step: secrets.StepRevoke, Unfinished: true},
 		},
 		"an old value, according to a cache": {
 			secrets.Facts{Recorded: list(old.retiring(now, expires), successor), Serial: 5, Credentials: in(old.value(4), none)},
@@ -166,7 +166,7 @@ func TestMakeGenerated(t *testing.T) {
 		},
 		"a user wrote the old value": {
 			secrets.Facts{Recorded: list(old.retiring(now, expires), next.ClientSecret), Serial: 5, Credentials: in(old.value(4), none), Live: true},
-			secrets.Plan{Secrets: list(next.retiring(now, expires), old.ClientSecret), Serial: 5, Current: old.value(4), Continuous: true},
+			secrets.Plan{Secrets: list(next.retiring(now, expires), old.ClientSecret), Serial: 5, Current: old.value(4), KeepsSecret: true},
 		},
 		"a provided secret was replaced by an unadopted value, which a cache lacks": {
 			secrets.Facts{Recorded: list(old.from("v1/1"))},
@@ -196,8 +196,8 @@ func TestAdoption(t *testing.T) {
 		"a next of an earlier round": {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Credentials: &secrets.Credentials{Current: old.value(3), Next: value.value(2)}}, []record.SecretRole{record.RoleCurrent}, ""},
 		"alongside a provided one":   {secrets.Facts{Recorded: []record.ClientSecret{old.from("v1/1")}, Credentials: &secrets.Credentials{Current: value.value(1)}}, []record.SecretRole{record.RoleRetiring, record.RoleCurrent}, ""},
 		"the current one is gone":    {secrets.Facts{Recorded: []record.ClientSecret{old.ClientSecret}, Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(4)}}, []record.SecretRole{record.RoleCurrent}, ""},
-		"an earlier one":             {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(3)}}, nil, secrets.StepFirst},
-		"one that anyone wrote":      {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(0)}}, nil, secrets.StepFirst},
+		"an earlier one":             {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(3)}}, nil, secrets.StepWriteFirst},
+		"one that anyone wrote":      {secrets.Facts{Serial: 3, Live: true, Credentials: &secrets.Credentials{Current: value.value(0)}}, nil, secrets.StepWriteFirst},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := testkit.Value(secrets.Make(test.facts, secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}}, now, rand.Reader))(t)
@@ -208,10 +208,10 @@ func TestAdoption(t *testing.T) {
 			if diff := cmp.Diff(test.wantRoles, roles); diff != "" || got.Step != test.wantStep || got.Inconclusive {
 				t.Errorf("step %q, inconclusive %t, roles (-want +got):\n%s", got.Step, got.Inconclusive, diff)
 			}
-			if settled := test.facts.Credentials.Current.Plaintext == old.plaintext; got.Continuous != settled {
-				t.Errorf("continuous: %t", got.Continuous) // Token servers must load a new current value first.
+			if settled := test.facts.Credentials.Current.Plaintext == old.plaintext; got.KeepsSecret != settled {
+				t.Errorf("continuous: %t", got.KeepsSecret) // Token servers must load a new current value first.
 			}
-			if got.Step == secrets.StepFirst && (got.Current.Serial != test.facts.Serial+1 || !clientsecret.WellFormed(got.Current.Plaintext)) {
+			if got.Step == secrets.StepWriteFirst && (got.Current.Serial != test.facts.Serial+1 || !clientsecret.WellFormed(got.Current.Plaintext)) {
 				t.Errorf("the fresh value is %+v", got.Current)
 			}
 			if len(roles) > 0 && roles[len(roles)-1] != record.RoleRetiring && test.wantStep == "" && got.Serial < test.facts.Serial {
@@ -275,7 +275,7 @@ func TestRotationIsDue(t *testing.T) {
 			}
 			if test.want.IsZero() {
 				test.want = now.Add(1000 * time.Hour)
-			} else if got, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want, rand.Reader); err != nil || got.Step != secrets.StepNext || got.Next.Serial != 2 {
+			} else if got, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want, rand.Reader); err != nil || got.Step != secrets.StepWriteNext || got.Next.Serial != 2 {
 				t.Errorf("when it is due: %+v, error %v", got, err)
 			}
 			if _, err = secrets.Make(f, secrets.Want{Generated: &test.schedule}, test.want.Add(-time.Nanosecond), noRandom); err != nil {
@@ -355,9 +355,9 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 			}
 			at := now.Add(test.after)
 			got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
-			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), Continuous: true}
+			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), KeepsSecret: true}
 			if test.wantEnd && at.Before(old.ExpiresAt) {
-				want.Step, want.Unfinished = secrets.StepEndedUnused, true
+				want.Step, want.Unfinished = secrets.StepEndUnused, true
 			}
 			if !test.wantEnd {
 				want.Secrets = []record.ClientSecret{old, newer.ClientSecret}
@@ -367,6 +367,20 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 			}
 			testkit.Diff(t, "plan", want, got)
 		})
+	}
+}
+
+// Of several old secrets, the first that may end decides when to check again.
+func TestFirstUnusedSecretIsChecked(t *testing.T) {
+	first, second, current := newSecret(t, now.Add(-2*time.Hour)), newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
+	f := secrets.Facts{
+		Recorded: []record.ClientSecret{first.retiring(now, now.Add(48*time.Hour)), second.retiring(now, now.Add(48*time.Hour)), current.ClientSecret},
+		Serial:   3, Credentials: &secrets.Credentials{Current: current.value(3)},
+		Uses: map[string]secrets.Use{first.ID: {Until: now.Add(23 * time.Hour)}, second.ID: {Until: now.Add(time.Hour)}},
+	}
+	got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &whenUnused}, now.Add(23*time.Hour), noRandom))(t)
+	if want := now.Add(24 * time.Hour); !got.Check.Equal(want) {
+		t.Errorf("check at %s, want %s", got.Check, want)
 	}
 }
 

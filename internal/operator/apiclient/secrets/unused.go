@@ -21,6 +21,11 @@ func (u Use) Unused(s record.ClientSecret) time.Duration {
 	return u.Until.Sub(latest(u.Last, s.ReplacedAt))
 }
 
+// EndsUnused reports whether a replaced secret ends because it has not been used for the time in the schedule.
+func (s *Schedule) EndsUnused(use Use, old record.ClientSecret) bool {
+	return s.UnusedFor > 0 && use.Unused(old) >= s.UnusedFor
+}
+
 // endWhenUnused drops the replaced secrets that have not been used for the time in the schedule since
 // their replacement was delivered, and reports whether there are any. A secret whose uses are not known
 // stays valid until it expires.
@@ -34,17 +39,21 @@ func (r *rotation) endWhenUnused() bool {
 			return false
 		}
 		use, known := r.Uses[s.ID]
-		r.plan.Check = r.now
-		if !known {
-			return false
+		if known && r.EndsUnused(use, s) && !r.Unconfirmed {
+			return true
 		}
-		unused := use.Unused(s)
-		r.plan.Check = r.now.Add(r.UnusedFor - unused)
-		return unused >= r.UnusedFor
+		check := r.now
+		if known {
+			check = r.now.Add(r.UnusedFor - use.Unused(s))
+		}
+		if r.plan.Check.IsZero() || check.Before(r.plan.Check) {
+			r.plan.Check = check
+		}
+		return false
 	})
 	if len(r.plan.Secrets) == before {
 		return false
 	}
-	r.plan.Step, r.plan.Unfinished, r.plan.Check = StepEndedUnused, true, time.Time{}
+	r.plan.Step, r.plan.Unfinished, r.plan.Check = StepEndUnused, true, time.Time{}
 	return true
 }
