@@ -105,3 +105,21 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		t.Errorf("Exit code %d, %s, output %q; want the command %q", code, stderr, stdout, want)
 	}
 }
+
+// A rotation waits for the previous one, so --wait doesn't begin one during another.
+func TestRotateDuringRotation(t *testing.T) {
+	c := client("billing")
+	c.APIVersion, c.Kind = v1alpha1.GroupVersion.String(), "ApiClient"
+	c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old", Role: v1alpha1.SecretRoleCurrent}, {ID: "new", Role: v1alpha1.SecretRoleNext}}
+	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+		}
+		_ = json.NewEncoder(w).Encode(c)
+	})
+	code, _, stderr := run(t, "rotate", "apiclient/billing", "--namespace=acme", flag)
+	if code != 1 || !strings.Contains(stderr, "secret new replaces the current one") {
+		t.Errorf("Exit code %d, %q; want 1 and the rotation in progress", code, stderr)
+	}
+}

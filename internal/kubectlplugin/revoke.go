@@ -58,8 +58,10 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		if err := checkGenerated(t); err != nil {
 			return r, err
 		}
+		// The operator drops a retiring generated secret together with the current one. A retiring secret of
+		// another kind stays valid until the end of its overlap.
 		for _, s := range t.client.Status.Secrets {
-			old[s.ID] = true
+			old[s.ID] = s.Role != v1alpha1.SecretRoleRetiring
 		}
 	}
 	at := c.clock.next()

@@ -118,13 +118,14 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	if err := o.checkRotatable(t); err != nil {
 		return r, err
 	}
+	if o.wait {
+		if err := checkRotated(t); err != nil {
+			return r, err
+		}
+	}
 	old := map[string]bool{}
 	for _, s := range t.client.Status.Secrets {
 		old[s.ID] = true
-		if s.ExpiresAt != nil && o.wait {
-			return r, fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
-				errOverlap, s.ID, timestamp(s.ExpiresAt.Time), t.command("revoke")+" --secret")
-		}
 	}
 	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotateAfter"); err != nil {
 		return r, err
@@ -151,6 +152,21 @@ func (o *changeOptions) checkRotatable(t *target) error {
 		return nil
 	}
 	return notReady(t, c)
+}
+
+// checkRotated returns an error if an earlier rotation isn't complete, because the next one waits for it.
+func checkRotated(t *target) error {
+	for _, s := range t.client.Status.Secrets {
+		switch {
+		case s.Role == v1alpha1.SecretRoleNext:
+			return fmt.Errorf("%w: secret %s replaces the current one as soon as every live token server accepts it; follow it with %q, or request another rotation after it with --wait=false",
+				errOverlap, s.ID, t.command("explain"))
+		case s.ExpiresAt != nil:
+			return fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
+				errOverlap, s.ID, timestamp(s.ExpiresAt.Time), t.command("revoke")+" --secret")
+		}
+	}
+	return nil
 }
 
 // delivered reports whether a new secret is the current one.

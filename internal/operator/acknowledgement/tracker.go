@@ -48,7 +48,7 @@ type Record struct{ Name, Version string }
 
 // Tracker holds the latest heartbeat of each token server. It is safe for concurrent use.
 type Tracker struct {
-	api      client.Reader // not a cache
+	api       client.Reader // not a cache
 	namespace string
 	now       func() time.Time
 	synced    func() bool // set by Watch; true after all existing Leases were processed

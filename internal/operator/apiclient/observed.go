@@ -52,9 +52,9 @@ type holding struct {
 	holder types.NamespacedName
 	// recordSecret is the Secret with the recordSecret, or nil, and current is its content. unreadable is the reason
 	// why it cannot be read, if any.
-	recordSecret     *corev1.Secret
-	recorded    record.Client
-	unreadable *condition.Result
+	recordSecret *corev1.Secret
+	recorded     record.Client
+	unreadable   *condition.Result
 	// acknowledged reports whether every live token server serves this version of the record. unconfirmed
 	// reports that the API server didn't confirm it.
 	acknowledged, unconfirmed bool

@@ -96,9 +96,16 @@ func issued(t *testing.T, accessToken string) time.Time {
 	return time.Unix(claims.IssuedAt, 0)
 }
 
-// The old secret is rejected as soon as the command has returned.
+// The old secret is rejected as soon as the command has returned. The command doesn't wait for a hashed secret
+// that the generated one has replaced.
 func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
-	c := usable(t, inst, "leaked")
+	c := newClient("leaked", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashedSecret(t, sh) })
+	inst.Create(t, c)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	})
+	scenario.AwaitUsable(t, inst, c)
 	old := inst.CredentialsSecret(t, c)
 	sh.succeeds(t, "kubectl realmkeeper revoke apiclient/leaked -n "+team+" --secret --wait")
 	for _, s := range inst.Servers() {

@@ -12,14 +12,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
+// hashedSecret returns a secret that the plugin has hashed.
+func hashedSecret(t *testing.T, sh *shell) *v1alpha1.ClientSecretSource {
+	t.Helper()
+	hash := strings.TrimSpace(strings.Split(sh.succeeds(t, "kubectl realmkeeper hash --id mine 2>/dev/null"), "hash: ")[1])
+	return &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "mine", Hash: strings.Trim(hash, `"`)}}}
+}
+
 // Errors say what to do instead.
 func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
-	hash := strings.TrimSpace(strings.Split(sh.succeeds(t, "kubectl realmkeeper hash --id mine 2>/dev/null"), "hash: ")[1])
 	provided := newClient("provided", func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "missing"}}}
 	})
 	hashed := newClient("hashed", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "mine", Hash: strings.Trim(hash, `"`)}}}
+		c.Spec.Secret = hashedSecret(t, sh)
 	})
 	account := newClient("account", func(c *v1alpha1.ApiClient) {
 		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "worker"}}

@@ -217,7 +217,9 @@ func (r *rotation) continueRotation() error {
 	return nil
 }
 
-func isGeneratedCurrent(s record.ClientSecret) bool { return s.Source == "" && s.Role == record.RoleCurrent }
+func isGeneratedCurrent(s record.ClientSecret) bool {
+	return s.Source == "" && s.Role == record.RoleCurrent
+}
 
 // lastExpiration returns the time at which the last retiring secret expires; zero if there is none.
 func lastExpiration(secrets []record.ClientSecret) time.Time {
