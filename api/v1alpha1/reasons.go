@@ -28,6 +28,7 @@ const (
 
 // Explanation explains the reason of a condition. The message of the condition has the details, such as
 // names.
+// +kubebuilder:object:generate=false
 type Explanation struct {
 	Severity Severity
 	// Cause says in one sentence what the reason means.
