@@ -1,6 +1,7 @@
 package signingkey_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -59,7 +60,7 @@ func verify(t testing.TB, key jose.JSONWebKey, jws string) {
 func TestJWKSIsSorted(t *testing.T) {
 	first, second := pool()[signingkey.ES256][0].Public(), pool()[signingkey.EdDSA][0].Public()
 	set := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{first, second}))(t)
-	if reversed, err := signingkey.JWKS([]signingkey.PublicKey{second, first}); err != nil || string(reversed) != string(set) {
+	if reversed, err := signingkey.JWKS([]signingkey.PublicKey{second, first}); err != nil || !bytes.Equal(reversed, set) {
 		t.Errorf("got %s, %v for another order, want %s", reversed, err, set)
 	}
 	if empty, err := signingkey.JWKS(nil); err != nil || string(empty) != `{"keys":[]}` {
