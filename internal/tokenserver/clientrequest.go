@@ -64,17 +64,19 @@ func (e *clientEndpoint) receive(realmName string, r *http.Request) (clientReque
 	return request, err
 }
 
-// authentication authenticates the client of a request: a method of clientauth.Authenticator.
-type authentication func(context.Context, *registry.Realm, http.Header, *oauth.Parameters, netip.Addr, time.Time) (clientauth.Caller, error)
-
-// authenticate authenticates the client of a received request. The request is audited from here on.
+// authenticate authenticates the client of a received request.
 //
 // Errors are *oauth.Error values, or wrap one.
-func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest, how authentication) (err error) {
-	request.mustAudit = true
-	request.caller, err = how(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+func (e *clientEndpoint) authenticate(r *http.Request, request *clientRequest) error {
+	caller, err := e.authenticator.Authenticate(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	return request.authenticated(caller, err)
+}
+
+// authenticated stores the result of the authentication, and returns err. The request is audited from here on.
+func (r *clientRequest) authenticated(caller clientauth.Caller, err error) error {
+	r.mustAudit, r.caller = true, caller
 	if err == nil {
-		request.client = request.caller.Client
+		r.client = caller.Client
 	}
 	return err
 }

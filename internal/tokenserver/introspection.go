@@ -26,7 +26,7 @@ const inactive = `{"active":false}` + "\n"
 func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request, err := e.receive(r.PathValue("realm"), r)
 	if err == nil {
-		err = e.authenticate(r, &request, e.authenticator.Authenticate)
+		err = e.authenticate(r, &request)
 	}
 	if err == nil && request.parameters.Token == "" {
 		err = oauth.ErrNoToken

@@ -78,13 +78,7 @@ func New(o Options) http.Handler {
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	(&tokenEndpoint{
-		clientEndpoint: clients, tokenRates: limiter.NewRateLimiter(), proofs: proofs,
-		grants: map[string]authentication{
-			oauth.GrantTypeClientCredentials: clients.authenticator.Authenticate,
-			oauth.GrantTypeJWTBearer:         clients.authenticator.AuthenticateGrant, // RFC 7523 §2.1
-		},
-	}).mount(mux)
+	(&tokenEndpoint{clientEndpoint: clients, tokenRates: limiter.NewRateLimiter(), proofs: proofs}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)

@@ -16,8 +16,6 @@ import (
 // tokenEndpoint serves POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	clientEndpoint
-	// grants contains, for each grant type, what authenticates the client.
-	grants     map[string]authentication
 	tokenRates *limiter.RateLimiter
 	proofs     *proofs
 }
@@ -49,17 +47,15 @@ func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenR
 	if request.realm.Signer() == nil {
 		return tokenResponse{}, oauth.ErrNoSigningKey
 	}
-	how, supported := e.grants[request.parameters.GrantType]
-	if !supported {
-		how = e.authenticator.Authenticate // Who isn't a client learns nothing about the grant type.
-	}
-	if err := e.authenticate(r, request, how); err != nil {
+	// Who isn't a client learns nothing about the grant type.
+	if err := e.authenticate(r, request); err != nil {
 		return tokenResponse{}, err
 	}
-	switch {
-	case request.parameters.GrantType == "":
+	switch request.parameters.GrantType {
+	case oauth.GrantTypeClientCredentials, oauth.GrantTypeJWTBearer:
+	case "":
 		return tokenResponse{}, oauth.ErrNoGrantType
-	case !supported:
+	default:
 		return tokenResponse{}, oauth.ErrGrantType
 	}
 	proof, err := e.proof(r, request)
@@ -67,6 +63,18 @@ func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenR
 		return tokenResponse{}, err
 	}
 	return e.issue(request, proof)
+}
+
+// authenticate authenticates the client by the assertion of the JWT bearer grant (RFC 7523 §2.1), and with every
+// other grant type by its credentials.
+//
+// Errors are *oauth.Error values, or wrap one.
+func (e *tokenEndpoint) authenticate(r *http.Request, request *clientRequest) error {
+	if request.parameters.GrantType != oauth.GrantTypeJWTBearer {
+		return e.clientEndpoint.authenticate(r, request)
+	}
+	caller, err := e.authenticator.AuthenticateGrant(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
+	return request.authenticated(caller, err)
 }
 
 // proof returns the request's DPoP proof (RFC 9449 §5), or nil if the client doesn't need one and
