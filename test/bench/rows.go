@@ -66,6 +66,7 @@ var rows = []row{
 const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
+    attainable: the same for the plain server if it also signs or verifies.
   federated: 1/(1/plain + 1/verify + 1/sign), because the foreign token is verified too.
   tokens over TLS: the same with a net/http server over TLS.
   documents: the product's HTTP server with a handler that only returns the same bytes.
