@@ -46,6 +46,7 @@ func (c *ControlPlane) etcdCommand() process.Command {
 		// The data doesn't have to survive a power failure, and syncing is most of the cost of a
 		// write.
 		"--unsafe-no-fsync",
+		"--quota-backend-bytes=8589934592", // 100,000 clients and their earlier versions exceed the default of 2 GiB
 		"--log-level=warn",
 	})
 	command.Inherit = []*os.File{
