@@ -22,15 +22,10 @@ func TestParseParameters(t *testing.T) {
 		wantErr     error
 	}{
 		"no parameters":                                    {},
-		"in the query":                                     {query: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
-		"in the body":                                      {body: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
 		"in the query and the body":                        {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
 		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
 		"credentials in the body":                          {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
-		"assertion in the body":                            {body: "assertion=a&client_assertion=c", want: oauth.Parameters{Assertion: "a", ClientAssertion: "c"}},
 		"percent-encoded value":                            {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
-		"percent-encoded name":                             {body: "sc%6Fpe=a", want: oauth.Parameters{Scope: "a"}},
-		"decoded once, not twice":                          {body: "scope=%2541", want: oauth.Parameters{Scope: "%41"}},
 		"resource repeats":                                 {query: "resource=a&resource=b", body: "resource=a", want: oauth.Parameters{Resources: []string{"a", "b", "a"}}},
 		"empty values are omitted":                         {query: "scope=&audience&resource=&grant_type="},
 		"empty value and another value":                    {query: "scope=", body: "scope=a", want: oauth.Parameters{Scope: "a"}},
@@ -38,39 +33,23 @@ func TestParseParameters(t *testing.T) {
 		"unknown parameter":                                {query: "foo=bar&" + grant + "&foo=baz", want: oauth.Parameters{GrantType: "client_credentials"}},
 		"names are case-sensitive":                         {body: "Scope=a&GRANT_TYPE=b"},
 		"extra separators":                                 {body: "&&scope=a&&", want: oauth.Parameters{Scope: "a"}},
-		"value without a name":                             {body: "=a&scope=b", want: oauth.Parameters{Scope: "b"}},
 		"equals sign in the value":                         {body: "scope=a=b", want: oauth.Parameters{Scope: "a=b"}},
 		"a semicolon is not a separator":                   {body: "scope=a;audience=b", want: oauth.Parameters{Scope: "a;audience=b"}},
-		"UTF-8":                                            {body: "scope=%C3%A4", want: oauth.Parameters{Scope: "ä"}},
 		"maximum number of parameters":                     {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 16)},
-		"twice in the query":                               {query: grant + "&" + grant, wantErr: oauth.ErrRepeated},
 		"twice in the body":                                {body: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
 		"in both places":                                   {query: "audience=a", body: "audience=b", wantErr: oauth.ErrRepeated},
 		"secret twice":                                     {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
-		"ID twice":                                         {body: "client_id=a&client_id=a", wantErr: oauth.ErrRepeated},
-		"grant assertion twice":                            {body: "assertion=a&assertion=a", wantErr: oauth.ErrRepeated},
-		"assertion twice":                                  {body: "client_assertion=a&client_assertion=a", wantErr: oauth.ErrRepeated},
-		"assertion type twice":                             {body: "client_assertion_type=a&client_assertion_type=a", wantErr: oauth.ErrRepeated},
-		"client_id in the query":                           {query: "client_id=a", wantErr: oauth.ErrCredentialsQuery},
 		"client_secret in the query":                       {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
-		"client_assertion in the query":                    {query: "client_assertion=a", wantErr: oauth.ErrCredentialsQuery},
-		"assertion in the query":                           {query: grant + "&assertion=a", wantErr: oauth.ErrCredentialsQuery},
 		"access_token in the query":                        {query: "access_token=a", wantErr: oauth.ErrCredentialsQuery},
 		"percent-encoded name in the query":                {query: "client%5fsecret=a", wantErr: oauth.ErrCredentialsQuery},
 		"access_token in the body":                         {body: "access_token=a"},
 		"invalid percent encoding in a value":              {query: "scope=%zz", wantErr: oauth.ErrMalformed},
-		"invalid percent encoding in a name":               {body: "sc%pe=a", wantErr: oauth.ErrMalformed},
-		"truncated percent encoding":                       {body: "scope=a%2", wantErr: oauth.ErrMalformed},
 		"invalid percent encoding in an unknown parameter": {body: "foo=%", wantErr: oauth.ErrMalformed},
 		"invalid UTF-8":                                    {body: "scope=%ff", wantErr: oauth.ErrMalformed},
-		"raw invalid UTF-8":                                {query: "scope=\xff", wantErr: oauth.ErrMalformed},
 		"invalid UTF-8 in a name":                          {query: "%c3=a", wantErr: oauth.ErrMalformed},
 		"NUL":                                              {body: "scope=a%00b", wantErr: oauth.ErrMalformed},
-		"raw NUL":                                          {body: "scope=a\x00b", wantErr: oauth.ErrMalformed},
 		"one parameter too many":                           {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 17), wantErr: oauth.ErrTooMany},
 		"too many empty parameters":                        {body: strings.Repeat("a&", 33), wantErr: oauth.ErrTooMany},
-		"too many resources":                               {body: strings.Repeat("resource=a&", 33), wantErr: oauth.ErrTooMany},
-		"errors in the query and the body":                 {query: "scope=%zz", body: "scope=a&scope=a", wantErr: oauth.ErrMalformed},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +68,6 @@ func TestExposesCredentials(t *testing.T) {
 		query string
 		want  bool
 	}{
-		"empty query":                       {"", false},
 		"no credentials":                    {"grant_type=client_credentials&scope=client_secret", false},
 		"secret":                            {"grant_type=client_credentials&client_secret=a", true},
 		"ID":                                {"client_id=a", true},
@@ -98,11 +76,8 @@ func TestExposesCredentials(t *testing.T) {
 		"access token":                      {"access_token=a", true},
 		"percent-encoded name":              {"client%5fsecret=a", true},
 		"after an invalid percent encoding": {"scope=%zz&client_secret=a", true},
-		"after a repeated parameter":        {"scope=a&scope=a&client_secret=a", true},
-		"after too many parameters":         {strings.Repeat("a=1&", 40) + "client_secret=a", true},
 		"with an invalid percent encoding":  {"client_secret=%zz", true},
 		"empty values":                      {"client_secret=&client_id&access_token=", false},
-		"different case":                    {"Client_Secret=a", false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -19,40 +19,26 @@ func TestParseRequirements(t *testing.T) {
 		want    oauth.Requirements
 		wantErr error
 	}{
-		"none":                           {},
-		"scope":                          {query: "scope=a", want: oauth.Requirements{Scope: "a"}},
 		"two scopes":                     {query: "scope=a+b", want: oauth.Requirements{Scope: "a b"}},
 		"audience":                       {query: "audience=https://x/?y", want: oauth.Requirements{Audience: "https://x/?y"}},
 		"a semicolon is not a separator": {query: "scope=a;audience=b", want: oauth.Requirements{Scope: "a;audience=b"}},
 		"claims":                         {query: "claims=tenant+plan_name+a-b+A1", want: oauth.Requirements{Claims: "tenant plan_name a-b A1"}},
 		"16 claims":                      {query: "claims=" + claimNames(16), want: oauth.Requirements{Claims: strings.ReplaceAll(claimNames(16), "+", " ")}},
-		"original headers":               {query: "dpop=original", want: oauth.Requirements{DPoP: oauth.DPoPOriginal}},
 		"forwarded headers":              {query: "dpop=forwarded&scope=a", want: oauth.Requirements{Scope: "a", DPoP: oauth.DPoPForwarded}},
 		"empty claims":                   {query: "claims=", wantErr: oauth.ErrEmptyRequirement},
 		"17 claims":                      {query: "claims=" + claimNames(17), wantErr: oauth.ErrClaimNames},
 		"two spaces between claims":      {query: "claims=a++b", wantErr: oauth.ErrClaimNames},
 		"claim that no header can name":  {query: "claims=a:b", wantErr: oauth.ErrClaimNames},
-		"line break in a claim":          {query: "claims=a%0d%0aSet-Cookie", wantErr: oauth.ErrClaimNames},
 		"the same claim twice":           {query: "claims=a+a", wantErr: oauth.ErrClaimNames},
 		"two claims with one header":     {query: "claims=a_B+a-b", wantErr: oauth.ErrClaimNames},
-		"repeated claims":                {query: "claims=a&claims=b", wantErr: oauth.ErrRepeated},
-		"empty dpop":                     {query: "dpop=", wantErr: oauth.ErrEmptyRequirement},
 		"unknown headers":                {query: "dpop=host", wantErr: oauth.ErrDPoPHeaders},
-		"both sets of headers":           {query: "dpop=original&dpop=forwarded", wantErr: oauth.ErrRepeated},
 		"misspelled":                     {query: "scope=a&audiance=b", wantErr: oauth.ErrUnknownRequirement},
-		"other case":                     {query: "Audience=a", wantErr: oauth.ErrUnknownRequirement},
 		"resource":                       {query: "resource=https://x", wantErr: oauth.ErrUnknownRequirement},
-		"a token":                        {query: "access_token=x", wantErr: oauth.ErrUnknownRequirement},
-		"no name":                        {query: "=a", wantErr: oauth.ErrUnknownRequirement},
 		"extra separator":                {query: "scope=a&", wantErr: oauth.ErrUnknownRequirement},
 		"empty scope":                    {query: "scope=&audience=a", wantErr: oauth.ErrEmptyRequirement},
 		"empty audience":                 {query: "scope=a&audience=", wantErr: oauth.ErrEmptyRequirement},
-		"name without a value":           {query: "scope=a&audience", wantErr: oauth.ErrEmptyRequirement},
-		"blank scope":                    {query: "scope=+", wantErr: oauth.ErrEmptyRequirement},
 		"empty scope token":              {query: "scope=a++b", wantErr: oauth.ErrEmptyRequirement},
-		"empty and another value":        {query: "scope=&scope=a", wantErr: oauth.ErrEmptyRequirement},
 		"repeated scope":                 {query: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
-		"repeated audience":              {query: "audience=a&audience=b", wantErr: oauth.ErrRepeated},
 		"invalid percent encoding":       {query: "scope=%zz", wantErr: oauth.ErrMalformed},
 		"NUL":                            {query: "audience=a%00", wantErr: oauth.ErrMalformed},
 	}
@@ -75,27 +61,16 @@ func TestParseRequirementsPath(t *testing.T) {
 		wantErr error
 	}{
 		"requirements only":                {path: "require/" + encoded},
-		"path of the API request":          {path: "require/" + encoded + "/orders/1"},
 		"second require":                   {path: "require/" + encoded + "/require/" + encodeRequirements("scope=x")},
 		"dot segments":                     {path: "require/" + encoded + "/../../require/" + encodeRequirements("scope=x")},
 		"no require":                       {path: "orders/1", wantErr: oauth.ErrRequirementsPath},
-		"nothing":                          {path: "", wantErr: oauth.ErrRequirementsPath},
-		"no requirements":                  {path: "require", wantErr: oauth.ErrRequirementsPath},
 		"empty requirements":               {path: "require/", wantErr: oauth.ErrRequirementsPath},
 		"empty requirements, then a path":  {path: "require//" + encoded, wantErr: oauth.ErrRequirementsPath},
 		"require is case-sensitive":        {path: "Require/" + encoded, wantErr: oauth.ErrRequirementsPath},
-		"escaped require":                  {path: "%72equire/" + encoded, wantErr: oauth.ErrRequirementsPath},
-		"dot segment before require":       {path: "./require/" + encoded, wantErr: oauth.ErrRequirementsPath},
 		"escaped slash after requirements": {path: "require/" + encoded + "%2Forders", wantErr: oauth.ErrRequirementsPath},
-		"semicolon after requirements":     {path: "require/" + encoded + ";x/orders", wantErr: oauth.ErrRequirementsPath},
 		"padding":                          {path: "require/" + base64.URLEncoding.EncodeToString([]byte("scope=ab")) + "/", wantErr: oauth.ErrRequirementsPath},
-		"standard alphabet":                {path: "require/" + base64.RawStdEncoding.EncodeToString([]byte("scope=~~~")), wantErr: oauth.ErrRequirementsPath},
 		"unused bits":                      {path: "require/" + encodeRequirements("scope=a")[:9] + "R", wantErr: oauth.ErrRequirementsPath},
-		"not encoded":                      {path: "require/scope=a/", wantErr: oauth.ErrRequirementsPath},
 		"unknown requirement":              {path: "require/" + encodeRequirements("scopes=a"), wantErr: oauth.ErrUnknownRequirement},
-		"only a separator":                 {path: "require/" + encodeRequirements("&"), wantErr: oauth.ErrUnknownRequirement},
-		"empty audience":                   {path: "require/" + encodeRequirements("scope=a&audience="), wantErr: oauth.ErrEmptyRequirement},
-		"repeated":                         {path: "require/" + encodeRequirements("scope=a&scope=b"), wantErr: oauth.ErrRepeated},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -158,17 +133,6 @@ func claimNames(n int) string {
 		names[i] = "claim" + strconv.Itoa(i)
 	}
 	return strings.Join(names, "+")
-}
-
-// nginx drops headers with underscores, and header names are not case-sensitive.
-func TestClaimHeader(t *testing.T) {
-	for claim, want := range map[string]string{
-		"tenant": "X-Auth-Claim-Tenant", "plan_name": "X-Auth-Claim-Plan-Name", "a-B": "X-Auth-Claim-A-B", "UPPER": "X-Auth-Claim-Upper", "_": "X-Auth-Claim--",
-	} {
-		if got := oauth.ClaimHeader(claim); got != want {
-			t.Errorf("header %q of claim %s, want %q", got, claim, want)
-		}
-	}
 }
 
 func encodeRequirements(query string) string {
