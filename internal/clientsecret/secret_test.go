@@ -28,28 +28,25 @@ func TestGenerate(t *testing.T) {
 	for range 2000 {
 		secret := generate(t, rand.Reader)
 		rest, hasPrefix := strings.CutPrefix(secret, "rk_")
-		if !hasPrefix || len(rest) != 43+6 || strings.Trim(rest, base62) != "" {
-			t.Fatalf("%q is not rk_ followed by 49 base62 characters", secret)
+		if !hasPrefix || len(rest) != 43+6 || strings.Trim(rest, base62) != "" || !clientsecret.WellFormed(secret) {
+			t.Fatalf("%q is not rk_ followed by 49 base62 characters with a checksum", secret)
 		}
 		if seen[secret] {
 			t.Fatalf("generated %q twice", secret)
 		}
 		seen[secret] = true
 	}
-	for secret := range seen {
-		if !clientsecret.WellFormed(secret) {
-			t.Fatalf("%q is not well formed", secret)
-		}
+	broken := errors.New("no entropy")
+	if secret, err := clientsecret.Generate(iotest.ErrReader(broken)); !errors.Is(err, broken) || secret != "" {
+		t.Errorf("secret %q, error %v, want error %v", secret, err, broken)
 	}
 }
 
 // The secret contains all 256 bits: the random bytes can be decoded from the digits.
 func TestGenerateKeepsAllBits(t *testing.T) {
 	tests := map[string][]byte{
-		"no bits":   make([]byte, 32),
-		"all bits":  bytes.Repeat([]byte{0xff}, 32),
-		"first bit": append([]byte{0x80}, make([]byte, 31)...),
-		"last bit":  append(make([]byte, 31), 1),
+		"all bits": bytes.Repeat([]byte{0xff}, 32),
+		"last bit": append(make([]byte, 31), 1),
 	}
 	for name, want := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -65,16 +62,6 @@ func TestGenerateKeepsAllBits(t *testing.T) {
 	}
 }
 
-func TestGenerateReturnsErrorOfRandom(t *testing.T) {
-	broken := errors.New("no entropy")
-	if secret, err := clientsecret.Generate(iotest.ErrReader(broken)); !errors.Is(err, broken) || secret != "" {
-		t.Errorf("secret %q, error %v, want error %v", secret, err, broken)
-	}
-	if secret, err := clientsecret.Generate(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) || secret != "" {
-		t.Errorf("secret %q, error %v, want error %v", secret, err, io.ErrUnexpectedEOF)
-	}
-}
-
 func TestWellFormedRejectsEveryMutation(t *testing.T) {
 	secret := generate(t, rand.Reader)
 	for i := range len(secret) {
@@ -86,37 +73,9 @@ func TestWellFormedRejectsEveryMutation(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestWellFormed(t *testing.T) {
-	secret := generate(t, rand.Reader)
-	tests := map[string]string{
-		"empty":           "",
-		"only the prefix": "rk_",
-		"truncated":       secret[:len(secret)-1],
-		"extra character": secret + "0",
-		"leading space":   " " + secret,
-		"line break":      secret + "\n",
-		"no prefix":       secret[3:],
-		"transposed":      swap(secret),
-		"another prefix":  "sk_" + secret[3:],
-	}
-	for name, s := range tests {
-		t.Run(name, func(t *testing.T) {
-			if clientsecret.WellFormed(s) {
-				t.Errorf("WellFormed(%q) = true, want false", s)
-			}
-		})
-	}
-}
-
-// swap swaps the first two adjacent characters that differ, which is a common typo.
-func swap(secret string) string {
-	b := []byte(secret)
-	for i := 3; ; i++ {
-		if b[i] != b[i+1] {
-			b[i], b[i+1] = b[i+1], b[i]
-			return string(b)
+	for _, other := range []string{"", secret[1:], secret + "0"} {
+		if clientsecret.WellFormed(other) {
+			t.Errorf("WellFormed(%q) = true, want false", other)
 		}
 	}
 }
@@ -126,19 +85,13 @@ func TestCheckChosen(t *testing.T) {
 		secret string
 		want   error
 	}{
-		"16 characters":            {strings.Repeat("ä", 16), nil},
-		"1024 characters":          {strings.Repeat("ä", 1024), nil},
-		"words":                    {"correct horse battery staple", nil},
-		"15 characters":            {strings.Repeat("ä", 15), clientsecret.ErrTooShort},
-		"empty":                    {"", clientsecret.ErrTooShort},
-		"1025 characters":          {strings.Repeat("a", 1025), clientsecret.ErrNotUsable},
-		"trailing line break":      {"correct horse battery staple\n", clientsecret.ErrNotUsable},
-		"short with line break":    {"secret\n", clientsecret.ErrNotUsable},
-		"NUL":                      {"correct horse\x00battery staple", clientsecret.ErrNotUsable},
-		"DEL":                      {"correct horse\x7fbattery staple", clientsecret.ErrNotUsable},
-		"not UTF-8":                {"correct horse\xffbattery staple", clientsecret.ErrNotUsable},
-		"incomplete character":     {"correct horse battery staple\xc3", clientsecret.ErrNotUsable},
-		"character beyond Unicode": {"correct horse\xf7\xbf\xbf\xbfstaple", clientsecret.ErrNotUsable},
+		"16 characters":       {strings.Repeat("ä", 16), nil},
+		"1024 characters":     {strings.Repeat("ä", 1024), nil},
+		"15 characters":       {strings.Repeat("ä", 15), clientsecret.ErrTooShort},
+		"1025 characters":     {strings.Repeat("a", 1025), clientsecret.ErrNotUsable},
+		"trailing line break": {"correct horse battery staple\n", clientsecret.ErrNotUsable},
+		"DEL":                 {"correct horse\x7fbattery staple", clientsecret.ErrNotUsable},
+		"not UTF-8":           {"correct horse\xffbattery staple", clientsecret.ErrNotUsable},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -45,24 +45,6 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestVerifierDoesNotContainSecret(t *testing.T) {
-	verifier := hash(t, "rk_secret")
-	if strings.Contains(fmt.Sprintf("%+v %#v %s", verifier, verifier, verifier.ID()), "rk_secret") {
-		t.Error("the formatted verifier contains the secret")
-	}
-}
-
-func TestHashIsSalted(t *testing.T) {
-	a, b := hash(t, "rk_secret"), hash(t, "rk_secret")
-	if a.String() == b.String() || a.ID() == b.ID() {
-		t.Error("hashing a secret twice returned the same verifier")
-	}
-	again := testkit.Value(clientsecret.ParseVerifier(a.String()))(t)
-	if again.ID() != a.ID() {
-		t.Errorf("ID %s after parsing, want %s", again.ID(), a.ID())
-	}
-}
-
 func TestVerify(t *testing.T) {
 	secret := generate(t, rand.Reader)
 	verifier := hash(t, secret)
@@ -97,26 +79,16 @@ func TestVerifyHMAC(t *testing.T) {
 		secret      string
 		want        bool
 	}{
-		"first secret":                      {all, "first", true},
-		"second secret":                     {all, "second", true},
-		"last secret":                       {all, "third", true},
-		"same verifier twice":               {[]clientsecret.Credential{all[0], all[0]}, "first", true},
-		"two verifiers of one secret":       {[]clientsecret.Credential{all[0], permanent("first")}, "first", true},
-		"only secret":                       {all[:1], "first", true},
-		"unknown secret":                    {all, "fourth", false},
-		"empty secret":                      {all, "", false},
-		"no verifiers":                      {nil, "first", false},
-		"no verifiers, empty secret":        {nil, "", false},
-		"zero verifier":                     {make([]clientsecret.Credential, 1), "", false},
-		"removed secret":                    {all[1:], "first", false},
-		"old secret before it expires":      {rotated, "old", true},
-		"new secret before the old expires": {rotated, "new", true},
-		"old secret at its expiration":      {expired, "old", false},
-		"old secret after its expiration":   {expired, "older", false},
-		"new secret after the old expired":  {expired, "new", true},
-		"Argon2id and HMAC":                 {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}, permanent("new")}, "new", true},
-		"only Argon2id":                     {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}}, "human", false},
-		"same secret expired and current":   {[]clientsecret.Credential{expiring("same", now), permanent("same")}, "same", true},
+		"first secret":                    {all, "first", true},
+		"last secret":                     {all, "third", true},
+		"unknown secret":                  {all, "fourth", false},
+		"no verifiers, empty secret":      {nil, "", false},
+		"zero verifier":                   {make([]clientsecret.Credential, 1), "", false},
+		"old secret before it expires":    {rotated, "old", true},
+		"old secret at its expiration":    {expired, "old", false},
+		"Argon2id and HMAC":               {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}, permanent("new")}, "new", true},
+		"only Argon2id":                   {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}}, "human", false},
+		"same secret expired and current": {[]clientsecret.Credential{expiring("same", now), permanent("same")}, "same", true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -137,27 +109,17 @@ func TestParseVerifier(t *testing.T) {
 		mac     = strings.Repeat("B", 42) + "A"
 		good    = "$hmac-sha256$" + salt + "$" + mac
 		shorter = base64.RawStdEncoding.EncodeToString(make([]byte, 15))
-		longer  = base64.RawStdEncoding.EncodeToString(make([]byte, 17))
 	)
 	tests := map[string]parseTest{
-		"valid":                         {phc: good},
-		"empty":                         {"", clientsecret.ErrHashFormat},
-		"plaintext secret":              {"rk_secret", clientsecret.ErrHashFormat},
-		"trailing line break":           {good + "\n", clientsecret.ErrHashFormat},
-		"no mac":                        {"$hmac-sha256$" + salt, clientsecret.ErrHashFormat},
-		"empty mac":                     {"$hmac-sha256$" + salt + "$", clientsecret.ErrHashFormat},
-		"extra field":                   {good + "$", clientsecret.ErrHashFormat},
-		"parameters":                    {"$hmac-sha256$v=1$" + salt + "$" + mac, clientsecret.ErrHashFormat},
-		"short salt":                    {"$hmac-sha256$" + shorter + "$" + mac, clientsecret.ErrHashFormat},
-		"long salt":                     {"$hmac-sha256$" + longer + "$" + mac, clientsecret.ErrHashFormat},
-		"short mac":                     {good[:len(good)-2], clientsecret.ErrHashFormat},
-		"long mac":                      {good + "A", clientsecret.ErrHashFormat},
-		"padded":                        {"$hmac-sha256$" + salt + "==$" + mac + "=", clientsecret.ErrHashFormat},
-		"Base64url alphabet":            {"$hmac-sha256$" + "_" + salt[1:] + "$" + mac, clientsecret.ErrHashFormat},
-		"nonzero trailing bits of salt": {"$hmac-sha256$" + salt[:21] + "B$" + mac, clientsecret.ErrHashFormat},
-		"nonzero trailing bits of mac":  {good[:len(good)-1] + "B", clientsecret.ErrHashFormat},
-		"other HMAC":                    {"$hmac-sha512$" + salt + "$" + mac, clientsecret.ErrHashScheme},
-		"scheme in upper case":          {strings.ToUpper(good), clientsecret.ErrHashScheme},
+		"valid":                        {phc: good},
+		"plaintext secret":             {"rk_secret", clientsecret.ErrHashFormat},
+		"trailing line break":          {good + "\n", clientsecret.ErrHashFormat},
+		"empty mac":                    {"$hmac-sha256$" + salt + "$", clientsecret.ErrHashFormat},
+		"short salt":                   {"$hmac-sha256$" + shorter + "$" + mac, clientsecret.ErrHashFormat},
+		"short mac":                    {good[:len(good)-2], clientsecret.ErrHashFormat},
+		"nonzero trailing bits of mac": {good[:len(good)-1] + "B", clientsecret.ErrHashFormat},
+		"other HMAC":                   {"$hmac-sha512$" + salt + "$" + mac, clientsecret.ErrHashScheme},
+		"scheme in upper case":         {strings.ToUpper(good), clientsecret.ErrHashScheme},
 	}
 	testParse(t, tests)
 }
@@ -204,19 +166,6 @@ var importedHashes = map[string]struct {
 	"htpasswd":                          {"$2y$08$ump2Vhf3HCrzJubwiz2hUuGQEuFE0odWN3VjfvjEKdwY/Q.gA.IlC", "a test secret", true},
 }
 
-// A secret doesn't end at a NUL, as it does in implementations in C.
-func TestNULDoesNotEndSecret(t *testing.T) {
-	for _, name := range []string{"bcryptjs", "passlib"} {
-		verifier := testkit.Value(clientsecret.ParseVerifier(importedHashes[name].phc))(t)
-		secret := importedHashes[name].secret
-		for _, wrong := range []string{secret + "\x00", secret + "\x00" + secret} {
-			if verifier.Verify(wrong) {
-				t.Errorf("%s: accepted %q", name, wrong)
-			}
-		}
-	}
-}
-
 func TestVerifyHashesOfOtherImplementations(t *testing.T) {
 	for name, tc := range importedHashes {
 		t.Run(name, func(t *testing.T) {
@@ -224,8 +173,11 @@ func TestVerifyHashesOfOtherImplementations(t *testing.T) {
 			if !verifier.Verify(tc.secret) {
 				t.Error("rejected the correct secret")
 			}
-			if verifier.Verify(tc.secret + " ") {
-				t.Error("accepted a wrong secret")
+			// A secret doesn't end at a NUL, as it does in implementations in C.
+			for _, wrong := range []string{tc.secret + " ", tc.secret + "\x00", tc.secret + "\x00" + tc.secret} {
+				if verifier.Verify(wrong) {
+					t.Errorf("accepted %q", wrong)
+				}
 			}
 			if verifier.String() != tc.phc {
 				t.Errorf("String() = %s, want %s", verifier, tc.phc)
@@ -250,9 +202,6 @@ func TestParsePBKDF2(t *testing.T) {
 	plus, dot = plus[:21]+"w", dot[:21]+"w"
 	testParse(t, map[string]parseTest{
 		"Hydra's default":            {phc: valid},
-		"SHA-512":                    {phc: with("sha512$i=25000,l=64", 16, 64)},
-		"no length":                  {phc: with("sha256$i=25000", 16, 32)},
-		"passlib":                    {phc: with("sha256$29000", 16, 32)},
 		"least iterations":           {phc: with("sha256$i=10000,l=32", 16, 32)},
 		"most iterations":            {phc: with("sha256$i=1000000,l=32", 16, 32)},
 		"shortest salt and tag":      {phc: with("sha256$i=10000,l=16", 8, 16)},
@@ -260,32 +209,19 @@ func TestParsePBKDF2(t *testing.T) {
 		"plus sign in the salt":      {phc: "$pbkdf2-sha256$i=25000$" + plus + "$" + encode(32)},
 		"dot in the salt of passlib": {phc: "$pbkdf2-sha256$25000$" + dot + "$" + encode(32)},
 
-		"too few iterations":            {with("sha256$i=9999,l=32", 16, 32), clientsecret.ErrHashTooWeak},
-		"too few iterations in passlib": {with("sha256$9999", 16, 32), clientsecret.ErrHashTooWeak},
-		"too many iterations":           {with("sha256$i=1000001,l=32", 16, 32), clientsecret.ErrHashParameters},
-		"iterations over 32 bits":       {with("sha256$i=4294992296,l=32", 16, 32), clientsecret.ErrHashFormat},
-		"iterations of 1000 digits":     {with("sha256$"+strings.Repeat("9", 1000), 16, 32), clientsecret.ErrHashFormat},
-		"plus sign":                     {with("sha256$+25000", 16, 32), clientsecret.ErrHashFormat},
-		"leading zero":                  {with("sha256$025000", 16, 32), clientsecret.ErrHashFormat},
-		"empty parameters":              {with("sha256$", 16, 32), clientsecret.ErrHashFormat},
-		"wrong order":                   {with("sha256$l=32,i=25000", 16, 32), clientsecret.ErrHashFormat},
-		"extra parameter":               {with("sha256$i=25000,l=32,x=1", 16, 32), clientsecret.ErrHashFormat},
-		"other length":                  {with("sha256$i=25000,l=31", 16, 32), clientsecret.ErrHashFormat},
-		"no length after the name":      {with("sha256$i=25000,l=", 16, 32), clientsecret.ErrHashFormat},
-		"short salt":                    {with("sha256$i=25000,l=32", 7, 32), clientsecret.ErrHashFormat},
-		"long salt":                     {with("sha256$i=25000,l=32", 65, 32), clientsecret.ErrHashFormat},
-		"short tag":                     {with("sha256$i=25000,l=15", 16, 15), clientsecret.ErrHashFormat},
-		"tag longer than SHA-256":       {with("sha256$i=25000,l=33", 16, 33), clientsecret.ErrHashFormat},
-		"tag longer than SHA-512":       {with("sha512$i=25000,l=65", 16, 65), clientsecret.ErrHashFormat},
-		"no tag":                        {"$pbkdf2-sha256$i=25000$" + encode(16), clientsecret.ErrHashFormat},
-		"trailing line break":           {valid + "\n", clientsecret.ErrHashFormat},
-		"nonzero trailing bits":         {valid[:len(valid)-1] + "B", clientsecret.ErrHashFormat},
-		"dot in the salt":               {"$pbkdf2-sha256$i=25000$" + dot + "$" + encode(32), clientsecret.ErrHashFormat},
-		"plus sign in passlib":          {"$pbkdf2-sha256$25000$" + plus + "$" + encode(32), clientsecret.ErrHashFormat},
+		"too few iterations":        {with("sha256$i=9999,l=32", 16, 32), clientsecret.ErrHashTooWeak},
+		"too many iterations":       {with("sha256$i=1000001,l=32", 16, 32), clientsecret.ErrHashParameters},
+		"iterations of 1000 digits": {with("sha256$"+strings.Repeat("9", 1000), 16, 32), clientsecret.ErrHashFormat},
+		"leading zero":              {with("sha256$025000", 16, 32), clientsecret.ErrHashFormat},
+		"other length":              {with("sha256$i=25000,l=31", 16, 32), clientsecret.ErrHashFormat},
+		"short salt":                {with("sha256$i=25000,l=32", 7, 32), clientsecret.ErrHashFormat},
+		"long salt":                 {with("sha256$i=25000,l=32", 65, 32), clientsecret.ErrHashFormat},
+		"short tag":                 {with("sha256$i=25000,l=15", 16, 15), clientsecret.ErrHashFormat},
+		"tag longer than SHA-512":   {with("sha512$i=25000,l=65", 16, 65), clientsecret.ErrHashFormat},
+		"dot in the salt":           {"$pbkdf2-sha256$i=25000$" + dot + "$" + encode(32), clientsecret.ErrHashFormat},
 
-		"SHA-1":                {"$pbkdf2-sha1$i=25000,l=20$" + encode(16) + "$" + encode(20), clientsecret.ErrHashScheme},
-		"scheme in upper case": {strings.ToUpper(valid), clientsecret.ErrHashScheme},
-		"Django":               {"pbkdf2_sha256$600000$c2FsdHNhbHQ$" + encode(32) + "=", clientsecret.ErrHashFormat},
+		"SHA-1":  {"$pbkdf2-sha1$i=25000,l=20$" + encode(16) + "$" + encode(20), clientsecret.ErrHashScheme},
+		"Django": {"pbkdf2_sha256$600000$c2FsdHNhbHQ$" + encode(32) + "=", clientsecret.ErrHashFormat},
 	})
 }
 
@@ -311,29 +247,18 @@ func TestParseBcrypt(t *testing.T) {
 		tag  = "QE5xw9/5pe8/UCvfII2V36dbQ9UyxXG"
 	)
 	testParse(t, map[string]parseTest{
-		"2a":         {phc: "$2a$10$" + salt + tag},
-		"2b":         {phc: "$2b$10$" + salt + tag},
 		"2y":         {phc: "$2y$10$" + salt + tag},
 		"least cost": {phc: "$2b$08$" + salt + tag},
 		"most cost":  {phc: "$2b$12$" + salt + tag},
 
-		"cost too small":                {"$2b$07$" + salt + tag, clientsecret.ErrHashTooWeak},
-		"cost too large":                {"$2b$13$" + salt + tag, clientsecret.ErrHashParameters},
-		"cost of one digit":             {"$2b$8$" + salt + tag, clientsecret.ErrHashFormat},
-		"cost of three digits":          {"$2b$010$" + salt + tag, clientsecret.ErrHashFormat},
-		"short tag":                     {"$2b$10$" + salt + tag[1:], clientsecret.ErrHashFormat},
-		"long tag":                      {"$2b$10$" + salt + tag + ".", clientsecret.ErrHashFormat},
-		"salt only":                     {"$2b$10$" + salt, clientsecret.ErrHashFormat},
-		"extra field":                   {"$2b$10$" + salt + tag + "$", clientsecret.ErrHashFormat},
-		"other alphabet":                {"$2b$10$+" + salt[1:] + tag, clientsecret.ErrHashFormat},
-		"padding":                       {"$2b$10$" + salt + tag[:30] + "=", clientsecret.ErrHashFormat},
-		"nonzero trailing bits of salt": {"$2b$10$" + salt[:21] + "/" + tag, clientsecret.ErrHashFormat},
-		"nonzero trailing bits of tag":  {"$2b$10$" + salt + tag[:30] + "H", clientsecret.ErrHashFormat},
+		"cost too small":               {"$2b$07$" + salt + tag, clientsecret.ErrHashTooWeak},
+		"cost too large":               {"$2b$13$" + salt + tag, clientsecret.ErrHashParameters},
+		"cost of three digits":         {"$2b$010$" + salt + tag, clientsecret.ErrHashFormat},
+		"short tag":                    {"$2b$10$" + salt + tag[1:], clientsecret.ErrHashFormat},
+		"other alphabet":               {"$2b$10$+" + salt[1:] + tag, clientsecret.ErrHashFormat},
+		"nonzero trailing bits of tag": {"$2b$10$" + salt + tag[:30] + "H", clientsecret.ErrHashFormat},
 
-		"2x":                   {"$2x$10$" + salt + tag, clientsecret.ErrHashScheme},
-		"2":                    {"$2$10$" + salt + tag, clientsecret.ErrHashScheme},
-		"PHC format":           {"$bcrypt$v=98$r=10$" + salt + "$" + tag, clientsecret.ErrHashScheme},
-		"scheme in upper case": {"$2B$10$" + salt + tag, clientsecret.ErrHashScheme},
+		"2x": {"$2x$10$" + salt + tag, clientsecret.ErrHashScheme},
 	})
 }
 
@@ -387,37 +312,66 @@ func TestParseArgon2id(t *testing.T) {
 		return "$argon2id$" + parameters + "$" + encode(salt) + "$" + encode(tag)
 	}
 	tests := map[string]parseTest{
-		"default parameters":     {phc: with("v=19$m=19456,t=2,p=1", 16, 32)},
-		"maximum":                {phc: with("v=19$m=65536,t=4,p=4", 64, 64)},
-		"minimum with 1 pass":    {phc: with("v=19$m=47104,t=1,p=1", 8, 16)},
-		"minimum with 2 passes":  {phc: with("v=19$m=19456,t=2,p=1", 8, 16)},
-		"minimum with 3 passes":  {phc: with("v=19$m=12288,t=3,p=1", 8, 16)},
-		"minimum with 4 passes":  {phc: with("v=19$m=9216,t=4,p=1", 8, 16)},
-		"minimum for four lanes": {phc: with("v=19$m=9216,t=4,p=4", 8, 16)},
+		"maximum":               {phc: with("v=19$m=65536,t=4,p=4", 64, 64)},
+		"minimum with 1 pass":   {phc: with("v=19$m=47104,t=1,p=1", 8, 16)},
+		"minimum with 2 passes": {phc: with("v=19$m=19456,t=2,p=1", 8, 16)},
+		"minimum with 3 passes": {phc: with("v=19$m=12288,t=3,p=1", 8, 16)},
+		"minimum with 4 passes": {phc: with("v=19$m=9216,t=4,p=1", 8, 16)},
 
-		"too much memory":                  {with("v=19$m=65537,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
-		"too little memory for 1 pass":     {with("v=19$m=47103,t=1,p=1", 16, 32), clientsecret.ErrHashTooWeak},
-		"too little memory for 2 passes":   {with("v=19$m=19455,t=2,p=1", 16, 32), clientsecret.ErrHashTooWeak},
-		"too little memory for 3 passes":   {with("v=19$m=12287,t=3,p=1", 16, 32), clientsecret.ErrHashTooWeak},
-		"too little memory for 4 passes":   {with("v=19$m=9215,t=4,p=1", 16, 32), clientsecret.ErrHashTooWeak},
-		"too little memory for four lanes": {with("v=19$m=19455,t=2,p=4", 16, 32), clientsecret.ErrHashTooWeak},
-		"too many passes":                  {with("v=19$m=19456,t=5,p=1", 16, 32), clientsecret.ErrHashParameters},
-		"no passes":                        {with("v=19$m=19456,t=0,p=1", 16, 32), clientsecret.ErrHashParameters},
-		"too many lanes":                   {with("v=19$m=19456,t=2,p=5", 16, 32), clientsecret.ErrHashParameters},
-		"lanes overflow to one":            {with("v=19$m=19456,t=2,p=257", 16, 32), clientsecret.ErrHashParameters},
-		"no lanes":                         {with("v=19$m=19456,t=2,p=0", 16, 32), clientsecret.ErrHashParameters},
-		"old version":                      {with("v=16$m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
-		"no version":                       {with("m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"number of 1000 digits":            {with("v=19$m="+strings.Repeat("9", 1000)+",t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"leading zero":                     {with("v=19$m=019456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"wrong order":                      {with("v=19$t=2,m=19456,p=1", 16, 32), clientsecret.ErrHashFormat},
-		"extra parameter":                  {with("v=19$m=19456,t=2,p=1,keyid=a", 16, 32), clientsecret.ErrHashFormat},
-		"short salt":                       {with("v=19$m=19456,t=2,p=1", 7, 32), clientsecret.ErrHashFormat},
-		"long salt":                        {with("v=19$m=19456,t=2,p=1", 65, 32), clientsecret.ErrHashFormat},
-		"short tag":                        {with("v=19$m=19456,t=2,p=1", 16, 15), clientsecret.ErrHashFormat},
-		"long tag":                         {with("v=19$m=19456,t=2,p=1", 16, 65), clientsecret.ErrHashFormat},
-		"trailing line break":              {with("v=19$m=19456,t=2,p=1", 16, 32) + "\n", clientsecret.ErrHashFormat},
-		"argon2i":                          {"$argon2i$v=19$m=19456,t=2,p=1$" + encode(16) + "$" + encode(32), clientsecret.ErrHashScheme},
+		"too much memory":                {with("v=19$m=65537,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
+		"too little memory for 1 pass":   {with("v=19$m=47103,t=1,p=1", 16, 32), clientsecret.ErrHashTooWeak},
+		"too little memory for 2 passes": {with("v=19$m=19455,t=2,p=1", 16, 32), clientsecret.ErrHashTooWeak},
+		"too little memory for 3 passes": {with("v=19$m=12287,t=3,p=1", 16, 32), clientsecret.ErrHashTooWeak},
+		"too little memory for 4 passes": {with("v=19$m=9215,t=4,p=1", 16, 32), clientsecret.ErrHashTooWeak},
+		"too many passes":                {with("v=19$m=19456,t=5,p=1", 16, 32), clientsecret.ErrHashParameters},
+		"no passes":                      {with("v=19$m=19456,t=0,p=1", 16, 32), clientsecret.ErrHashParameters},
+		"too many lanes":                 {with("v=19$m=19456,t=2,p=5", 16, 32), clientsecret.ErrHashParameters},
+		"no lanes":                       {with("v=19$m=19456,t=2,p=0", 16, 32), clientsecret.ErrHashParameters},
+		"old version":                    {with("v=16$m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashParameters},
+		"no version":                     {with("m=19456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
+		"leading zero":                   {with("v=19$m=019456,t=2,p=1", 16, 32), clientsecret.ErrHashFormat},
+		"short salt":                     {with("v=19$m=19456,t=2,p=1", 7, 32), clientsecret.ErrHashFormat},
+		"long salt":                      {with("v=19$m=19456,t=2,p=1", 65, 32), clientsecret.ErrHashFormat},
+		"short tag":                      {with("v=19$m=19456,t=2,p=1", 16, 15), clientsecret.ErrHashFormat},
+		"long tag":                       {with("v=19$m=19456,t=2,p=1", 16, 65), clientsecret.ErrHashFormat},
+		"trailing line break":            {with("v=19$m=19456,t=2,p=1", 16, 32) + "\n", clientsecret.ErrHashFormat},
+		"argon2i":                        {"$argon2i$v=19$m=19456,t=2,p=1$" + encode(16) + "$" + encode(32), clientsecret.ErrHashScheme},
 	}
 	testParse(t, tests)
+}
+
+// Each verifier has only one valid string: String returns the parsed string byte for byte.
+func FuzzParseVerifier(f *testing.F) {
+	f.Add(hash(f, "rk_secret").String())
+	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAA")
+	f.Add("$argon2id$v=19$m=65536,t=4,p=4$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("$argon2id$v=19$m=65537,t=4,p=4$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("$argon2id$v=19$m=4294967296,t=0,p=-1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA")
+	f.Add("$hmac-sha256$AAAAAAAAAAAAAAAAAAAA\r\n$AAAA")
+	f.Add("$$$")
+	for _, imported := range importedHashes {
+		f.Add(imported.phc)
+	}
+	f.Fuzz(func(t *testing.T, phc string) {
+		verifier, err := clientsecret.ParseVerifier(phc)
+		if err != nil {
+			// The error must not be wrapped with the input, because a malformed hash may be a
+			// secret.
+			known := []error{clientsecret.ErrHashFormat, clientsecret.ErrHashScheme, clientsecret.ErrHashParameters, clientsecret.ErrHashTooWeak}
+			if !slices.Contains(known, err) {
+				t.Fatalf("error %v is not exactly one of the four errors", err)
+			}
+			return
+		}
+		if verifier.String() != phc {
+			t.Fatalf("String() = %s, want %s", verifier, phc)
+		}
+		if verifier.Memory() > 64<<20 {
+			t.Fatalf("the verifier uses %d bytes, want at most 64 MiB", verifier.Memory())
+		}
+		if verifier.IsWeak() && !verifier.IsSlow() || verifier.IsSlow() != (verifier.Memory() > 0) {
+			t.Fatalf("IsWeak() = %t, IsSlow() = %t, Memory() = %d", verifier.IsWeak(), verifier.IsSlow(), verifier.Memory())
+		}
+	})
 }
