@@ -301,7 +301,6 @@ func TestInputThatIsNotJSON(t *testing.T) {
 		file string
 		want int
 	}{
-		"array":            {`[1]`, 1},
 		"two arrays":       {"[1]\n[2]", 2},
 		"byte order mark":  {"\xef\xbb\xbf[]\r\n", 1},
 		"empty":            {"", 0},
