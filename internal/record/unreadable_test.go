@@ -49,28 +49,20 @@ var invalidRecords = map[string]func(*corev1.Secret){
 	"another name":     func(s *corev1.Secret) { s.Name = "other" },
 	"no data":          func(s *corev1.Secret) { s.Data = nil },
 	"another data key": func(s *corev1.Secret) { s.Data = map[string][]byte{canary: s.Data[record.DataKey]} },
-	"empty":            setData(""),
 	"not JSON":         setData(canary),
 	"truncated":        func(s *corev1.Secret) { d := s.Data[record.DataKey]; s.Data[record.DataKey] = d[:len(d)-20] },
-	"trailing data":    func(s *corev1.Secret) { s.Data[record.DataKey] = append(s.Data[record.DataKey], canary...) },
-	"list":             setData(`["` + canary + `"]`),
 	"null":             setData("null"),
-	"no version":       change(func(e, _ map[string]any) { delete(e, "schemaVersion") }),
-	"version 0":        change(func(e, _ map[string]any) { e["schemaVersion"] = 0 }),
 	"version 2":        change(func(e, _ map[string]any) { e["schemaVersion"] = 2 }),
 	"text as version":  change(func(e, _ map[string]any) { e["schemaVersion"] = canary }),
 	"no body":          change(func(e, _ map[string]any) { delete(e, "body") }),
-	"text as body":     change(func(e, _ map[string]any) { e["body"] = canary }),
 }
 
 // invalidMembers are changes that make the record of a Realm and of an ApiClient unreadable.
 var invalidMembers = map[string]func(*corev1.Secret){
-	"text as lifetime":    setBody("tokenLifetimeSeconds", canary),
 	"negative lifetime":   setBody("tokenLifetimeSeconds", -1),
 	"lifetime too long":   setBody("tokenLifetimeSeconds", 86401),
 	"negative rate limit": setBody("tokensPerSecond", -1),
 	"text as scopes":      setBody("scopes", canary),
-	"text as disabled":    setBody("disabled", canary),
 }
 
 func TestReadRealmRejectsInvalidRecord(t *testing.T) {
@@ -83,25 +75,16 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		})
 	}
 	tests := map[string]func(*corev1.Secret){
-		"no name":                   setBody("name", ""),
-		"no issuer":                 setBody("issuer", ""),
-		"no lifetime":               setBody("tokenLifetimeSeconds", 0),
-		"no keys":                   setBody("keys", nil),
-		"two active keys":           change(func(_, body map[string]any) { body["keys"].([]any)[1].(map[string]any)["state"] = "Active" }),
-		"text as key":               setBody("keys", []string{canary}),
-		"null key":                  setBody("keys", []any{nil}),
-		"unknown key state":         key(func(key, _ map[string]any) { key["state"] = canary }),
-		"public key":                key(func(_, jwk map[string]any) { delete(jwk, "d") }),
-		"invalid private key":       key(func(_, jwk map[string]any) { jwk["d"] = canary }),
-		"private key too short":     key(func(_, jwk map[string]any) { jwk["d"] = "AAAA"; jwk["x"] = canary }),
-		"unknown kty":               key(func(_, jwk map[string]any) { jwk["kty"] = canary }),
-		"another alg":               key(func(_, jwk map[string]any) { jwk["alg"] = canary }),
-		"another kid":               key(func(_, jwk map[string]any) { jwk["kid"] = canary }),
-		"symmetric key":             key(func(key, _ map[string]any) { key["jwk"] = map[string]any{"kty": "oct", "k": canary} }),
-		"negative longest lifetime": key(func(key, _ map[string]any) { key["longestLifetimeSeconds"] = -1 }),
-		"negative key cache":        setBody("keyCacheSeconds", -1),
-		"key cache too long":        setBody("keyCacheSeconds", 1<<62),
-		"client record":             func(s *corev1.Secret) { *s = *clientSecret(t, goodClient(t)) },
+		"no name":             setBody("name", ""),
+		"no issuer":           setBody("issuer", ""),
+		"no lifetime":         setBody("tokenLifetimeSeconds", 0),
+		"no keys":             setBody("keys", nil),
+		"two active keys":     change(func(_, body map[string]any) { body["keys"].([]any)[1].(map[string]any)["state"] = "Active" }),
+		"null key":            setBody("keys", []any{nil}),
+		"invalid private key": key(func(_, jwk map[string]any) { jwk["d"] = canary }),
+		"another kid":         key(func(_, jwk map[string]any) { jwk["kid"] = canary }),
+		"negative key cache":  setBody("keyCacheSeconds", -1),
+		"key cache too long":  setBody("keyCacheSeconds", 1<<62),
 	}
 	issuer := func(alter func(*record.Issuer)) func(*corev1.Secret) {
 		issuer := goodRealm().Issuers[0]
@@ -109,7 +92,6 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		return setBody("issuers", []record.Issuer{issuer})
 	}
 	maps.Copy(tests, map[string]func(*corev1.Secret){
-		"text as issuers": setBody("issuers", canary),
 		"too many issuers": setBody("issuers", numbered(17, func(i int) record.Issuer {
 			return record.Issuer{Name: strconv.Itoa(i), Issuer: strconv.Itoa(i), Audience: "a"}
 		})),
@@ -160,29 +142,19 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		return setBody("secrets", []map[string]any{{"id": "1", "createdAt": now, "hash": phc}})
 	}
 	tests := map[string]func(*corev1.Secret){
-		"no realm UID":        setBody("realmUID", ""),
-		"no client ID":        setBody("clientID", ""),
-		"another realm UID":   setBody("realmUID", "another"),
-		"another client ID":   setBody("clientID", "another"),
-		"no UID":              setBody("uid", ""),
-		"no namespace":        setBody("namespace", ""),
-		"no object name":      setBody("name", ""),
-		"no identity":         setBody("identity", ""),
-		"no audiences":        setBody("audiences", []string{}),
-		"text as audiences":   setBody("audiences", canary),
-		"invalid expiration":  setBody("expiresAt", canary),
-		"text as secrets":     setBody("secrets", canary),
-		"plaintext secret":    hash(canary),
-		"no hash":             hash(""),
-		"unknown hash scheme": hash("$" + canary + "$x$y"),
-		"invalid hash":        hash("$hmac-sha256$" + canary + "$" + canary),
-		"realm record":        func(s *corev1.Secret) { *s = *realmSecret(t, goodRealm()) },
+		"another realm UID": setBody("realmUID", "another"),
+		"another client ID": setBody("clientID", "another"),
+		"no UID":            setBody("uid", ""),
+		"no namespace":      setBody("namespace", ""),
+		"no object name":    setBody("name", ""),
+		"no identity":       setBody("identity", ""),
+		"no audiences":      setBody("audiences", []string{}),
+		"plaintext secret":  hash(canary),
+		"invalid hash":      hash("$hmac-sha256$" + canary + "$" + canary),
 	}
 	identity := func(i record.Identity) func(*corev1.Secret) { return setBody("identities", []record.Identity{i}) }
 	claims := func(text string) func(*corev1.Secret) { return setBody("claims", json.RawMessage(text)) }
 	maps.Copy(tests, map[string]func(*corev1.Secret){
-		"text as DPoP":                    setBody("dpop", canary),
-		"text as identities":              setBody("identities", canary),
 		"too many identities":             setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
 		"identity without an issuer":      identity(record.Identity{IssuerName: "a", Subject: "a"}),
 		"identity without an issuer name": identity(record.Identity{Issuer: "a", Subject: "a"}),
@@ -191,7 +163,6 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		"identity with two matchers":      identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
 		"identity with an empty claim":    identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
 		"identity with too many claims":   identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
-		"text as claims":                  claims(`"` + canary + `"`),
 		"too many claims": setBody("claims", numbered(17, func(i int) record.Claim {
 			return record.Claim{Name: "a" + strconv.Itoa(i), Value: json.RawMessage("1")}
 		})),
@@ -202,15 +173,11 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 		"claim names that differ in case":  claims(`[{"name":"a","value":1},{"name":"A","value":1}]`),
 		"invalid claim with reserved name": claims(`[{"name":"Client_Id","value":null}]`),
 		"claim without a value":            claims(`[{"name":"a"}]`),
-		"null as claim":                    claims(`[{"name":"a","value":null}]`),
 		"object as claim":                  claims(`[{"name":"a","value":{"` + canary + `":1}}]`),
-		"boolean as claim":                 claims(`[{"name":"a","value":true}]`),
 		"fraction as claim":                claims(`[{"name":"a","value":1.5}]`),
-		"exponent as claim":                claims(`[{"name":"a","value":1e3}]`),
 		"integer beyond 53 bits as claim":  claims(`[{"name":"a","value":9007199254740992}]`),
 		"integer below -53 bits as claim":  claims(`[{"name":"a","value":-9007199254740992}]`),
 		"list of numbers as claim":         claims(`[{"name":"a","value":["a",1]}]`),
-		"list of lists of texts as claims": claims(`[{"name":"a","value":[["a"]]}]`),
 	})
 	maps.Copy(tests, invalidRecords)
 	maps.Copy(tests, invalidMembers)
@@ -229,17 +196,13 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 
 func TestReadSubjectRejectsInvalidRecord(t *testing.T) {
 	tests := map[string]func(*corev1.Secret){
-		"no issuer":         setBody("issuer", ""),
-		"no subject":        setBody("subject", ""),
-		"another issuer":    setBody("issuer", "another"),
-		"another subject":   setBody("subject", "another"),
-		"another realm UID": setBody("realmUID", "another"),
-		"no client ID":      setBody("clientID", ""),
-		"no UID":            setBody("uid", ""),
-		"no namespace":      setBody("namespace", ""),
-		"no object name":    setBody("name", ""),
-		"text as subject":   setBody("subject", []string{canary}),
-		"client record":     func(s *corev1.Secret) { *s = *clientSecret(t, goodClient(t)) },
+		"no issuer":      setBody("issuer", ""),
+		"no subject":     setBody("subject", ""),
+		"another issuer": setBody("issuer", "another"),
+		"no client ID":   setBody("clientID", ""),
+		"no UID":         setBody("uid", ""),
+		"no namespace":   setBody("namespace", ""),
+		"no object name": setBody("name", ""),
 	}
 	maps.Copy(tests, invalidRecords)
 	for name, alter := range tests {
