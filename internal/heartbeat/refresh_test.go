@@ -54,17 +54,11 @@ func TestRefreshIsLimited(t *testing.T) {
 // Invalid requests are skipped, and the Lease is still a heartbeat.
 func TestParseRefreshSkipsInvalid(t *testing.T) {
 	for name, value := range map[string]string{
-		"text":              "please",
-		"no time":           "acme/github",
-		"empty time":        "acme/github=",
-		"text as time":      "acme/github=soon",
-		"time is too large": "acme/github=99999999999999999999",
-		"no issuer":         "acme=1",
-		"empty issuer":      "acme/=1",
-		"empty realm":       "/github=1",
-		"separators":        ",,,=/",
-		"binary":            "\x00\xff",
-		"far too many":      strings.Repeat(",", 1<<18),
+		"no time":      "acme/github",
+		"text as time": "acme/github=soon",
+		"no issuer":    "acme=1",
+		"empty realm":  "/github=1",
+		"far too many": strings.Repeat(",", 1<<18),
 	} {
 		t.Run(name, func(t *testing.T) {
 			lease := requesting(t, nil)
