@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,16 +61,12 @@ func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
 		first, second limiter.Attempt
 		separate      bool
 	}{
-		"different realm":                {guess, with(func(a *limiter.Attempt) { a.Realm = "other" }), true},
-		"different client":               {guess, with(func(a *limiter.Attempt) { a.Client = "plain" }), true},
-		"different source":               {guess, with(func(a *limiter.Attempt) { a.Source = source2 }), true},
-		"same concatenation":             {limiter.Attempt{Realm: "a", Client: "bc"}, limiter.Attempt{Realm: "ab", Client: "c"}, true},
-		"no source":                      {guess, with(func(a *limiter.Attempt) { a.Source = netip.Addr{} }), true},
-		"same attempt":                   {guess, guess, false},
-		"IPv4-mapped IPv6 address":       {guess, with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("::ffff:192.0.2.1") }), false},
-		"different address in the /64":   {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.Next() }), false},
-		"same address in different zone": {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.WithZone("eth0") }), false},
-		"different /64":                  {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
+		"different realm":              {guess, with(func(a *limiter.Attempt) { a.Realm = "other" }), true},
+		"different client":             {guess, with(func(a *limiter.Attempt) { a.Client = "plain" }), true},
+		"different source":             {guess, with(func(a *limiter.Attempt) { a.Source = source2 }), true},
+		"same concatenation":           {limiter.Attempt{Realm: "a", Client: "bc"}, limiter.Attempt{Realm: "ab", Client: "c"}, true},
+		"different address in the /64": {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.Next() }), false},
+		"different /64":                {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,26 +145,5 @@ func TestUndoneFailuresDoNotCount(t *testing.T) {
 	f.Undo(guess) // was never counted
 	if got := countAllowed(f, guess, start); got < limiter.FailureBurst || got > limiter.FailureBurst+1 {
 		t.Errorf("%d failures allowed, want %d", got, limiter.FailureBurst)
-	}
-}
-
-func TestConcurrentFailuresShareOneLimit(t *testing.T) {
-	f := limiter.NewFailures()
-	var (
-		running sync.WaitGroup
-		mu      sync.Mutex
-		allowed int
-	)
-	for range 8 {
-		running.Go(func() {
-			n := countAllowed(f, guess, start)
-			mu.Lock()
-			allowed += n
-			mu.Unlock()
-		})
-	}
-	running.Wait()
-	if allowed != limiter.FailureBurst {
-		t.Errorf("%d failures allowed, want %d", allowed, limiter.FailureBurst)
 	}
 }

@@ -3,7 +3,6 @@ package source_test
 import (
 	"net/http"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +20,6 @@ func TestSourceIsTheLastUntrustedAddress(t *testing.T) {
 		want      string
 	}{
 		"no proxy":                    {"192.0.2.1:1234", trusted, nil, "192.0.2.1"},
-		"no trusted proxies":          {"10.0.0.1:1234", nil, []string{"192.0.2.1"}, "10.0.0.1"},
 		"untrusted connection":        {"192.0.2.9:1234", trusted, []string{"192.0.2.1"}, "192.0.2.9"},
 		"trusted proxy":               {"10.0.0.1:1234", trusted, []string{"192.0.2.1"}, "192.0.2.1"},
 		"proxy without the header":    {"10.0.0.1:1234", trusted, nil, "10.0.0.1"},
@@ -29,15 +27,11 @@ func TestSourceIsTheLastUntrustedAddress(t *testing.T) {
 		"several header lines":        {"10.0.0.1:1234", trusted, []string{"198.51.100.7", "192.0.2.1"}, "192.0.2.1"},
 		"two proxies":                 {"10.0.0.1:1234", trusted, []string{"198.51.100.7, 192.0.2.1,10.0.0.2"}, "192.0.2.1"},
 		"only proxies":                {"10.0.0.1:1234", trusted, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
-		"invalid at the end":          {"10.0.0.1:1234", trusted, []string{"192.0.2.1, invalid"}, "10.0.0.1"},
 		"invalid before a proxy":      {"10.0.0.1:1234", trusted, []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
-		"empty":                       {"10.0.0.1:1234", trusted, []string{""}, "10.0.0.1"},
 		"with a port":                 {"10.0.0.1:1234", trusted, []string{"192.0.2.1:4711"}, "192.0.2.1"},
 		"IPv6":                        {"[fd00::1]:1234", trusted, []string{"2001:db8::1"}, "2001:db8::1"},
-		"IPv6 in brackets":            {"[fd00::1]:1234", trusted, []string{"[2001:db8::1]"}, "2001:db8::1"},
 		"IPv6 with a port":            {"[fd00::1]:1234", trusted, []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
 		"IPv4-mapped IPv6 addresses":  {"[::ffff:10.0.0.1]:1234", trusted, []string{"::ffff:192.0.2.1"}, "192.0.2.1"},
-		"long header":                 {"10.0.0.1:1234", trusted, []string{strings.Repeat("10.0.0.2,", 1000) + "192.0.2.1"}, "192.0.2.1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
