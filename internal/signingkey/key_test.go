@@ -134,7 +134,6 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 		}
 	}
 	small := testkit.Value(rsa.GenerateKey(rand.Reader, 1024))(t)
-	p521 := testkit.Value(elliptic521())(t)
 	all := signingkey.Algorithms
 	ec := []signingkey.Algorithm{signingkey.ES256, signingkey.ES384}
 	rsaOnly := []signingkey.Algorithm{signingkey.RS256, signingkey.PS256}
@@ -148,15 +147,9 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 			}
 		}},
 		"no alg":                {all, set("alg", "")},
-		"alg none":              {all, set("alg", "none")},
-		"alg HS256":             {all, set("alg", "HS256")},
 		"alg of another curve":  {ec, set("alg", "ES512")},
 		"alg of another type":   {append(ec, signingkey.EdDSA), set("alg", "RS256")},
-		"alg ES256":             {append(rsaOnly, signingkey.EdDSA), set("alg", "ES256")},
-		"alg EdDSA":             {append(ec, rsaOnly...), set("alg", "EdDSA")},
-		"no kid":                {all, set("kid", "")},
 		"another kid":           {all, set("kid", "mine")},
-		"another key's kid":     {all, fromOther("kid")},
 		"another key's d":       {all, fromOther("d")},
 		"another key's x":       {append(ec, signingkey.EdDSA), fromOther("x")},
 		"another key's n":       {rsaOnly, fromOther("n")},
@@ -164,17 +157,11 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 		"short d":               {append(ec, signingkey.EdDSA), set("d", "AAAA")},
 		"d is zero":             {ec, set("d", strings.Repeat("A", 43))},
 		"d is not Base64":       {all, set("d", "!!!!canary!!!!")},
-		"unknown kty":           {all, set("kty", "XX")},
-		"unknown curve":         {append(ec, signingkey.EdDSA), set("crv", "P-192")},
 		"no jwk":                {all, func(_ *testing.T, _, outer object) { delete(outer, "jwk") }},
 		"symmetric key":         {all, setOuter("jwk", object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})},
 		"RSA of 1024 bits":      {rsaOnly, replace(small, "RS256")},
-		"P-521":                 {ec, replace(p521, "ES512")},
-		"no state":              {all, setOuter("state", "")},
 		"unknown state":         {all, setOuter("state", "Retired")},
-		"state in lower case":   {all, setOuter("state", "active")},
 		"malformed time":        {all, setOuter("createdAt", "yesterday")},
-		"jwk is a number":       {all, setOuter("jwk", 7)},
 		"negative lifetime":     {all, setOuter("longestLifetimeSeconds", -1)},
 		"lifetime out of range": {all, setOuter("longestLifetimeSeconds", int64(1)<<40)},
 	}

@@ -36,27 +36,18 @@ func TestParseKeySetEntries(t *testing.T) {
 		want  signingkey.Algorithm // empty if the entry is skipped
 	}{
 		"published key":          {members(t, signingkey.ES384, nil), signingkey.ES384},
-		"RSA with PS256":         {members(t, signingkey.PS256, nil), signingkey.PS256},
 		"RSA without alg":        {members(t, signingkey.PS256, map[string]any{"alg": nil}), signingkey.RS256},
-		"Ed25519 without alg":    {members(t, signingkey.EdDSA, map[string]any{"alg": nil}), signingkey.EdDSA},
 		"Ed25519 of RFC 9864":    {members(t, signingkey.EdDSA, map[string]any{"alg": "Ed25519"}), signingkey.EdDSA},
 		"EC key with alg of OKP": {members(t, signingkey.ES384, map[string]any{"alg": "Ed25519"}), ""},
-		"without use":            {members(t, signingkey.ES384, map[string]any{"use": nil}), signingkey.ES384},
 		"SPIFFE JWT-SVID":        {members(t, signingkey.ES384, map[string]any{"use": "jwt-svid"}), signingkey.ES384},
 		"SPIFFE X.509-SVID":      {members(t, signingkey.ES384, map[string]any{"use": "x509-svid"}), ""},
-		"for encryption":         {members(t, signingkey.RS256, map[string]any{"use": "enc", "alg": "RSA-OAEP"}), ""},
 		"longest kid":            {members(t, signingkey.ES384, map[string]any{"kid": strings.Repeat("k", 256)}), signingkey.ES384},
 		"kid too long":           {members(t, signingkey.ES384, map[string]any{"kid": strings.Repeat("k", 257)}), ""},
 		"kid with a line break":  {members(t, signingkey.ES384, map[string]any{"kid": "a\nb"}), ""},
-		"kid to be escaped":      {members(t, signingkey.ES384, map[string]any{"kid": "a<b"}), ""},
-		"kid outside of ASCII":   {members(t, signingkey.ES384, map[string]any{"kid": "\u202e"}), ""},
 		"no kid":                 {members(t, signingkey.ES384, map[string]any{"kid": nil}), ""},
-		"number as kid":          {members(t, signingkey.ES384, map[string]any{"kid": 7}), ""},
 		"unsupported algorithm":  {members(t, signingkey.RS256, map[string]any{"alg": "RS512"}), ""},
 		"unsupported type":       {map[string]any{"kty": "AKP", "kid": "new", "alg": "ML-DSA-44", "pub": "AAAA"}, ""},
-		"symmetric without k":    {map[string]any{"kty": "oct", "kid": "new"}, ""},
 		"not an object":          {"key", ""},
-		"null":                   {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys, skipped, err := signingkey.ParseKeySet(setOf(t, members(t, signingkey.ES256, map[string]any{"kid": "!"}), tc.entry))
@@ -95,25 +86,17 @@ func TestParseKeySetRejects(t *testing.T) {
 		set  []byte
 		want error // nil if accepted
 	}{
-		"one key":                  {setOf(t, key(nil)), nil},
-		"most keys":                {repeat(32, named), nil},
-		"too many keys":            {repeat(33, named), signingkey.ErrKey},
-		"most entries":             {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 63))...), `]}`...), nil},
-		"too many entries":         {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 64))...), `]}`...), signingkey.ErrKey},
-		"no keys":                  {[]byte(`{"keys":[]}`), signingkey.ErrNoKeys},
-		"null as list":             {setOf(t), signingkey.ErrKey},
-		"only unsupported":         {repeat(3, skippedEntry), signingkey.ErrNoKeys},
-		"no list":                  {[]byte(`{}`), signingkey.ErrKey},
-		"null":                     {[]byte(`null`), signingkey.ErrKey},
-		"list":                     {marshal(t, []any{key(nil)}), signingkey.ErrKey},
-		"key instead of a set":     {marshal(t, key(nil)), signingkey.ErrKey},
-		"HTML":                     {[]byte(`<html>`), signingkey.ErrKey},
-		"data after the set":       {append(setOf(t, key(nil)), '}'), signingkey.ErrKey},
-		"private key":              {setOf(t, key(nil), key(map[string]any{"d": "AAAA"})), signingkey.ErrPrivateKey},
-		"private key first":        {setOf(t, key(map[string]any{"d": "AAAA"}), key(nil)), signingkey.ErrPrivateKey},
-		"private key without kid":  {setOf(t, key(nil), key(map[string]any{"d": "AAAA", "kid": nil})), signingkey.ErrPrivateKey},
-		"private key for encoding": {setOf(t, key(nil), key(map[string]any{"d": "AAAA", "use": "enc"})), signingkey.ErrPrivateKey},
-		"symmetric key":            {setOf(t, key(nil), map[string]any{"kty": "oct", "k": "AAAA", "kid": "s"}), signingkey.ErrPrivateKey},
+		"most keys":               {repeat(32, named), nil},
+		"too many keys":           {repeat(33, named), signingkey.ErrKey},
+		"most entries":            {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 63))...), `]}`...), nil},
+		"too many entries":        {append(append([]byte(`{"keys":[`), slices.Concat(marshal(t, key(nil)), bytes.Repeat([]byte(`,{}`), 64))...), `]}`...), signingkey.ErrKey},
+		"no keys":                 {[]byte(`{"keys":[]}`), signingkey.ErrNoKeys},
+		"only unsupported":        {repeat(3, skippedEntry), signingkey.ErrNoKeys},
+		"no list":                 {[]byte(`{}`), signingkey.ErrKey},
+		"data after the set":      {append(setOf(t, key(nil)), '}'), signingkey.ErrKey},
+		"private key":             {setOf(t, key(nil), key(map[string]any{"d": "AAAA"})), signingkey.ErrPrivateKey},
+		"private key without kid": {setOf(t, key(nil), key(map[string]any{"d": "AAAA", "kid": nil})), signingkey.ErrPrivateKey},
+		"symmetric key":           {setOf(t, key(nil), map[string]any{"kty": "oct", "k": "AAAA", "kid": "s"}), signingkey.ErrPrivateKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys, _, err := signingkey.ParseKeySet(tc.set)

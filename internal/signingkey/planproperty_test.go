@@ -294,36 +294,3 @@ func TestPlanToleratesClockSteps(t *testing.T) {
 		})
 	})
 }
-
-// Planning changes nothing until the next plan is due, and changes something when it is due. Policy
-// changes in between produce retiring and pending keys at the same time.
-func TestPlanReturnsWhenItIsDue(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newModel(t, func(m *model) func() time.Time { return func() time.Time { return m.now } })
-		for range rapid.IntRange(1, 15).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "acknowledged") {
-				for i := range m.loaded {
-					m.loaded[i] = len(m.records) - 1
-				}
-			}
-			m.plan(t)
-			if due := m.next; !due.IsZero() {
-				before, version := m.newest(), len(m.records)
-				m.now = due.Add(-time.Nanosecond)
-				// Plan without Acknowledge, because only the effect of time is tested here.
-				got, next, err := signingkey.Plan(m.now, before.keys, m.policy, rand.Reader)
-				if err != nil || !bytes.Equal(encodeKeys(t, got), encodeKeys(t, before.keys)) || !next.Equal(due) {
-					t.Fatalf("planning before it was due changed the keys: %v\n%s\n%s", err, encodeKeys(t, before.keys), encodeKeys(t, got))
-				}
-				m.now = due
-				m.plan(t)
-				if len(m.records) == version {
-					t.Fatal("planning when it was due changed nothing")
-				}
-			}
-			if rapid.Bool().Draw(t, "change") {
-				m.policy = drawPolicy(t)
-			}
-		}
-	})
-}
