@@ -6,9 +6,13 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
@@ -31,41 +35,32 @@ func dialWithTimeout(t *testing.T, plugin *fakePlugin, timeout time.Duration) *k
 	return keyencryption.New(client)
 }
 
-func generate(t *testing.T, algorithm signingkey.Algorithm) signingkey.Key {
+func generate(t *testing.T) signingkey.Key {
 	t.Helper()
-	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(t)
-	return key
+	return testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 }
 
 func seal(t *testing.T, client *keyencryption.Encrypter, key *signingkey.Key) signingkey.Key {
 	t.Helper()
-	sealed := testkit.Value(client.Seal(t.Context(), realm, key))(t)
-	return sealed
+	return testkit.Value(client.Seal(t.Context(), realm, key))(t)
 }
 
-// stored returns the key as it comes out of a record.
-func stored(t *testing.T, key signingkey.Key) signingkey.Key {
-	t.Helper()
-	data := testkit.Value(json.Marshal(key))(t)
-	var read signingkey.Key
-	testkit.Do(t, json.Unmarshal(data, &read))
-	return read
-}
-
-func verify(t *testing.T, key *signingkey.Key, public signingkey.PublicKey) {
-	t.Helper()
-	signature := testkit.Value(key.Signer().Sign(nil, []byte("input")))(t)
-	if err := public.Verifier().Verify([]byte("input"), signature); err != nil {
-		t.Error(err)
-	}
-}
-
+// Nothing that could be part of the private key is in the encoded form.
 func TestSealedKeyCanBeOpened(t *testing.T) {
 	client := dial(t, newFakePlugin(t))
 	for _, algorithm := range signingkey.Algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
-			key := generate(t, algorithm)
-			sealed := stored(t, seal(t, client, &key))
+			key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(t)
+			encoded := testkit.Value(json.Marshal(seal(t, client, &key)))(t)
+			var members map[string]any
+			testkit.Do(t, json.Unmarshal(testkit.Value(key.PrivateJWK())(t), &members))
+			for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+				if value, ok := members[name].(string); ok && bytes.Contains(encoded, []byte(value)) {
+					t.Errorf("the encoded sealed key contains member %q", name)
+				}
+			}
+			var sealed signingkey.Key
+			testkit.Do(t, json.Unmarshal(encoded, &sealed))
 			if _, err := sealed.Signer().Sign(nil, []byte("input")); !errors.Is(err, signingkey.ErrSealed) {
 				t.Errorf("a sealed key signs: %v", err)
 			}
@@ -73,31 +68,15 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 				t.Error("the sealed key has another public key")
 			}
 			opened := testkit.Value(client.Open(t.Context(), &sealed))(t)
-			verify(t, &opened, key.Public())
+			signature := testkit.Value(opened.Signer().Sign(nil, []byte("input")))(t)
+			testkit.Do(t, key.Public().Verifier().Verify([]byte("input"), signature))
 		})
-	}
-}
-
-// Nothing that could be part of the private key is in the encoded form.
-func TestSealedKeyContainsNoPrivateMember(t *testing.T) {
-	client := dial(t, newFakePlugin(t))
-	for _, algorithm := range signingkey.Algorithms {
-		key := generate(t, algorithm)
-		private := testkit.Value(key.PrivateJWK())(t)
-		data := testkit.Value(json.Marshal(seal(t, client, &key)))(t)
-		var members map[string]any
-		testkit.Do(t, json.Unmarshal(private, &members))
-		for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
-			if value, ok := members[name].(string); ok && bytes.Contains(data, []byte(value)) {
-				t.Errorf("%s: the encoded sealed key contains member %q", algorithm, name)
-			}
-		}
 	}
 }
 
 func TestOpenRejectsAlteredContent(t *testing.T) {
 	client := dial(t, newFakePlugin(t))
-	key, other := generate(t, signingkey.ES256), generate(t, signingkey.ES256)
+	key, other := generate(t), generate(t)
 	sealed, sealedOther := seal(t, client, &key), seal(t, client, &other)
 	alter := func(change func(*signingkey.Sealed)) signingkey.Key {
 		s := *sealed.Sealed()
@@ -128,8 +107,8 @@ func TestOpenRejectsAlteredContent(t *testing.T) {
 func TestSealFailsIfThePluginCannotDecryptWhatItEncrypts(t *testing.T) {
 	plugin := newFakePlugin(t)
 	client := dial(t, plugin)
-	key := generate(t, signingkey.ES256)
-	plugin.Corrupt()
+	key := generate(t)
+	plugin.set(func(b *behavior) { b.corrupt = true })
 	if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, keyencryption.ErrRejected) {
 		t.Errorf("Seal: got error %v, want ErrRejected", err)
 	}
@@ -137,14 +116,13 @@ func TestSealFailsIfThePluginCannotDecryptWhatItEncrypts(t *testing.T) {
 
 func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*fakePlugin)
+		change func(*behavior)
 		want   error
 	}{
-		"stopped":       {(*fakePlugin).Stop, keyencryption.ErrUnavailable},
-		"hangs":         {func(p *fakePlugin) { p.Hang() }, keyencryption.ErrUnavailable},
-		"not reachable": {func(p *fakePlugin) { p.RefuseAll(codes.Unavailable) }, keyencryption.ErrUnavailable},
-		"refuses":       {func(p *fakePlugin) { p.RefuseAll(codes.PermissionDenied) }, keyencryption.ErrRejected},
-		"empty key ID":  {func(p *fakePlugin) { p.SetKeyID("") }, keyencryption.ErrRejected},
+		"hangs":         {func(b *behavior) { b.hangs = true }, keyencryption.ErrUnavailable},
+		"not reachable": {func(b *behavior) { b.refuse = codes.Unavailable }, keyencryption.ErrUnavailable},
+		"refuses":       {func(b *behavior) { b.refuse = codes.PermissionDenied }, keyencryption.ErrRejected},
+		"empty key ID":  {func(b *behavior) { b.keyID = "" }, keyencryption.ErrRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			plugin := newFakePlugin(t)
@@ -153,8 +131,8 @@ func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 				timeout = 100 * time.Millisecond
 			}
 			client := dialWithTimeout(t, plugin, timeout)
-			test.change(plugin)
-			key := generate(t, signingkey.ES256)
+			plugin.set(test.change)
+			key := generate(t)
 			if _, err := client.Seal(t.Context(), realm, &key); !errors.Is(err, test.want) {
 				t.Errorf("Seal: got error %v, want %v", err, test.want)
 			}
@@ -165,24 +143,12 @@ func TestErrorsSayWhetherThePluginIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
-	plugin := newFakePlugin(t)
-	client := dial(t, plugin)
-	if id, err := client.Status(t.Context()); err != nil || id != "1" {
-		t.Errorf("got %q, %v", id, err)
-	}
-	plugin.SetHealth("the HSM is locked")
-	if _, err := client.Status(t.Context()); !errors.Is(err, keyencryption.ErrUnavailable) {
-		t.Errorf("unhealthy: got error %v, want ErrUnavailable", err)
-	}
-}
-
 func TestClientReconnects(t *testing.T) {
 	plugin := newFakePlugin(t)
 	client := dial(t, plugin)
 	plugin.Stop()
-	if _, err := client.Status(t.Context()); err == nil {
-		t.Fatal("a stopped plugin responds")
+	if _, err := client.Status(t.Context()); !errors.Is(err, keyencryption.ErrUnavailable) {
+		t.Fatalf("stopped: got error %v, want ErrUnavailable", err)
 	}
 	plugin.Start()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -195,6 +161,31 @@ func TestClientReconnects(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("the client doesn't reconnect")
 		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// A standby operator sends no requests, so it must not look as if its plugin were unavailable.
+func TestAvailabilityIsUnknownBeforeTheFirstRequest(t *testing.T) {
+	plugin := newFakePlugin(t)
+	registry := prometheus.NewRegistry()
+	client := testkit.Value(kmsclient.Dial(kmsclient.Options{Socket: plugin.Socket, Timeout: longTimeout, Metrics: kmsclient.NewMetrics(registry)}))(t)
+	t.Cleanup(func() { _ = client.Close() })
+	const (
+		name = "realmkeeper_kms_available"
+		help = "1 if the KMS plugin responded to the last request, and works according to its status, otherwise 0. Absent before the first request."
+	)
+	if n, err := testutil.GatherAndCount(registry, name); n != 0 || err != nil {
+		t.Errorf("%d metrics before the first request, %v", n, err)
+	}
+	for health, want := range map[string]int{"ok": 1, "the HSM is locked": 0} {
+		plugin.set(func(b *behavior) { b.health = health })
+		if id, err := client.Status(t.Context()); want == 1 && (err != nil || id != "1") || want == 0 && !errors.Is(err, keyencryption.ErrUnavailable) {
+			t.Errorf("health %q: key ID %q, error %v", health, id, err)
+		}
+		exposed := fmt.Sprintf("# HELP %[1]s %[3]s\n# TYPE %[1]s gauge\n%[1]s %[2]d\n", name, want, help)
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(exposed), name); err != nil {
+			t.Errorf("health %q: %v", health, err)
 		}
 	}
 }

@@ -35,31 +35,29 @@ type fakePlugin struct {
 	// Socket is the path of the socket.
 	Socket string
 
-	t       testing.TB
-	mu      sync.Mutex
-	server  *grpc.Server // nil while stopped
-	release chan struct{}
-	served  chan struct{} // closed when the server has closed its listener
+	t      testing.TB
+	server *grpc.Server
+	served chan struct{} // closed when the server has closed its listener
 
-	keyID   string
-	health  string
-	hangs   bool
-	refuse  codes.Code
-	corrupt bool
+	mu    sync.Mutex
+	state behavior
+}
+
+// behavior is what a fakePlugin does.
+type behavior struct {
+	keyID   string     // of the key with which it encrypts; Decrypt accepts all previous ones
+	health  string     // in responses to Status
+	hangs   bool       // requests wait until they are canceled or the plugin stops
+	refuse  codes.Code // if not OK, every operation fails with it
+	corrupt bool       // Decrypt responds with other bytes than were encrypted
 }
 
 // newFakePlugin starts a plugin that stops when the test ends. Its key ID is "1".
 func newFakePlugin(t testing.TB) *fakePlugin {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kms") //nolint:usetesting // The path of a socket must be short.
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.Value(os.MkdirTemp("", "kms"))(t) //nolint:usetesting // The path of a socket must be short.
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &fakePlugin{
-		Socket: filepath.Join(dir, "kms.sock"), t: t,
-		keyID: "1", health: "ok",
-	}
+	p := &fakePlugin{Socket: filepath.Join(dir, "kms.sock"), t: t, state: behavior{keyID: "1", health: "ok"}}
 	p.Start()
 	t.Cleanup(p.Stop)
 	return p
@@ -70,12 +68,9 @@ func (p *fakePlugin) Start() {
 	p.t.Helper()
 	_ = os.Remove(p.Socket)
 	listener := testkit.Value((&net.ListenConfig{}).Listen(context.Background(), "unix", p.Socket))(p.t)
-	server := grpc.NewServer()
+	server, served := grpc.NewServer(), make(chan struct{})
 	kms.RegisterKeyManagementServiceServer(server, p)
-	served := make(chan struct{})
-	p.mu.Lock()
-	p.server, p.release, p.served = server, make(chan struct{}), served
-	p.mu.Unlock()
+	p.server, p.served = server, served
 	go func() {
 		defer close(served)
 		_ = server.Serve(listener)
@@ -84,105 +79,57 @@ func (p *fakePlugin) Start() {
 
 // Stop stops the plugin. Requests in progress fail.
 func (p *fakePlugin) Stop() {
+	p.server.Stop()
+	// If the server begins to serve only now, it closes the listener, which deletes the socket. It
+	// must not delete that of the next Start.
+	<-p.served
+}
+
+func (p *fakePlugin) set(change func(*behavior)) {
 	p.mu.Lock()
-	server, served := p.server, p.served
-	if server != nil {
-		p.server = nil
-		close(p.release)
-	}
+	defer p.mu.Unlock()
+	change(&p.state)
+}
+
+// begin returns what the plugin does now, or hangs or refuses a request.
+func (p *fakePlugin) begin(ctx context.Context) (behavior, error) {
+	p.mu.Lock()
+	b := p.state
 	p.mu.Unlock()
-	if server != nil {
-		server.Stop()
-		// If the server begins to serve only now, it closes the listener, which deletes the socket. It
-		// must not delete that of the next Start.
-		<-served
+	if b.hangs {
+		<-ctx.Done()
+		return b, status.Error(codes.Unavailable, "canceled")
 	}
-}
-
-// SetKeyID changes the key. Decrypt accepts all previous ones.
-func (p *fakePlugin) SetKeyID(id string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keyID = id
-}
-
-// SetHealth changes the health in responses to Status from "ok".
-func (p *fakePlugin) SetHealth(health string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.health = health
-}
-
-// Hang makes requests wait until they are canceled or the plugin stops.
-func (p *fakePlugin) Hang() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hangs = true
-}
-
-// RefuseAll makes every operation fail with the given code.
-func (p *fakePlugin) RefuseAll(code codes.Code) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = code
-}
-
-// Corrupt makes Decrypt respond with other bytes than were encrypted.
-func (p *fakePlugin) Corrupt() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.corrupt = true
-}
-
-// begin hangs or refuses a request.
-func (p *fakePlugin) begin(ctx context.Context) error {
-	p.mu.Lock()
-	hangs, refuse, release := p.hangs, p.refuse, p.release
-	p.mu.Unlock()
-	if hangs {
-		select {
-		case <-ctx.Done():
-		case <-release:
-		}
-		return status.Error(codes.Unavailable, "released")
+	if b.refuse != codes.OK {
+		return b, status.Error(b.refuse, "refused by the test")
 	}
-	if refuse != codes.OK {
-		return status.Error(refuse, "refused by the test")
-	}
-	return nil
+	return b, nil
 }
 
 // Status returns the health and the key ID.
 func (p *fakePlugin) Status(ctx context.Context, _ *kms.StatusRequest) (*kms.StatusResponse, error) {
-	if err := p.begin(ctx); err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return &kms.StatusResponse{Version: "v2", Healthz: p.health, KeyId: p.keyID}, nil
+	b, err := p.begin(ctx)
+	return &kms.StatusResponse{Version: "v2", Healthz: b.health, KeyId: b.keyID}, err
 }
 
 // Encrypt encrypts with AES-GCM.
 func (p *fakePlugin) Encrypt(ctx context.Context, r *kms.EncryptRequest) (*kms.EncryptResponse, error) {
-	if err := p.begin(ctx); err != nil {
+	b, err := p.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	id := p.keyID
-	p.mu.Unlock()
-	aead := aeadOf(id)
+	aead := aeadOf(b.keyID)
 	nonce := make([]byte, aead.NonceSize())
 	_, _ = rand.Read(nonce)
 	return &kms.EncryptResponse{
-		Ciphertext:  aead.Seal(nonce, nonce, r.GetPlaintext(), nil),
-		KeyId:       id,
-		Annotations: map[string][]byte{annotation: []byte("1")},
+		Ciphertext: aead.Seal(nonce, nonce, r.GetPlaintext(), nil), KeyId: b.keyID, Annotations: map[string][]byte{annotation: []byte("1")},
 	}, nil
 }
 
 // Decrypt decrypts a ciphertext of any key ID.
 func (p *fakePlugin) Decrypt(ctx context.Context, r *kms.DecryptRequest) (*kms.DecryptResponse, error) {
-	if err := p.begin(ctx); err != nil {
+	b, err := p.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
 	aead := aeadOf(r.GetKeyId())
@@ -193,9 +140,7 @@ func (p *fakePlugin) Decrypt(ctx context.Context, r *kms.DecryptRequest) (*kms.D
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "wrong key or altered ciphertext")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.corrupt {
+	if b.corrupt {
 		plaintext = bytes.Repeat([]byte{1}, len(plaintext))
 	}
 	return &kms.DecryptResponse{Plaintext: plaintext}, nil
