@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -52,30 +51,6 @@ func label(t *testing.T, s *memoryapi.Store, name, value string) {
 	}
 }
 
-// A watch of selected objects sees those that begin to be selected as added, and those that cease to be
-// as deleted.
-func TestSelect(t *testing.T) {
-	s := newStore(t)
-	create(t, s, "a", nil)
-	label(t, s, "a", "x")
-	label(t, s, "a", "y")
-	label(t, s, "a", "x")
-	if _, err := s.Delete(secrets, types.NamespacedName{Namespace: "apps", Name: "a"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	events, _, err := s.Since(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, e := range events {
-		if e, ok := (memoryapi.Selection{Labels: labels.SelectorFromSet(labels.Set{"app": "x"})}).Select(e); ok {
-			got = append(got, string(e.Type)+" "+e.Object.GetResourceVersion())
-		}
-	}
-	testkit.Diff(t, "events", []string{"ADDED 3", "DELETED 4", "ADDED 5", "DELETED 6"}, got)
-}
-
 func TestSinceSignalsTheNextWrite(t *testing.T) {
 	s := newStore(t)
 	events, next, err := s.Since(1)
@@ -113,21 +88,6 @@ func TestCollectGarbage(t *testing.T) {
 	left, _ := s.List(secrets, memoryapi.Selection{})
 	if len(left) != 2 || left[0].GetName() != "owned" || left[1].GetName() != "owner" {
 		t.Errorf("%d objects are left", len(left))
-	}
-}
-
-// A store with the objects of another one continues after the revision of the newest object.
-func TestObjectsAreRestored(t *testing.T) {
-	before := newStore(t)
-	a := create(t, before, "a", nil)
-	create(t, before, "b", nil)
-	after := newStore(t, before.Objects()...)
-	got, err := after.Get(secrets, types.NamespacedName{Namespace: "apps", Name: "a"})
-	if err != nil || got.GetUID() != a.GetUID() || got.GetResourceVersion() != a.GetResourceVersion() {
-		t.Errorf("restored %v, error %v", got, err)
-	}
-	if c := create(t, after, "c", nil); c.GetResourceVersion() != "4" {
-		t.Errorf("the next revision is %s, want 4", c.GetResourceVersion())
 	}
 }
 
