@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
@@ -121,59 +119,33 @@ func TestAssertionAuthentication(t *testing.T) {
 		wantScope  string
 	}{
 		"ES256":                      {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
-		"ES384":                      {request: byAssertion(assertion(t, signingkey.ES384, nil, nil), ""), wantScope: "stock"},
-		"EdDSA":                      {request: byAssertion(assertion(t, eddsa, nil, nil), ""), wantScope: "stock"},
 		"RS256":                      {request: byAssertion(assertion(t, signingkey.RS256, nil, nil), ""), wantScope: "stock"},
 		"PS256":                      {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
-		"only key, without kid":      {request: byAssertion(assertion(t, ps256, members{"kid": nil}, from("single")), "")},
-		"several keys, without kid":  {request: byAssertion(assertion(t, es256, members{"kid": nil}, nil), ""), wantScope: "stock"},
 		"with client_id":             {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
-		"valid for five minutes":     {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(300)}), ""), wantScope: "stock"},
 		"last key, without kid":      {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("renewing")), "")},
 		"key parameters":             {request: byAssertion(assertion(t, es256, members{"jwk": "x", "jku": "https://x", "x5c": 1, "b64": false}, nil), ""), wantScope: "stock"},
-		"expires in half a second":   {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(1)}), ""), wantScope: "stock"},
-		"issued long ago":            {request: byAssertion(assertion(t, es256, nil, members{"iat": 1, "nbf": 1, "scope": "admin"}), ""), wantScope: "stock"},
 		"no iat, list of audiences":  {request: byAssertion(assertion(t, es256, nil, members{"iat": nil, "aud": []string{acme}}), ""), wantScope: "stock"},
 		"signed by a clock ahead":    {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(30), "exp": secondsAhead(330)}), ""), wantScope: "stock"},
 		"client with key and secret": {request: byAssertion(assertion(t, eddsa, nil, from("both")), "")},
-		"same client, by secret":     {request: request{query: grant, authorization: basic("both", secret)}},
 
 		"different client_id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
 		"with Basic":                   {request: request{body: byAssertion(assertion(t, es256, nil, nil), "").body, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
-		"with a secret":                {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&client_secret=x"), wantStatus: 400, wantError: "invalid_request"},
 		"sent in the query":            {request: request{query: byAssertion(assertion(t, es256, nil, nil), "").body}, wantStatus: 400, wantError: "invalid_request"},
 		"secret of client without one": {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
 		"an unknown client":            {request: byAssertion(assertion(t, es256, nil, from("unknown")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"a client without keys":        {request: byAssertion(assertion(t, es256, nil, from("billing")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"another client's key":         {request: byAssertion(assertion(t, es256, nil, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
-		"an unknown kid":               {request: byAssertion(assertion(t, es256, members{"kid": canary}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no kid, another's key":        {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("both")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"kid of the client's next key": {request: byAssertion(assertion(t, es256, members{"kid": keys()[signingkey.ES384].ID}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"another algorithm":            {request: byAssertion(assertion(t, es256, members{"alg": "ES384"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no algorithm":                 {request: byAssertion(assertion(t, es256, members{"alg": "none"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"a MAC":                        {request: byAssertion(assertion(t, es256, members{"alg": "HS256"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
-		"critical parameters":          {request: byAssertion(assertion(t, es256, members{"crit": []string{"x"}, "x": 1}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"the type of an access token":  {request: byAssertion(assertion(t, es256, members{"typ": "at+jwt"}, nil), ""), wantStatus: 401, wantError: "invalid_client"},
 		"another issuer":               {request: byAssertion(assertion(t, es256, nil, members{"iss": "billing"}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no issuer":                    {request: byAssertion(assertion(t, es256, nil, members{"iss": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no subject":                   {request: byAssertion(assertion(t, es256, nil, members{"sub": nil}), "&client_id=signing"), wantStatus: 401, wantError: "invalid_client"},
-		"subject is a list":            {request: byAssertion(assertion(t, es256, nil, members{"sub": []string{"signing"}}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"audience with a slash":        {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/"}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"audience in another case":     {request: byAssertion(assertion(t, es256, nil, members{"aud": strings.ToUpper(acme)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"empty list of audiences":      {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{}}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"audience is token endpoint":   {request: byAssertion(assertion(t, es256, nil, members{"aud": acme + "/oauth2/token"}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"audience is another realm":    {request: byAssertion(assertion(t, es256, nil, members{"aud": "https://" + host + "/frozen"}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"two audiences":                {request: byAssertion(assertion(t, es256, nil, members{"aud": []string{acme, "https://example.com"}}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"no audience":                  {request: byAssertion(assertion(t, es256, nil, members{"aud": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no exp":                       {request: byAssertion(assertion(t, es256, nil, members{"exp": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"expired":                      {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(0)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"valid for too long":           {request: byAssertion(assertion(t, es256, nil, members{"exp": secondsAhead(331)}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"practically never expires":    {request: byAssertion(assertion(t, es256, nil, members{"exp": 1 << 61}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"exp out of range":             {request: byAssertion(assertion(t, es256, nil, members{"exp": 1e300}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"issued in the future":         {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"valid in the future":          {request: byAssertion(assertion(t, es256, nil, members{"nbf": secondsAhead(31)}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"no jti":                       {request: byAssertion(assertion(t, es256, nil, members{"jti": nil}), ""), wantStatus: 401, wantError: "invalid_client"},
-		"empty jti":                    {request: byAssertion(assertion(t, es256, nil, members{"jti": ""}), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a suspended client":           {request: byAssertion(assertion(t, eddsa, nil, from("keysuspended")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"an expired client":            {request: byAssertion(assertion(t, eddsa, nil, from("keyexpired")), ""), wantStatus: 401, wantError: "invalid_client"},
 		"a suspended realm": {
@@ -223,36 +195,6 @@ func TestAssertionWorksOnce(t *testing.T) {
 	checkRejection(t, s.send(t, client, named(members{"aud": "https://example.com"})), 401, "invalid_client", "acme")
 	checkToken(t, s.send(t, client, named(nil)), "stock", nil)
 	checkRejection(t, s.send(t, client, named(members{"exp": now.Unix() + 10})), 401, "invalid_client", "acme")
-}
-
-func TestAccessTokenIsRejectedAsAssertion(t *testing.T) {
-	s := startSigning(t)
-	client := s.direct()
-	key := keys()[signingkey.ES256]
-	s.registry.SetClient(newClient(t, "acme", "realm", func(c *registry.Client) { c.PublicKeys = []signingkey.PublicKey{key.Public()} }))
-	var issued struct {
-		Token string `json:"access_token"`
-	}
-	testkit.Do(t, json.Unmarshal([]byte(s.send(t, client, request{query: grant, authorization: basic("realm", secret)}).body), &issued))
-	checkRejection(t, s.send(t, client, byAssertion(issued.Token, "")), 401, "invalid_client", "acme")
-}
-
-// The debug log contains the reason why an assertion was rejected, but nothing from the assertion.
-func TestRejectedAssertionsAreLogged(t *testing.T) {
-	s := startSigning(t)
-	client := s.direct()
-	for _, tc := range []struct {
-		claims members
-		want   error
-	}{
-		{members{"aud": canary}, clientassertion.ErrAudience},
-		{members{"exp": 1, "sub": "signing", "x": canary}, clientassertion.ErrExpired},
-	} {
-		checkRejection(t, s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, tc.claims), "")), 401, "invalid_client", "acme")
-		if log := s.log.String(); !strings.Contains(log, tc.want.Error()) || strings.Contains(log, canary) {
-			t.Errorf("want reason %q and no input in the log:\n%s", tc.want, log)
-		}
-	}
 }
 
 func TestFailureLimitAppliesToAssertions(t *testing.T) {

@@ -134,11 +134,8 @@ func TestAuthorizationEndpointRejectsEverything(t *testing.T) {
 	const path = "/acme/oauth2/authorize"
 	var bodies []string
 	for name, r := range map[string]request{
-		"no parameters": {method: http.MethodGet},
 		"code request":  {method: http.MethodGet, query: "response_type=code&client_id=billing&redirect_uri=https://" + canary + "/&state=" + canary},
-		"prompt none":   {method: http.MethodGet, query: "response_type=code&prompt=none&redirect_uri=https://" + canary},
 		"POST":          {method: http.MethodPost, body: "response_type=code&redirect_uri=https://" + canary},
-		"credentials":   {method: http.MethodPost, body: grant, authorization: good},
 		"other method":  {method: http.MethodDelete},
 		"script":        {method: http.MethodGet, query: "state=%3Cscript%3E" + canary, header: http.Header{"Referer": {canary}, "Host": {canary}}},
 	} {

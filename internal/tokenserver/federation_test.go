@@ -166,7 +166,6 @@ func federatedTokens(t testing.TB) map[string]federated {
 	t.Helper()
 	later := func(d time.Duration) int64 { return now.Truncate(time.Second).Add(d).Unix() }
 	second := foreignKeys()["second"]
-	attacker := foreignKeys()["attacker"]
 	const (
 		build = "&client_id=build"
 		edge  = "&client_id=edge"
@@ -176,90 +175,49 @@ func federatedTokens(t testing.TB) map[string]federated {
 	}
 	return map[string]federated{
 		"holder of the subject":          {token: githubToken(t, nil, nil), want: "deploy"},
-		"holder of the subject, by ID":   {token: githubToken(t, nil, nil), more: "&client_id=deploy", want: "deploy"},
 		"another client, same subject":   {token: githubToken(t, nil, nil), more: "&client_id=again", want: "again"},
 		"claims":                         {token: githubToken(t, nil, nil), more: build, want: "build"},
-		"audience is a list of one":      {token: githubToken(t, nil, members{"aud": []string{acme}}), want: "deploy"},
 		"no jti, nbf or iat":             {token: githubToken(t, nil, members{"jti": nil, "nbf": nil, "iat": nil}), want: "deploy"},
-		"issuer's clock is ahead":        {token: githubToken(t, nil, members{"iat": later(30 * time.Second), "nbf": later(30 * time.Second)}), want: "deploy"},
 		"longest":                        {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 30*time.Second)}), want: "deploy"},
 		"foreign cluster":                {token: edgeToken(t, nil, nil), want: "edge"},
-		"foreign cluster, by ID":         {token: edgeToken(t, nil, nil), more: edge, want: "edge"},
 		"local cluster":                  {token: accountToken(t, nil, nil), want: "pod"},
-		"local cluster, by ID":           {token: accountToken(t, nil, nil), more: "&client_id=pod", want: "pod"},
 		"SVID":                           {token: svid(members{"iss": domain}), want: "svid"},
 		"SVID without iss":               {token: svid(nil), want: "svid"},
-		"different case of the type":     {token: githubToken(t, members{"typ": "application/JWT"}, nil), want: "deploy"},
 		"longest subject":                {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 512)}), more: build, want: "build"},
 		"SPIFFE ID of an HTTPS issuer":   {token: githubToken(t, nil, members{"sub": domain + "/billing"}), more: build, want: "build"},
 		"other subject":                  {token: githubToken(t, nil, members{"sub": workflow + "2"}), more: "&client_id=deploy"},
-		"subject in another case":        {token: githubToken(t, nil, members{"sub": strings.ToUpper(workflow)}), more: "&client_id=deploy"},
-		"subject with a space":           {token: githubToken(t, nil, members{"sub": workflow + " "}), more: "&client_id=deploy"},
 		"no subject":                     {token: githubToken(t, nil, members{"sub": nil}), more: build},
-		"empty subject":                  {token: githubToken(t, nil, members{"sub": ""}), more: build},
 		"subject is too long":            {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 513)}), more: build},
 		"subject without a holder":       {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), wantStatus: 400},
 		"listed subject, not held":       {token: githubToken(t, nil, members{"sub": "repo:acme/other:ref:refs/heads/main"}), more: "&client_id=deploy", want: "deploy"},
 		"claims without client_id":       {token: githubToken(t, nil, members{"sub": "repo:acme/shop:ref:refs/heads/main"}), wantStatus: 400},
 		"other claim":                    {token: githubToken(t, nil, nil), more: "&client_id=staging"},
-		"claim in another case":          {token: githubToken(t, nil, members{"environment": "Production"}), more: build},
-		"claim's name in another case":   {token: githubToken(t, nil, members{"environment": nil, "Environment": "production"}), more: build},
 		"claim is missing":               {token: githubToken(t, nil, members{"environment": nil}), more: build},
 		"claim is a list":                {token: githubToken(t, nil, members{"environment": []string{"production"}}), more: build},
-		"claim is null":                  {token: githubToken(t, nil, members{"environment": json.RawMessage("null")}), more: build},
-		"claim is nested":                {token: githubToken(t, nil, members{"environment": nil, "x": members{"environment": "production"}}), more: build},
 		"matcher without anything":       {token: githubToken(t, nil, nil), more: "&client_id=nothing"},
 		"required claim has other value": {token: githubToken(t, nil, members{"repository_owner_id": "4712"})},
-		"required claim is a number":     {token: githubToken(t, nil, members{"repository_owner_id": 4711})},
-		"required claim is a list":       {token: githubToken(t, nil, members{"repository_owner_id": []string{"4711"}})},
-		"required claim in another case": {token: githubToken(t, nil, members{"repository_owner_id": nil, "Repository_owner_id": "4711"})},
 		"required claim is missing":      {token: githubToken(t, nil, members{"repository_owner_id": nil})},
 		"unknown client":                 {token: githubToken(t, nil, nil), more: "&client_id=unknown"},
 		"client without identities":      {token: githubToken(t, nil, nil), more: "&client_id=billing"},
 		"suspended client":               {token: githubToken(t, nil, nil), more: "&client_id=fedsuspended"},
 		"other audience":                 {token: githubToken(t, nil, members{"aud": "https://github.com/acme"})},
-		"second audience":                {token: githubToken(t, nil, members{"aud": []string{acme, "https://example.com"}})},
-		"the same audience twice":        {token: githubToken(t, nil, members{"aud": []string{acme, acme}})},
-		"no audience":                    {token: githubToken(t, nil, members{"aud": nil})},
-		"nested audience":                {token: githubToken(t, nil, members{"aud": [][]string{{acme}}})},
-		"token endpoint as audience":     {token: githubToken(t, nil, members{"aud": acme + "/oauth2/token"})},
 		"expired":                        {token: githubToken(t, nil, members{"exp": later(0)})},
-		"no exp":                         {token: githubToken(t, nil, members{"exp": nil})},
-		"exp is text":                    {token: githubToken(t, nil, members{"exp": "9999999999"})},
 		"valid for too long":             {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 31*time.Second)})},
-		"practically never expires":      {token: githubToken(t, nil, members{"exp": 1 << 61})},
-		"valid later":                    {token: githubToken(t, nil, members{"nbf": later(31 * time.Second)})},
-		"issued later":                   {token: githubToken(t, nil, members{"iat": later(31 * time.Second)})},
 		"unknown kid":                    {token: githubToken(t, members{"kid": "gh3"}, nil)},
 		"kid of another key":             {token: githubToken(t, members{"kid": second.ID}, nil)},
-		"kid of another issuer":          {token: githubToken(t, members{"kid": "sp1"}, nil)},
 		"no kid":                         {token: githubToken(t, members{"kid": nil}, nil)},
-		"alg none":                       {token: unsigned(t, githubToken(t, members{"alg": "none"}, nil))},
-		"alg none, signed":               {token: githubToken(t, members{"alg": "none"}, nil)},
-		"HMAC":                           {token: githubToken(t, members{"alg": "HS256"}, nil)},
-		"other algorithm":                {token: githubToken(t, members{"alg": "ES384"}, nil)},
-		"crit":                           {token: githubToken(t, members{"crit": []string{"exp"}}, nil)},
 		"access token":                   {token: githubToken(t, members{"typ": "at+jwt"}, nil)},
-		"DPoP proof":                     {token: githubToken(t, members{"typ": "dpop+jwt"}, nil)},
+		"other algorithm":                {token: githubToken(t, members{"alg": "ES384"}, nil)},
 		"attacker's key":                 {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, nil, nil)},
-		"attacker's key as jwk":          {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, members{"jwk": attacker.Public()}, nil)},
-		"attacker's key as jku":          {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, members{"jku": "https://example.com/jwks", "x5u": "https://example.com"}, nil)},
-		"issuer with a slash":            {token: githubToken(t, nil, members{"iss": github + "/"}), more: "&client_id=deploy"},
-		"issuer in another case":         {token: githubToken(t, nil, members{"iss": strings.ToUpper(github)}), more: "&client_id=deploy"},
 		"issuer of another key":          {token: githubToken(t, nil, members{"iss": domain})},
 		"unknown issuer":                 {token: githubToken(t, nil, members{"iss": "https://example.com"}), more: "&client_id=deploy"},
-		"no issuer":                      {token: githubToken(t, nil, members{"iss": nil}), more: "&client_id=deploy"},
-		"issuer name instead of URL":     {token: githubToken(t, nil, members{"iss": "github"}), more: "&client_id=deploy"},
 		"issuer kubernetes":              {token: githubToken(t, nil, members{"iss": "kubernetes", "sub": account}), more: "&client_id=pod"},
 		"foreign Pod as local client":    {token: edgeToken(t, nil, nil), more: "&client_id=pod"},
 		"local Pod as foreign client":    {token: accountToken(t, nil, nil), more: edge},
 		"local Pod, other UID":           {token: accountToken(t, nil, accountClaims("apps", "billing", "s0"))},
 		"SVID of another domain":         {token: svid(members{"sub": "spiffe://example.com/billing", "iss": domain}), more: "&client_id=svid"},
-		"SVID of another domain, no iss": {token: svid(members{"sub": "spiffe://example.com/billing"}), more: "&client_id=svid"},
 		"SVID of a longer domain":        {token: svid(members{"sub": domain + ".evil/billing", "iss": domain}), more: "&client_id=svid"},
 		"SVID of the domain itself":      {token: svid(members{"sub": domain}), more: "&client_id=svid"},
-		"SVID, scheme in another case":   {token: svid(members{"sub": "SPIFFE://example.org/billing"}), more: "&client_id=svid"},
-		"SVID with a space":              {token: svid(members{"sub": " " + domain + "/billing"}), more: "&client_id=svid"},
 		"issuer of a client's key":       {token: assertion(t, signingkey.ES256, nil, members{"iss": github, "sub": workflow, "repository_owner_id": "4711"})},
 	}
 }
@@ -297,37 +255,6 @@ func TestFederatedTokens(t *testing.T) {
 	}
 }
 
-// A token of a third party can be presented again, unlike a client's own assertion.
-func TestFederatedTokenWorksRepeatedly(t *testing.T) {
-	s := startFederated(t)
-	client := s.direct()
-	token := githubToken(t, nil, nil)
-	for range 3 {
-		checkToken(t, s.send(t, client, byAssertion(token, "")), "stock", nil)
-		checkToken(t, s.send(t, client, byGrant(token, "")), "stock", nil)
-	}
-}
-
-// Changing, removing or adding any character invalidates a token of a third party.
-func TestMutatedFederatedTokensAreRejected(t *testing.T) {
-	s := startFederated(t, behindProxy)
-	good := githubToken(t, nil, nil)
-	client := s.direct()
-	checkToken(t, s.send(t, client, byAssertion(good, "")), "stock", nil)
-	const alphabet = "Aa0-_.="
-	for at := range good {
-		for i := range alphabet {
-			if alphabet[i] == good[at] || (i+at)%5 != 0 && at != len(good)-1 {
-				continue
-			}
-			forged := good[:at] + alphabet[i:i+1] + good[at+1:]
-			if got := s.send(t, client, elsewhere(byGrant(forged, ""))); got.status != 400 {
-				t.Fatalf("got status %d for %q instead of %q", got.status, forged, good)
-			}
-		}
-	}
-}
-
 // Duplicate members are rejected, because parsers disagree about which one counts.
 func TestDuplicateMembersAreRejected(t *testing.T) {
 	key := foreignKeys()["github"]
@@ -344,11 +271,7 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 	}{
 		"unchanged":             {header, claims, true},
 		"subject":               {header, claims + `,"sub":"` + workflow + `"`, false},
-		"issuer":                {header, `"iss":"https://example.com",` + claims, false},
-		"matched claim":         {header, claims + `,"environment":"production"`, false},
 		"matched claim, before": {header, `"environment":"staging",` + claims, false},
-		"required claim":        {header, claims + `,"repository_owner_id":"4711"`, false},
-		"kid":                   {header + `,"kid":"gh1"`, claims, false},
 		"alg":                   {`"alg":"none",` + header, claims, false},
 		"escaped name":          {header, claims + `,"\u0065nvironment":"production"`, false},
 	} {
@@ -468,11 +391,6 @@ func TestUnknownKeyAsksForKeys(t *testing.T) {
 		"valid":                         {githubToken(t, nil, nil), false},
 		"no kid":                        {githubToken(t, members{"kid": nil}, nil), false},
 		"wrong signature":               {githubToken(t, members{"kid": "gh2"}, nil), true},
-		"other algorithm":               {githubToken(t, members{"alg": "RS256"}, nil), true},
-		"expired":                       {githubToken(t, nil, members{"exp": 1}), false},
-		"unknown issuer":                {githubToken(t, members{"kid": "gh3"}, members{"iss": "https://example.com"}), false},
-		"local Pod":                     {accountToken(t, nil, nil), false},
-		"foreign cluster":               {edgeToken(t, nil, nil), false},
 		"foreign cluster, unknown kid":  {edgeToken(t, members{"kid": "new"}, nil), true},
 		"client's own, with unknown ID": {assertion(t, signingkey.ES256, members{"kid": "gh3"}, nil), false},
 	} {
@@ -508,20 +426,15 @@ func TestFederationIsAudited(t *testing.T) {
 		request request
 		want    map[string]any
 	}{
-		"granted":          {byGrant(githubToken(t, nil, nil), ""), of("deploy", members{"outcome": "granted", "secretId": "gh1"})},
 		"by assertion":     {byAssertion(githubToken(t, nil, nil), ""), of("deploy", members{"outcome": "granted", "secretId": "gh1"})},
 		"service account":  {byGrant(accountToken(t, nil, nil), ""), of("pod", members{"outcome": "granted", "secretId": "billing", "issuer": "kubernetes", "subject": account})},
 		"not listed":       {byGrant(githubToken(t, nil, nil), "&client_id=staging"), of("staging", members{"reason": "wrong_assertion"})},
-		"unknown client":   {byGrant(githubToken(t, nil, nil), "&client_id=unknown"), of("", members{"reason": "unknown_client"})},
 		"suspended":        {byGrant(githubToken(t, nil, nil), "&client_id=fedsuspended"), of("fedsuspended", members{"reason": "client_disabled", "secretId": "gh1"})},
 		"no holder":        {byGrant(githubToken(t, nil, members{"sub": "x"}), ""), of("", members{"reason": "invalid_request", "subject": "x"})},
 		"expired":          {byGrant(githubToken(t, nil, members{"exp": 1}), ""), of("", members{"reason": "wrong_assertion"})},
-		"expired account":  {byGrant(accountToken(t, nil, members{"exp": 1}), ""), of("", members{"reason": "wrong_assertion", "issuer": "kubernetes", "subject": account})},
 		"long subject":     {byGrant(githubToken(t, nil, members{"sub": strings.Repeat("s", 513)}), ""), of("", members{"reason": "wrong_assertion", "subject": nil})},
 		"unknown key":      {byGrant(githubToken(t, members{"kid": "gh3"}, nil), ""), forged("", "unknown_key")},
 		"forged":           {byGrant(githubToken(t, members{"kid": "gh2"}, nil), "&client_id=deploy"), forged("deploy", "wrong_assertion")},
-		"garbage":          {byGrant(canary, ""), forged("", "wrong_assertion")},
-		"own assertion":    {byGrant(assertion(t, signingkey.ES256, nil, nil), "&client_id=signing"), forged("", "wrong_assertion")},
 		"wrong secret too": {byGrant(githubToken(t, nil, nil), "&client_id=fedsecret&client_secret=x"), forged("fedsecret", "wrong_secret")},
 	} {
 		t.Run(name, func(t *testing.T) {

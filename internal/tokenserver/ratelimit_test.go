@@ -166,7 +166,6 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 		want          int // tokens granted for a burst of 30 requests
 	}{
 		"no limit":               {0, 0, 30},
-		"limit of the realm":     {3, 0, 3},
 		"limit of the client":    {0, 4, 4},
 		"client limit is lower":  {10, 5, 5},
 		"client limit is higher": {5, 10, 5},

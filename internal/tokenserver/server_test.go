@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -138,74 +137,6 @@ realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",re
 	}
 }
 
-// The log must not contain any tokens, Authorization headers, queries or secrets, even if a client
-// sends a secret in the wrong place.
-func TestNothingSensitiveIsLogged(t *testing.T) {
-	s := startLoaded(t)
-	authorization := basic("billing", canary)
-	requests := []request{
-		{query: grant, authorization: good},
-		{query: grant, authorization: authorization},
-		{query: grant, authorization: "Bearer " + canary},
-		{query: grant, authorization: "Basic " + canary + "!"},
-		{query: grant + "&client_secret=" + canary, authorization: good},
-		{query: grant + "&access_token=" + canary, authorization: good},
-		{query: grant + "&" + canary + "=%zz", authorization: good},
-		{method: "GET", query: grant + "&client_id=billing&client_secret=" + canary},
-		{body: grant + "&client_id=billing&client_secret=" + canary},
-		{body: grant + "&client_assertion=" + canary},
-		{body: grant + "&client_assertion=" + canary + "&" + assertionType},
-		{body: `{"client_secret":"` + canary + `"}`, header: http.Header{"Content-Type": {"application/json"}}},
-		{body: grant + "&x=" + strings.Repeat(canary, 1000)},
-		{query: strings.Repeat(canary, 400), authorization: good},
-		{query: grant, authorization: good, header: http.Header{"X-Canary": {strings.Repeat(canary, 2000)}}},
-		{query: grant, header: http.Header{"Authorization": {authorization, authorization}}},
-		{method: canary, query: grant},
-		{path: "/" + canary + "/oauth2/token", query: grant},
-		{path: "/" + canary},
-	}
-	issued := ""
-	for protocol := range protocols {
-		client := s.clientOf(t, protocol)
-		for i, r := range requests {
-			got := s.send(t, client, r)
-			if i == 0 {
-				issued = accessToken(t, got)
-			}
-		}
-	}
-	for _, broken := range []string{
-		"POST /" + canary + "?" + canary + " HTTP/9.9\r\n\r\n",
-		canary + "\r\n\r\n",
-		"POST " + tokenPath + " HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\x01\r\n\r\n",
-		"POST " + tokenPath + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + canary + "\r\n",
-	} {
-		s.exchange(t, broken)
-	}
-	plain := testkit.Value(net.Dial("tcp", s.address()))(t)
-	if _, err := io.WriteString(plain, canary+"\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.ReadAll(plain)
-	plain.Close()
-
-	s.stop()
-	log := s.log.String()
-	for _, want := range []string{"Received credentials in the query string", "TLS handshake error", `"realm":"acme"`} {
-		if !strings.Contains(log, want) {
-			t.Errorf("the log does not contain %q, so this test checks the wrong log", want)
-		}
-	}
-	for what, never := range map[string]string{
-		"the canary": canary, "the secret": secret, "a Basic header": strings.TrimPrefix(authorization, "Basic "),
-		"the good Basic header": strings.TrimPrefix(good, "Basic "), "a token": issued, "a query": "grant_type", "a token's claims": strings.Split(issued, ".")[1],
-	} {
-		if strings.Contains(log, never) {
-			t.Errorf("the log contains %s:\n%s", what, log)
-		}
-	}
-}
-
 // If the query contains credentials, the log reports it without their values, even if the request
 // fails for a different reason.
 func TestExposedCredentialsAreLogged(t *testing.T) {
@@ -217,9 +148,7 @@ func TestExposedCredentialsAreLogged(t *testing.T) {
 		"with valid credentials":  {request{query: grant + "&" + exposing, authorization: good}, true},
 		"with GET":                {request{method: "GET", query: grant + "&" + exposing}, true},
 		"unknown realm":           {request{path: "/unknown/oauth2/token", query: exposing}, true},
-		"after an invalid escape": {request{query: "%zz&" + exposing, authorization: good}, true},
 		"empty":                   {request{query: grant + "&client_secret=", authorization: good}, false},
-		"in the body":             {request{body: exposing}, false},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

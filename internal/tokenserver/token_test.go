@@ -31,74 +31,45 @@ func TestTokenEndpoint(t *testing.T) {
 		// Successful requests.
 		"parameters in the query":               {request: query(grant), wantScope: "orders:read orders:write stock"},
 		"parameters in the body":                {request: form(grant + "&scope=stock"), wantScope: "stock"},
-		"grant in the query, scope in the body": {request: request{query: grant, body: "scope=stock", authorization: good}, wantScope: "stock"},
 		"chunked body":                          {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
-		"a client without scopes":               {request: request{query: grant, authorization: basic("plain", secret)}, wantAud: stock},
-		"Basic, percent-encoded":                {request: request{query: grant, authorization: basic("a%3Ab%25", secret)}},
-		"client_secret_post":                    {request: request{body: grant + "&client_id=plain&client_secret=" + secret}, wantAud: stock},
 		"post, the grant in the query":          {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
-		"a client that will expire":             {request: request{query: grant, authorization: basic("expires", secret)}},
-		"same client_id in Basic and body":      {request: form(grant + "&client_id=billing&scope=stock"), wantScope: "stock"},
-		"one of the scopes":                     {request: query(grant + "&scope=stock"), wantScope: "stock"},
 		"an audience":                           {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
-		"a resource":                            {request: query(grant + "&scope=stock&resource=" + stock), wantScope: "stock", wantAud: stock},
 		"two resources":                         {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
-		"an audience that is not a URI":         {request: request{query: grant + "&audience=billing", authorization: basic("named", secret)}, wantAud: "billing"},
 		"a content type with a parameter":       {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
-		"a content type in another case":        {request: typed("Application/X-WWW-Form-URLEncoded", "scope=stock"), wantScope: "stock"},
 		"an empty body of another type":         {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
 		"X-Forwarded-Host is ignored":           {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
 
 		// Credentials.
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"another realm's client":           {request: request{path: "/frozen/oauth2/token", query: grant, authorization: basic("plain", secret)}, wantStatus: 401, wantError: "invalid_client"},
-		"secret before its expiration":     {request: request{query: grant, authorization: basic("rotating", expiringSecret)}, wantStatus: 200},
-		"new secret during an overlap":     {request: request{query: grant, authorization: basic("rotating", secret)}, wantStatus: 200},
 		"a client ID without a secret":     {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
 		"a secret without a client ID":     {request: request{body: grant + "&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
-		"control characters in the body":   {request: request{body: grant + "&client_id=billing&client_secret=a%0Ab"}, wantStatus: 401, wantError: "invalid_client"},
-		"a malformed assertion":            {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
 		"an assertion of another type":     {request: request{body: grant + "&client_assertion=" + canary + "&client_assertion_type=x"}, wantStatus: 400, wantError: "invalid_request"},
 		"an assertion without a type":      {request: request{body: grant + "&client_assertion=" + canary}, wantStatus: 400, wantError: "invalid_request"},
-		"an assertion type without one":    {request: request{body: grant + "&" + assertionType}, wantStatus: 401, wantError: "invalid_client"},
-		"another scheme and an assertion":  {request: request{body: grant + "&client_assertion=" + canary + "&" + assertionType, authorization: "Bearer x"}, wantStatus: 401, wantError: "invalid_client"},
 		"two Authorization headers":        {request: request{query: grant, header: http.Header{"Authorization": {good, good}}}, wantStatus: 400, wantError: "invalid_request"},
-		"two, the second one empty":        {request: request{query: grant, header: http.Header{"Authorization": {good, ""}}}, wantStatus: 400, wantError: "invalid_request"},
 		"Basic and a secret in the body":   {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
-		"Basic and an assertion":           {request: form(grant + "&client_assertion=" + canary), wantStatus: 400, wantError: "invalid_request"},
 		"broken Basic, secret in the body": {request: request{query: grant, authorization: "Basic !", body: "client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
 		"a secret and an assertion":        {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
 		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Credentials in the query are rejected, even with valid Basic credentials.
 		"client_secret in the query": {request: query(grant + "&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"both only in the query":     {request: request{query: grant + "&client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
 
 		// Parameters.
-		"repeated in query and body":     {request: request{query: grant, body: grant, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
 		"grant_type missing":             {request: query("scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 		"another grant_type":             {request: query("grant_type=password"), wantStatus: 400, wantError: "unsupported_grant_type"},
-		"grant_type in another case":     {request: query("grant_type=Client_Credentials"), wantStatus: 400, wantError: "unsupported_grant_type"},
 		"an invalid escape in the query": {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
-		"an invalid escape in the body":  {request: form(grant + "&foo=%" + canary), wantStatus: 400, wantError: "invalid_request"},
 
 		// Scope and audience.
-		"scope unknown":              {request: query(grant + "&scope=" + canary), wantStatus: 400, wantError: "invalid_scope"},
 		"scope not granted":          {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
 		"audience not granted":       {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
 		"audience of the realm only": {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
 		"unknown realm":                {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
-		"a realm name in another case": {request: request{path: "/Acme/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"GET":                          {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"OPTIONS":                      {request: request{method: "OPTIONS"}, wantStatus: 405, wantError: "invalid_request"},
 		"an unknown method":            {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"post in lower case":           {request: request{method: "post", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
 		"JSON":                         {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
-		"multipart":                    {request: typed("multipart/form-data; boundary=x", "--x--"), wantStatus: 400, wantError: "invalid_request"},
 		"a body without a type":        {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
-		"a malformed type":             {request: typed("application/x-www-form-urlencoded; =", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {
@@ -132,7 +103,6 @@ func TestTokenEndpointChecksInOrder(t *testing.T) {
 		"size before parsing":              {request{query: "%zz", body: large}, 413, "invalid_request"},
 		"parsing before credentials":       {request{query: "%zz", header: http.Header{"Authorization": {"a", "b"}}}, 400, "invalid_request"},
 		"credentials before grant":         {request{query: "grant_type=password", authorization: basic("billing", "wrong")}, 401, "invalid_client"},
-		"credentials before missing grant": {request{authorization: basic("billing", "wrong")}, 401, "invalid_client"},
 		"grant before scope":               {request{query: "grant_type=password&scope=admin", authorization: good}, 400, "unsupported_grant_type"},
 		"scope before audience":            {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
 	}
@@ -148,10 +118,7 @@ func TestTokenEndpointChecksInOrder(t *testing.T) {
 func TestUnavailableUntilLoaded(t *testing.T) {
 	tests := map[string]request{
 		"good credentials":  {query: grant, authorization: good},
-		"wrong credentials": {query: grant, authorization: basic("billing", canary)},
-		"no credentials":    {query: grant},
 		"unknown realm":     {path: "/unknown/oauth2/token", query: grant, authorization: good},
-		"a bad request":     {query: "%zz", authorization: good},
 		"JWKS":              {method: "GET", path: "/acme/oauth2/jwks"},
 		"metadata":          {method: "GET", path: "/.well-known/oauth-authorization-server/acme"},
 	}
@@ -161,6 +128,9 @@ func TestUnavailableUntilLoaded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			checkRejection(t, s.send(t, client, r), 503, "temporarily_unavailable", "")
 		})
+	}
+	if got := verified(t, s, "x"); got.status != 503 || got.header.Get("Retry-After") == "" {
+		t.Errorf("verification: got status %d with Retry-After %q, want 503 with any", got.status, got.header.Get("Retry-After"))
 	}
 	s.registry.Replace(nil, nil, nil, func(string) bool { return false })
 	checkRejection(t, s.send(t, client, tests["good credentials"]), 404, "invalid_request", "")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -40,40 +39,26 @@ func TestVerification(t *testing.T) {
 		wantChallenge string
 	}{
 		"valid token":                       {authorization: []string{bearer}, wantStatus: 200},
-		"scheme in another case":            {authorization: []string{"bearer  " + token + " "}, wantStatus: 200},
-		"granted scope":                     {authorization: []string{bearer}, query: "scope=stock", wantStatus: 200},
 		"granted scopes":                    {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
-		"granted audience":                  {authorization: []string{bearer}, query: "audience=" + stock, wantStatus: 200},
 		"granted scope and audience":        {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
 		"method of the API request":         {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
 		"requirements in the path":          {path: require, authorization: []string{bearer}, wantStatus: 200},
 		"appended path":                     {path: require + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
-		"appended root path":                {path: require + "/", authorization: []string{bearer}, wantStatus: 200},
-		"appended path with trailing slash": {path: require + "/orders/", authorization: []string{bearer}, wantStatus: 200},
-		"appended path that is not clean":   {path: require + "//a/../..//b", authorization: []string{bearer}, wantStatus: 200},
-		"appended path to another realm":    {path: require + "/../../../../../frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 200},
 		"path appended to another realm":    {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken + `, scope="stock"`},
 		"query of the API request":          {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
-		"query of an API request to /":      {path: require, query: "scope=admin", authorization: []string{bearer}, wantStatus: 200},
 
 		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
 		"missing audience":       {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
-		"scope but not audience": {authorization: []string{bearer}, query: "scope=stock&audience=x", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock"`},
 
 		"no token":                   {wantStatus: 401, wantChallenge: bareChallenge},
-		"no token, scope required":   {query: "scope=stock", wantStatus: 401, wantChallenge: `Bearer scope="stock"`},
 		"another scheme":             {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
 		"scope that can't be quoted": {query: "scope=" + url.QueryEscape(`x" resource_metadata="https://x`), wantStatus: 401, wantChallenge: bareChallenge},
 		"DPoP without requirement":   {authorization: []string{"DPoP " + token}, wantStatus: 401, wantChallenge: bareChallenge},
 		"only the scheme":            {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
 		"malformed token":            {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
-		"two tokens in one header":   {authorization: []string{bearer + " " + token}, wantStatus: 401, wantChallenge: invalidToken},
 		"two headers":                {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
-		"another realm":              {path: "/frozen/oauth2/verify", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken},
 
 		"unknown realm":        {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
-		"repeated parameter":   {authorization: []string{bearer}, query: "scope=stock&scope=stock", wantStatus: 400},
-		"misspelled parameter": {authorization: []string{bearer}, query: "audiance=" + orders, wantStatus: 400},
 		"path without require": {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,34 +145,6 @@ func TestVerificationOfClientWithoutScopesSetsEmptyHeader(t *testing.T) {
 	}
 }
 
-// Every named claim has a header, so that the gateway overwrites any value sent by the caller. Other
-// claims have none.
-func TestVerificationRepeatsNamedClaims(t *testing.T) {
-	s := startLoaded(t)
-	s.registry.SetClient(newClient(t, "acme", "claims", func(c *registry.Client) {
-		c.Claims = []byte(`,"tenant":"a\nb","seats":25,"regions":["eu","us"]`)
-	}))
-	token := issued(t, s, "claims", "")
-	for _, path := range []string{requirePath("claims=tenant regions plan_name sub"), requirePath("claims=tenant regions plan_name sub") + "/orders"} {
-		got := s.send(t, s.direct(), request{method: http.MethodGet, path: path, header: http.Header{
-			"Authorization": {"Bearer " + token}, "X-Auth-Claim-Plan-Name": {canary},
-		}})
-		if got.status != http.StatusOK {
-			t.Fatalf("got %d %s, want 200", got.status, got.body)
-		}
-		headers := http.Header{}
-		for name, values := range got.header {
-			if strings.HasPrefix(name, "X-Auth-Claim-") {
-				headers[name] = values
-			}
-		}
-		want := http.Header{
-			"X-Auth-Claim-Tenant": {"a%0Ab"}, "X-Auth-Claim-Regions": {"eu,us"}, "X-Auth-Claim-Plan-Name": {""}, "X-Auth-Claim-Sub": {"claims"},
-		}
-		testkit.Diff(t, "headers", want, headers)
-	}
-}
-
 // Suspension, expiration and revocation also invalidate a client's existing tokens, for both
 // verification and introspection.
 func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
@@ -201,17 +158,13 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 		"nothing changed":                {want: true},
 		"client suspended":               {client: func(c *registry.Client) { c.Disabled = true }},
 		"client expired":                 {client: func(c *registry.Client) { c.ExpiresAt = now }},
-		"client expires later":           {client: func(c *registry.Client) { c.ExpiresAt = now.Add(time.Second) }, want: true},
 		"tokens of the client revoked":   {client: func(c *registry.Client) { c.TokensValidAfter = second.Add(time.Second) }},
 		"older tokens of client revoked": {client: func(c *registry.Client) { c.TokensValidAfter = second }, want: true},
 		"client deleted":                 {deleted: true},
 		"client recreated":               {client: func(c *registry.Client) { c.UID, c.Identity = "another", "another" }},
 		"client restored from a backup":  {client: func(c *registry.Client) { c.Identity = "another" }, want: true},
-		"client with the same identity":  {client: func(c *registry.Client) { c.UID = "another" }, want: true},
-		"secret of the client changed":   {client: func(c *registry.Client) { c.Secrets = nil }, want: true},
 		"realm suspended":                {realm: func(r *registry.RealmSettings) { r.Disabled = true }},
 		"tokens of the realm revoked":    {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second.Add(time.Second) }},
-		"older tokens of realm revoked":  {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = second }, want: true},
 		"key removed":                    {realm: withKeys(signingkey.EdDSA)},
 		"key retiring":                   {realm: withKeys(signingkey.EdDSA, signingkey.ES256), want: true},
 	} {
@@ -269,14 +222,6 @@ func TestVerificationOfTokenTimes(t *testing.T) {
 				t.Errorf("got status %d, want 200: %t", got.status, test.want)
 			}
 		})
-	}
-}
-
-func TestVerificationIsUnavailableUntilLoaded(t *testing.T) {
-	s := start(t)
-	got := verified(t, s, "x")
-	if got.status != 503 || got.header.Get("Retry-After") == "" {
-		t.Errorf("got status %d with Retry-After %q, want 503 with any", got.status, got.header.Get("Retry-After"))
 	}
 }
 
