@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -74,27 +72,6 @@ func TestFloodOfRequestsForKeys(t *testing.T) {
 		// Without requests, the heartbeat is written every 10.5 s: 57 times.
 		if len(distinct) != 10 || len(beats) > 57+10 {
 			t.Errorf("%d different requests in %d heartbeats, want 10 in at most 67", len(distinct), len(beats))
-		}
-	})
-}
-
-// A request that can't be written at first is written when the API server is available again.
-func TestRequestForKeysDuringOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		api := &apiServer{}
-		f, _ := start(t, api, "")
-		time.Sleep(10*time.Minute + 5*time.Second)
-		api.set(func(a *apiServer) { a.writes = errDown })
-		asked := time.Now()
-		f.RequestKeys("acme", "github")
-		time.Sleep(30 * time.Second)
-		api.set(func(a *apiServer) { a.writes = nil })
-		back := time.Now()
-		time.Sleep(heartbeat.MaxInterval + heartbeat.MinInterval)
-		synctest.Wait()
-		beats := api.beatsSince(back)
-		if len(beats) == 0 || !cmp.Equal(beats[0].requests, []heartbeat.Refresh{request("github", asked)}) {
-			t.Errorf("heartbeats after the outage: %v", beats)
 		}
 	})
 }

@@ -146,9 +146,7 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				startWith(t, api, feed.Options{SnapshotDir: dir, Registry: reg})
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if reg.Loaded() != saved {
-					t.Errorf("loaded: %t", reg.Loaded())
-				}
+				testkit.Diff(t, "loaded", saved, reg.Loaded())
 				beats := api.beatsSince(time.Time{})
 				for _, b := range beats {
 					if b.version != "100" || !slices.Equal(b.next, []string{"acme"}) || !slices.Equal(b.active, []string{"shop"}) || !slices.Equal(b.unreadable, []string{"broken"}) {
@@ -199,9 +197,7 @@ func TestSlowServerListsAgain(t *testing.T) {
 				for !reg.Loaded() {
 					time.Sleep(10 * time.Millisecond)
 				}
-				if lists := api.listed() - before; lists != tc.want {
-					t.Errorf("%d lists, want %d", lists, tc.want)
-				}
+				testkit.Diff(t, "lists", tc.want, api.listed() - before)
 				joined := slices.ContainsFunc(api.beatsSince(time.Time{}), func(b beat) bool { return b.version != "" && b.lists == before+1 })
 				if tc.want == 2 && !joined {
 					t.Errorf("no heartbeat with a version between the lists: %+v", api.beatsSince(time.Time{}))
@@ -229,9 +225,7 @@ func TestRestoredServerServesLateList(t *testing.T) {
 		before := api.listed()
 		api.set(func(a *apiServer) { a.reads = nil })
 		time.Sleep(time.Minute)
-		if lists := api.listed() - before; lists != 1 {
-			t.Errorf("%d lists, want 1", lists)
-		}
+		testkit.Diff(t, "lists", 1, api.listed() - before)
 	})
 }
 

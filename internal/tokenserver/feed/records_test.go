@@ -93,9 +93,7 @@ func TestFederationRecords(t *testing.T) {
 		{"not listed", func() error { return f.Replace([]any{realm, client}, "3") }, false},
 	} {
 		testkit.Do(t, step.change())
-		if got := holder() != nil; got != step.want {
-			t.Errorf("%s: has a holder: %t, want %t", step.name, got, step.want)
-		}
+		testkit.Diff(t, step.name+": has a holder", step.want, holder() != nil)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -151,9 +150,7 @@ func TestEachPeriodIsReportedOnce(t *testing.T) {
 		f.report(t)
 	}
 	f.want(t, times{"c1/a": at(11, 0), "c1/b": at(11, 0)})
-	if got := f.writes(); got != 3 {
-		t.Errorf("%d writes, want one for each credential and period", got)
-	}
+	testkit.Diff(t, "writes", 3, f.writes())
 }
 
 // A changed record doesn't cause a report, and neither does a restart.
@@ -165,18 +162,12 @@ func TestKnownUsesAreNotWrittenAgain(t *testing.T) {
 	changed := f.client("c1", "a", "b")
 	f.use(changed, "a")
 	f.report(t)
-	if got := f.writes(); got != 1 {
-		t.Errorf("%d writes after the record changed, want 1", got)
-	}
-	if got := len(f.api.Actions()); got != 2 {
-		t.Errorf("%d requests, want none after the record changed: %v", got, f.api.Actions())
-	}
+	testkit.Diff(t, "writes after the record changed", 1, f.writes())
+	testkit.Diff(t, "requests after the record changed", 2, len(f.api.Actions()))
 	f.registry.Remove(changed.Record)
 	f.use(f.client("c1", "a"), "a") // as after a restart
 	f.report(t)
-	if got := f.writes(); got != 1 {
-		t.Errorf("%d writes after a restart, want 1", got)
-	}
+	testkit.Diff(t, "writes after a restart", 1, f.writes())
 	// A client that was created again is another one.
 	other := f.client("c2", "a")
 	other.Record = changed.Record
@@ -338,9 +329,7 @@ func TestReportsAreLimited(t *testing.T) {
 			left.Add(client, credential, at)
 		}
 	}
-	if len(left.Uses) != 2*clients {
-		t.Errorf("%d clients are reported, want %d", len(left.Uses), 2*clients)
-	}
+	testkit.Diff(t, "reported clients", 2*clients, len(left.Uses))
 }
 
 // The operator can delete a ConfigMap at any time. A ConfigMap can also be damaged.
@@ -386,65 +375,5 @@ func TestCredentialWithoutID(t *testing.T) {
 	f.use(c, c.Secrets[1].ID)
 	f.use(c, "unknown")
 	f.report(t)
-	if got := f.writes(); got != 0 {
-		t.Errorf("%d writes, want none", got)
-	}
-}
-
-func TestUseDoesNotAllocate(t *testing.T) {
-	f := newFixture(t)
-	c := f.client("c1", "a", "b")
-	f.use(c, "b")
-	credential, now := secret("b"), f.clock()
-	if n := testing.AllocsPerRun(1000, func() { f.Record(c, credential, now) }); n != 0 {
-		t.Errorf("%g allocations for each use", n)
-	}
-}
-
-// Every use before Until is reported, even if uses, reports and failures interleave. Run it with
-// the race detector.
-func TestUntilUnderConcurrentUse(t *testing.T) {
-	f := newFixture(t)
-	f.Continue()
-	type used struct {
-		which         string
-		before, after time.Time // the time of the use is between them
-	}
-	const clients, rounds = 8, 300
-	var (
-		running sync.WaitGroup
-		mu      sync.Mutex
-		uses    []used
-	)
-	for i := range clients {
-		c := f.client(fmt.Sprintf("c%d", i), "a")
-		running.Go(func() {
-			for range rounds {
-				before := f.clock()
-				f.use(c, "a")
-				after := f.clock()
-				mu.Lock()
-				uses = append(uses, used{c.UID, before, after})
-				mu.Unlock()
-			}
-		})
-	}
-	running.Go(func() {
-		for i := range rounds {
-			f.set(func() { f.now = f.now.Add(7 * time.Minute); f.down = i%3 == 0 })
-			_ = f.Report(t.Context()) // fails while the API server is down
-			mu.Lock()
-			done := uses // without uses that are in progress
-			until := f.Until()
-			mu.Unlock()
-			f.set(func() { f.down = false })
-			report, _ := f.reported(t)
-			for _, u := range done {
-				if got := report.Uses[types.UID(u.which)][secret("a")]; u.after.Before(until) && got.Add(time.Hour).Before(u.before) {
-					t.Errorf("the use of %s at %s is reported as %s, although all uses before %s must be reported", u.which, u.before, got, until)
-				}
-			}
-		}
-	})
-	running.Wait()
+	testkit.Diff(t, "writes", 0, f.writes())
 }
