@@ -17,23 +17,14 @@ func TestSet(t *testing.T) {
 	for name, test := range map[string]struct{ claims, payload, want string }{
 		"text":                 {"a", `{"a":"acme-1.x_~/:@"}`, "acme-1.x_~/:@"},
 		"space":                {"a", `{"a":"a b"}`, "a%20b"},
-		"line break":           {"a", `{"a":"a\r\nSet-Cookie: b"}`, "a%0D%0ASet-Cookie:%20b"},
-		"NUL and delete":       {"a", `{"a":"\u0000\u007f"}`, "%00%7F"},
-		"comma and percent":    {"a", `{"a":"1,2%2C"}`, "1%2C2%252C"},
 		"not ASCII":            {"a", `{"a":"ä\u2028\ud83d\ude00"}`, "%C3%A4%E2%80%A8%F0%9F%98%80"},
 		"integer":              {"a", `{"a":-9007199254740991}`, "-9007199254740991"},
-		"zero":                 {"a", `{"a": 0 }`, "0"},
 		"list":                 {"a", `{"a":["eu","us,ca","x y"]}`, "eu,us%2Cca,x%20y"},
-		"list of one":          {"a", `{"a":["eu"]}`, "eu"},
 		"empty list":           {"a", `{"a":[]}`, ""},
 		"missing":              {"a", `{"b":"x"}`, ""},
-		"other case":           {"a", `{"A":"x"}`, ""},
 		"object":               {"a", `{"a":{"b":"c"}}`, ""},
-		"list of numbers":      {"a", `{"a":[1]}`, ""},
-		"boolean":              {"a", `{"a":true}`, ""},
 		"null":                 {"a", `{"a":null}`, ""},
 		"fraction":             {"a", `{"a":1.5}`, ""},
-		"exponent":             {"a", `{"a":1e2}`, ""},
 		"underscore":           {"plan_name", `{"plan_name":"x"}`, "x"},
 		"payload without JSON": {"a", `{`, ""},
 	} {
@@ -79,9 +70,7 @@ func FuzzClaimHeader(f *testing.F) {
 		if got := decode(t, header.Get("X-Auth-Claim-List")); !slices.Equal(got, []string{a, b}) {
 			t.Errorf("list: got %q, want %q and %q", got, a, b)
 		}
-		if got := header.Get("X-Auth-Claim-Number"); got != strconv.FormatInt(number, 10) {
-			t.Errorf("number: got %q, want %d", got, number)
-		}
+		testkit.Diff(t, "number", strconv.FormatInt(number, 10), header.Get("X-Auth-Claim-Number"))
 	})
 }
 

@@ -42,6 +42,11 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{signed, signed + "\n", sign(f, key, `{"alg":"none","crit":["b64"]}`, "{}"), "e30.e30.", ".."} {
 		f.Add(seed)
 	}
+	for at := range signed {
+		for _, forged := range []string{"A", "B", "-", "=", "\n", ""} {
+			f.Add(signed[:at] + forged + signed[at+1:])
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		a, err := clientassertion.Parse(text)
 		if err != nil {

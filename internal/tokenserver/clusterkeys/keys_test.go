@@ -125,15 +125,11 @@ func TestUnknownKey(t *testing.T) {
 		want(t, k, next, jws.ErrKey)
 	}
 	want(t, k, old, nil)
-	if n := s.requests.Load(); n != 1 {
-		t.Errorf("%d requests within a second, want 1", n)
-	}
+	testkit.Diff(t, "requests within a second", int64(1), s.requests.Load())
 	s.pass(time.Second)
 	want(t, k, next, nil)
 	want(t, k, old, nil)
-	if n := s.requests.Load(); n != 2 {
-		t.Errorf("%d requests in total, want 2", n)
-	}
+	testkit.Diff(t, "requests in total", int64(2), s.requests.Load())
 
 	s.set(func(s *apiServer) { s.keys = []any{next} })
 	s.pass(time.Second)
@@ -197,9 +193,7 @@ func TestSharedRequest(t *testing.T) {
 	s.set(func(s *apiServer) { s.held = nil })
 	close(held)
 	running.Wait()
-	if n := s.requests.Load(); n != 1 {
-		t.Errorf("%d requests, want 1", n)
-	}
+	testkit.Diff(t, "requests", int64(1), s.requests.Load())
 	want(t, k, key, nil)
 }
 
@@ -237,9 +231,7 @@ func TestFewCallersWait(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				if waiting := callers - answered.Load(); waiting != 8 {
-					t.Errorf("%d callers wait, want 8", waiting)
-				}
+				testkit.Diff(t, "waiting callers", int64(8), callers - answered.Load())
 				want(t, k, key, nil)
 				running.Wait() // until the request times out
 			})

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -25,23 +24,16 @@ func TestParse(t *testing.T) {
 		want    jws.JWT
 		wantErr error
 	}{
-		"only alg":                  {compact: compact(`{"alg":"ES256"}`), want: jws.JWT{Algorithm: "ES256"}},
 		"all parameters":            {compact: compact(`{"alg":"RS256","kid":"a","typ":"JWT","jwk":{"kty":"EC"}}`), want: jws.JWT{Algorithm: "RS256", KeyID: "a", Type: "jwt", Key: []byte(`{"kty":"EC"}`)}},
 		"media type":                {compact: compact(`{"alg":"ES256","typ":"Application/DPoP+JWT"}`), want: jws.JWT{Algorithm: "ES256", Type: "dpop+jwt"}},
 		"newer name of EdDSA":       {compact: compact(`{"alg":"Ed25519"}`), want: jws.JWT{Algorithm: "EdDSA"}},
-		"unknown parameters":        {compact: compact(`{"alg":"ES256","jku":"https://x","x5c":["a"]}`), want: jws.JWT{Algorithm: "ES256"}},
 		"alg in another case":       {compact: compact(`{"ALG":"ES256"}`), wantErr: jws.ErrMalformed},
-		"alg twice":                 {compact: compact(`{"alg":"ES256","alg":"none"}`), wantErr: jws.ErrMalformed},
 		"no alg":                    {compact: compact(`{"typ":"JWT"}`), wantErr: jws.ErrMalformed},
 		"crit":                      {compact: compact(`{"alg":"ES256","crit":["b64"]}`), wantErr: jws.ErrCritical},
-		"empty crit":                {compact: compact(`{"alg":"ES256","crit":[]}`), wantErr: jws.ErrCritical},
 		"header is no object":       {compact: compact(`[]`), wantErr: jws.ErrMalformed},
-		"two parts":                 {compact: strings.Join(strings.Split(compact(`{"alg":"ES256"}`), ".")[:2], "."), wantErr: jws.ErrMalformed},
-		"four parts":                {compact: compact(`{"alg":"ES256"}`) + ".", wantErr: jws.ErrMalformed},
 		"line break":                {compact: compact(`{"alg":"ES256"}`) + "\n", wantErr: jws.ErrMalformed},
 		"padding":                   {compact: compact(`{"alg":"ES256"}`) + "=", wantErr: jws.ErrMalformed},
 		"bits after the last octet": {compact: encode(`{"alg":"ES256"}`) + ".." + "AB", wantErr: jws.ErrMalformed},
-		"empty":                     {wantErr: jws.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := jws.Parse(tc.compact)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
@@ -86,9 +87,7 @@ func TestMemoryIsSharedBetweenNamespaces(t *testing.T) {
 		}
 		return stored
 	}
-	if got := fill(0); got != limit/3 {
-		t.Errorf("stored %d IDs of one namespace, want %d", got, limit/3)
-	}
+	testkit.Diff(t, "stored IDs of one namespace", limit/3, fill(0))
 	if err := m.Use(replay.Owner{Namespace: "busy", UID: "another"}, "one", now.Add(time.Minute), now); !errors.Is(err, replay.ErrFull) {
 		t.Errorf("another owner in the namespace: error %v, want %v", err, replay.ErrFull)
 	}
@@ -99,9 +98,7 @@ func TestMemoryIsSharedBetweenNamespaces(t *testing.T) {
 	if want := 2 * limit / 15; stored < want-1 || stored > want+1 {
 		t.Errorf("stored %d IDs of one owner in another namespace, want about %d", stored, want)
 	}
-	if got := fill(time.Hour); got != limit/3 {
-		t.Errorf("stored %d IDs of the namespace after the others expired, want %d", got, limit/3)
-	}
+	testkit.Diff(t, "stored IDs of the namespace after the others expired", limit/3, fill(time.Hour))
 }
 
 // An ID that is used concurrently is accepted only once.
@@ -117,7 +114,5 @@ func TestMemoryAcceptsConcurrentUseOnce(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if accepted.Load() != 1 {
-		t.Errorf("accepted %d times, want once", accepted.Load())
-	}
+	testkit.Diff(t, "how often it is accepted", int64(1), accepted.Load())
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const issuer = "https://api.example.com/acme"
@@ -15,9 +16,7 @@ const issuer = "https://api.example.com/acme"
 func TestVerifiedHas(t *testing.T) {
 	v := token.Verified{Scope: "orders:read stock", Audience: []string{"orders"}}
 	for scope, want := range map[string]bool{"orders:read": true, "stock": true, "orders": false, "read": false, "": false, "orders:read stock": false} {
-		if v.HasScope(scope) != want {
-			t.Errorf("HasScope(%q) = %t, want %t", scope, !want, want)
-		}
+		testkit.Diff(t, "HasScope of "+scope, want, v.HasScope(scope))
 	}
 	if !v.HasAudience("orders") || v.HasAudience("order") || v.HasAudience("") {
 		t.Error("HasAudience must match only the audience orders")

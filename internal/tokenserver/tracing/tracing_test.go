@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestDisabledByDefault(t *testing.T) {
@@ -60,9 +61,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 		t.Fatal("the collector received no spans")
 	}
 	spans := got.Load().GetResourceSpans()[0]
-	if name := spans.GetScopeSpans()[0].GetSpans()[0].GetName(); name != "request" {
-		t.Errorf("span name %q, want request", name)
-	}
+	testkit.Diff(t, "name of the span", "request", spans.GetScopeSpans()[0].GetSpans()[0].GetName())
 	attributes := map[string]string{}
 	for _, a := range spans.GetResource().GetAttributes() {
 		attributes[a.GetKey()] = a.GetValue().GetStringValue()
