@@ -96,9 +96,7 @@ func TestArgon2idSecrets(t *testing.T) {
 				client := s.direct()
 				for range 2 { // on the second attempt, the result is remembered
 					a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(test.id, test.secret)})
-					if a.status != test.want {
-						t.Errorf("got %d %s, want %d", a.status, a.body, test.want)
-					}
+					expectStatus(t, "response", test.want, a)
 					if test.want == 401 && a.body != `{"error":"invalid_client","error_description":"Client authentication failed."}`+"\n" {
 						t.Errorf("got body %s", a.body)
 					}
@@ -118,9 +116,7 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	s.registry.SetClient(original)
 	send := func(secret string, want int) {
 		t.Helper()
-		if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("argon2id", secret)}); a.status != want {
-			t.Errorf("got %d %s, want %d", a.status, a.body, want)
-		}
+		expectStatus(t, "response", want, s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("argon2id", secret)}))
 	}
 	change := func(change func(*registry.Client)) {
 		c := *original
@@ -163,9 +159,7 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	at = now
 	other := newClient(t, "argon2id", "other", withSecrets(original.Secrets...))
 	s.registry.SetClient(other)
-	if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}); a.status != 200 {
-		t.Errorf("got %d %s, want 200", a.status, a.body)
-	}
+	expectStatus(t, "response", 200, s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}))
 	expect(5, 1, 5)
 }
 
@@ -175,12 +169,8 @@ func TestArgon2idRunsOnlyForClientsThatUseIt(t *testing.T) {
 	client := s.direct()
 	for id, want := range map[string]float64{"unknown": 0, "hmac": 0, "expired": 0, "argon2id": 1} {
 		before := s.slowChecks(t, "verified")
-		if a := s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}); a.status != 401 {
-			t.Errorf("%s: got %d %s, want 401", id, a.status, a.body)
-		}
-		if got := s.slowChecks(t, "verified") - before; got != want {
-			t.Errorf("%s: Argon2id ran %v times, want %v", id, got, want)
-		}
+		expectStatus(t, id, 401, s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}))
+		testkit.Diff(t, id, want, s.slowChecks(t, "verified") - before)
 	}
 }
 
@@ -239,9 +229,7 @@ func TestBusyVerifyingSecrets(t *testing.T) {
 		if busy.Load() == 0 {
 			t.Error("all requests waited")
 		}
-		if a := s.sendSlow(t, s.direct(), request{path: argon2idPath, query: grant, authorization: basic("argon2id", password)}); a.status != 200 {
-			t.Errorf("owner: got %d %s, want 200", a.status, a.body)
-		}
+		expectStatus(t, "owner", 200, s.sendSlow(t, s.direct(), request{path: argon2idPath, query: grant, authorization: basic("argon2id", password)}))
 	})
 }
 
@@ -280,26 +268,18 @@ func TestSecretsThatAreNotEncoded(t *testing.T) {
 						r.query, r.body = "", "token=x"
 					}
 					for range 2 { // on the second attempt, the result is remembered
-						if a := s.sendSlow(t, client, r); a.status != 200 {
-							t.Errorf("%s%s, %s, %s: got %d %s, want 200", prefix, id, form, path, a.status, a.body)
-						}
+						expectStatus(t, prefix+id+", "+form+", "+path, 200, s.sendSlow(t, client, r))
 					}
 				}
 			}
 			wrong := request{path: undecodedPath, query: grant, authorization: basic(id, sent+"+%41")}
-			if a := s.send(t, client, wrong); a.status != 401 {
-				t.Errorf("%s, %s, wrong: got %d %s, want 401", id, form, a.status, a.body)
-			}
+			expectStatus(t, id+", "+form+", wrong", 401, s.send(t, client, wrong))
 		}
 	}
 	// In a body, a secret is always encoded.
 	encoded := url.Values{"grant_type": {"client_credentials"}, "client_id": {"plus"}, "client_secret": {awkwardSecrets["plus"]}}.Encode()
-	if a := s.send(t, client, request{path: undecodedPath, body: encoded}); a.status != 200 {
-		t.Errorf("encoded in the body: got %d %s, want 200", a.status, a.body)
-	}
-	if a := s.send(t, client, request{path: undecodedPath, body: strings.ReplaceAll(encoded, "%2B", "+")}); a.status != 401 {
-		t.Errorf("not encoded in the body: got %d %s, want 401", a.status, a.body)
-	}
+	expectStatus(t, "encoded in the body", 200, s.send(t, client, request{path: undecodedPath, body: encoded}))
+	expectStatus(t, "not encoded in the body", 401, s.send(t, client, request{path: undecodedPath, body: strings.ReplaceAll(encoded, "%2B", "+")}))
 }
 
 // A request with two possible secrets is one failure and one audit event, and the response is the
@@ -329,8 +309,6 @@ func TestTwoPossibleSecretsAreOneFailure(t *testing.T) {
 				wrong++
 			}
 		}
-		if want := limiter.FailureBurst + 1; wrong != want {
-			t.Errorf("%d events about a wrong secret, want %d", wrong, want)
-		}
+		testkit.Diff(t, "events about a wrong secret", limiter.FailureBurst + 1, wrong)
 	})
 }

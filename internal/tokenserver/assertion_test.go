@@ -205,16 +205,10 @@ func TestFailureLimitAppliesToAssertions(t *testing.T) {
 			return byAssertion(assertion(t, signingkey.ES256, nil, members{"iss": id, "sub": id, "exp": now.Unix() - 3600}), "")
 		}
 		for range limiter.FailureBurst {
-			if a := s.send(t, client, forged("signing")); a.status != 401 {
-				t.Fatalf("got %d %s, want 401", a.status, a.body)
-			}
+			expectStatus(t, "response", 401, s.send(t, client, forged("signing")))
 		}
 		checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)
-		if a := s.send(t, client, forged("single")); a.status != 401 {
-			t.Errorf("another client: got %d %s, want 401", a.status, a.body)
-		}
-		if a := s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")); a.status != 200 {
-			t.Errorf("valid assertion: got %d %s, want 200", a.status, a.body)
-		}
+		expectStatus(t, "another client", 401, s.send(t, client, forged("single")))
+		expectStatus(t, "valid assertion", 200, s.send(t, client, byAssertion(assertion(t, signingkey.ES256, nil, nil), "")))
 	})
 }

@@ -151,9 +151,7 @@ func TestAuthorizationEndpointRejectsEverything(t *testing.T) {
 					"Content-Type": "text/html;charset=UTF-8", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
 					"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Refresh": "", "Set-Cookie": "",
 				} {
-					if got.header.Get(name) != want {
-						t.Errorf("%s: %q, want %q", name, got.header.Get(name), want)
-					}
+					testkit.Diff(t, name, want, got.header.Get(name))
 				}
 			})
 		}

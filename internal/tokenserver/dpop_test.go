@@ -205,9 +205,7 @@ func TestProofIsAcceptedOnce(t *testing.T) {
 		"another client": s.withProofs(t, "billing", first),
 		"another key":    s.withProofs(t, "plain", proof{id: "one", key: otherKey(t)}.sign(t)),
 	} {
-		if got.status != http.StatusOK {
-			t.Errorf("%s: got %d %s, want 200", name, got.status, got.body)
-		}
+		expectStatus(t, name, http.StatusOK, got)
 	}
 }
 
@@ -218,10 +216,6 @@ func TestMemoryOfProofsIsFull(t *testing.T) {
 		t.Fatalf("got %d %s, want 200", got.status, got.body)
 	}
 	checkRejection(t, s.withProofs(t, "plain", proof{}.sign(t)), 503, "temporarily_unavailable", "")
-	if got := s.withProofs(t, "plain"); got.status != http.StatusOK {
-		t.Errorf("without a proof: got %d %s, want 200", got.status, got.body)
-	}
-	if got := s.withProofs(t, "billing", proof{}.sign(t)); got.status != http.StatusOK {
-		t.Errorf("another client: got %d %s, want 200", got.status, got.body)
-	}
+	expectStatus(t, "without a proof", http.StatusOK, s.withProofs(t, "plain"))
+	expectStatus(t, "another client", http.StatusOK, s.withProofs(t, "billing", proof{}.sign(t)))
 }

@@ -240,9 +240,7 @@ func TestFederatedTokens(t *testing.T) {
 				switch {
 				case tc.want != "":
 					checkToken(t, got, "stock", nil)
-					if id := clientIn(t, got); id != tc.want {
-						t.Errorf("%s: token for client %s, want %s", way, id, tc.want)
-					}
+					testkit.Diff(t, way+": client of the token", tc.want, clientIn(t, got))
 				case tc.wantStatus != 0:
 					checkRejection(t, got, tc.wantStatus, "invalid_request", "acme")
 				default:
@@ -277,9 +275,7 @@ func TestDuplicateMembersAreRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.send(t, s.direct(), elsewhere(byGrant(signed(tc.header, tc.claims), "&client_id=build")))
-			if (got.status == 200) != tc.want {
-				t.Errorf("got status %d %s, want a token: %t", got.status, got.body, tc.want)
-			}
+			testkit.Diff(t, "accepted", tc.want, (got.status == 200))
 		})
 	}
 }
@@ -290,9 +286,7 @@ func TestSubjectOfAnotherTenant(t *testing.T) {
 	s := startFederated(t)
 	client := s.direct()
 	token := githubToken(t, nil, nil)
-	if id := clientIn(t, s.send(t, client, byGrant(token, ""))); id != "deploy" {
-		t.Errorf("token for client %s, want deploy", id)
-	}
+	testkit.Diff(t, "client of the token", "deploy", clientIn(t, s.send(t, client, byGrant(token, ""))))
 	s.registry.Remove(github + " " + workflow)
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_request", "acme")
 	checkRejection(t, s.send(t, client, byAssertion(token, "")), 400, "invalid_request", "acme")
@@ -307,9 +301,7 @@ func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 		r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 	}))
 	client := s.direct()
-	if id := clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))); id != "pod" {
-		t.Errorf("token for client %s, want pod", id)
-	}
+	testkit.Diff(t, "client of the token", "pod", clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))))
 	checkRejection(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), "&client_id=edge")), 401, "invalid_client", "acme")
 }
 
@@ -348,9 +340,7 @@ func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
 	for _, more := range []string{"", "&client_id=pod"} {
 		s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = rotated{clusterOf{&local}, new(atomic.Bool)} })
 		trust(s)
-		if id := clientIn(t, s.send(t, s.direct(), byAssertion(accountToken(t, nil, nil), more))); id != "pod" {
-			t.Errorf("%q: token for client %s, want pod", more, id)
-		}
+		testkit.Diff(t, "client of the token with "+more, "pod", clientIn(t, s.send(t, s.direct(), byAssertion(accountToken(t, nil, nil), more))))
 	}
 	// Without the cluster's keys, it is unknown which of the two issued the token.
 	s := startFederated(t, func(o *tokenserver.Options) { o.Cluster = clusterOf{} })
@@ -372,9 +362,7 @@ func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 		checkRejection(t, s.send(t, client, byAssertion(token, "")), 503, "temporarily_unavailable", "acme")
 	}
 	close(asked)
-	if got := <-asked; got != "acme/edge-cluster" {
-		t.Errorf("asked for the keys of %q, want acme/edge-cluster", got)
-	}
+	testkit.Diff(t, "whose keys are requested", "acme/edge-cluster", <-asked)
 }
 
 // Only a token that no known key verifies asks for the issuer's keys.
@@ -397,9 +385,7 @@ func TestUnknownKeyAsksForKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked = nil
 			s.send(t, s.direct(), byAssertion(tc.token, ""))
-			if got := len(asked) > 0; got != tc.want {
-				t.Errorf("asked for %v, want %t", asked, tc.want)
-			}
+			testkit.Diff(t, "asked for keys", tc.want, len(asked) > 0)
 		})
 	}
 }

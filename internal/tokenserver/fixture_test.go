@@ -339,3 +339,10 @@ func (s *server) send(t testing.TB, client *http.Client, r request) response {
 	content := testkit.Value(io.ReadAll(got.Body))(t)
 	return response{got.StatusCode, got.Header, string(content)}
 }
+
+func expectStatus(t testing.TB, what string, want int, got response) {
+	t.Helper()
+	if got.status != want {
+		t.Errorf("%s: got %d %s, want %d", what, got.status, got.body, want)
+	}
+}

@@ -54,12 +54,8 @@ func TestJWTBearerGrant(t *testing.T) {
 				checkRejection(t, got, tc.wantStatus, tc.wantError, "acme")
 				return
 			}
-			if got.status != 200 {
-				t.Fatalf("got %d %s, want a token", got.status, got.body)
-			}
-			if id := clientIn(t, got); id != tc.want {
-				t.Errorf("token for client %s, want %s", id, tc.want)
-			}
+			expectStatus(t, "response", 200, got)
+			testkit.Diff(t, "client of the token", tc.want, clientIn(t, got))
 		})
 	}
 }
@@ -85,9 +81,7 @@ func TestGrantIsOnlyForTheTokenEndpoint(t *testing.T) {
 	got := s.send(t, client, request{path: "/acme/oauth2/introspect", body: byGrant(token, "&token=x").body})
 	checkRejection(t, got, 401, "invalid_client", "acme")
 	got = s.send(t, client, request{path: "/acme/oauth2/introspect", body: byAssertion(token, "&token=x").body})
-	if got.status != 200 {
-		t.Errorf("client assertion: got %d %s, want 200", got.status, got.body)
-	}
+	expectStatus(t, "client assertion", 200, got)
 }
 
 // A token issued for a foreign token copies nothing from the foreign token.
@@ -134,9 +128,7 @@ func TestAssertionsAreCounted(t *testing.T) {
 	}
 	got := assertionCounts(t, s.metrics)
 	for key, n := range want {
-		if got[key] != n {
-			t.Errorf("%q: counted %v, want %v", key, got[key], n)
-		}
+		testkit.Diff(t, key, n, got[key])
 		delete(got, key)
 	}
 	if len(got) > 0 {

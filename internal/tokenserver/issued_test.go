@@ -48,9 +48,7 @@ func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[s
 	if _, present := claims["scope"]; present != (wantScope != "") {
 		t.Errorf("the token has a scope claim: %t, want %t", present, !present)
 	}
-	if strings.Contains(got.body, `"scope"`) != (wantScope != "") {
-		t.Errorf("the response must have a scope only if the token has one: %s", got.body)
-	}
+	testkit.Diff(t, "scope in the response", (wantScope != ""), strings.Contains(got.body, `"scope"`))
 	issued, _ := claims["iat"].(float64)
 	expires, _ := claims["exp"].(float64)
 	if int64(issued) != now.Unix() || int64(expires-issued) != decoded.ExpiresIn {
@@ -60,9 +58,7 @@ func checkToken(t *testing.T, got response, wantScope string, wantAud any) map[s
 		wantAud = []any{orders, stock}
 	}
 	testkit.Diff(t, "aud", wantAud, claims["aud"])
-	if claims["iss"] != "https://"+host+"/acme" {
-		t.Errorf("got iss %q, want the issuer of realm acme", claims["iss"])
-	}
+	testkit.Diff(t, "iss", "https://"+host+"/acme", claims["iss"])
 	return claims
 }
 
@@ -147,9 +143,7 @@ func TestTokenLifetimeIsTheShorterOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := s.send(t, client, request{query: grant, authorization: basic(tc.client, secret)})
 			claims := payload(t, accessToken(t, got))
-			if lifetime := claims["exp"].(float64) - claims["iat"].(float64); lifetime != tc.want.Seconds() {
-				t.Errorf("exp - iat = %v s, want %v", lifetime, tc.want)
-			}
+			testkit.Diff(t, "exp - iat", tc.want.Seconds(), claims["exp"].(float64) - claims["iat"].(float64))
 			var decoded success
 			if err := json.Unmarshal([]byte(got.body), &decoded); err != nil || decoded.ExpiresIn != int64(tc.want.Seconds()) {
 				t.Errorf("got expires_in %d (error: %v), want %v", decoded.ExpiresIn, err, tc.want)
@@ -198,12 +192,9 @@ func TestRealmWithSealedKey(t *testing.T) {
 	if got := s.send(t, client, request{method: http.MethodGet, path: "/acme/oauth2/jwks"}); !strings.Contains(got.body, active.ID) {
 		t.Errorf("keys: got %d %s", got.status, got.body)
 	}
-	if got := s.send(t, client, request{path: "/other/oauth2/token", body: grant, authorization: basic("billing", secret)}); got.status != http.StatusOK {
-		t.Errorf("other realm: got %d %s", got.status, got.body)
-	}
+	other := request{path: "/other/oauth2/token", body: grant, authorization: basic("billing", secret)}
+	expectStatus(t, "other realm", http.StatusOK, s.send(t, client, other))
 
 	realm.Open(&active)
-	if got := s.send(t, client, request{body: grant, authorization: basic("billing", secret)}); got.status != http.StatusOK {
-		t.Errorf("after the key was decrypted: got %d %s", got.status, got.body)
-	}
+	expectStatus(t, "after the key was decrypted", http.StatusOK, s.send(t, client, request{body: grant, authorization: basic("billing", secret)}))
 }

@@ -46,10 +46,8 @@ func wrongSecret(id string) request {
 // exhaust repeats a failing request until it has used up the failure limit.
 func (s *server) exhaust(t testing.TB, client *http.Client, r request) {
 	t.Helper()
-	for n := range limiter.FailureBurst {
-		if a := s.send(t, client, r); a.status != 401 {
-			t.Fatalf("failure %d: got %d %s, want 401", n+1, a.status, a.body)
-		}
+	for range limiter.FailureBurst {
+		expectStatus(t, "failure", 401, s.send(t, client, r))
 	}
 }
 
@@ -72,18 +70,11 @@ func TestFailureLimitAffectsOnlyTheAttacker(t *testing.T) {
 				guess := from("192.0.2.1", wrongSecret(id))
 				s.exhaust(t, client, guess)
 				checkTooMany(t, s.send(t, client, guess), "3", tooManyFailures)
-				if a := s.send(t, client, from("192.0.2.2", wrongSecret(id))); a.status != 401 {
-					t.Errorf("another source: got %d %s, want 401", a.status, a.body)
-				}
-				if a := s.send(t, client, from("192.0.2.1", wrongSecret("brief-"+id))); a.status != 401 {
-					t.Errorf("another client: got %d %s, want 401", a.status, a.body)
-				}
-				if a := s.send(t, client, from("192.0.2.1", request{path: "/frozen/oauth2/token", query: grant, authorization: basic(id, canary)})); a.status != 401 {
-					t.Errorf("another realm: got %d %s, want 401", a.status, a.body)
-				}
-				if a := s.send(t, client, from("192.0.2.1", request{query: grant, authorization: good})); a.status != 200 {
-					t.Errorf("correct secret of billing: got %d %s, want 200", a.status, a.body)
-				}
+				expectStatus(t, "another source", 401, s.send(t, client, from("192.0.2.2", wrongSecret(id))))
+				expectStatus(t, "another client", 401, s.send(t, client, from("192.0.2.1", wrongSecret("brief-"+id))))
+				other := request{path: "/frozen/oauth2/token", query: grant, authorization: basic(id, canary)}
+				expectStatus(t, "another realm", 401, s.send(t, client, from("192.0.2.1", other)))
+				expectStatus(t, "correct secret of billing", 200, s.send(t, client, from("192.0.2.1", request{query: grant, authorization: good})))
 			})
 		})
 	}
@@ -106,9 +97,7 @@ func TestFewRequestsWaitAfterFailures(t *testing.T) {
 			})
 		}
 		guesses.Wait()
-		if n := delayed.Load(); n != 32/4 {
-			t.Errorf("%d requests waited", n)
-		}
+		testkit.Diff(t, "requests that waited", int64(32/4), delayed.Load())
 	})
 }
 
@@ -135,28 +124,18 @@ func TestFailureLimitAcceptsCorrectArgon2idSecrets(t *testing.T) {
 			return from("192.0.2.1", request{path: argon2idPath, query: grant, authorization: basic("guessed", secret)})
 		}
 		for range 2 * limiter.FailureBurst { // successes don't count as failures, whether remembered or not
-			if a := s.sendSlow(t, client, guess(password)); a.status != 200 {
-				t.Fatalf("correct secret: got %d %s, want 200", a.status, a.body)
-			}
+			expectStatus(t, "correct secret", 200, s.sendSlow(t, client, guess(password)))
 		}
-		if a := s.sendSlow(t, client, guess("wrong")); a.status != 401 {
-			t.Fatalf("wrong secret: got %d %s, want 401", a.status, a.body)
-		}
+		expectStatus(t, "wrong secret", 401, s.sendSlow(t, client, guess("wrong")))
 		for range limiter.FailureBurst - 1 {
-			if a := s.send(t, client, guess("wrong")); a.status != 401 {
-				t.Fatalf("wrong secret: got %d %s, want 401", a.status, a.body)
-			}
+			expectStatus(t, "wrong secret", 401, s.send(t, client, guess("wrong")))
 		}
 		checkTooMany(t, s.send(t, client, guess("wrong")), "3", tooManyFailures)
 		checkTooMany(t, s.sendSlow(t, client, guess("another wrong one")), "3", tooManyFailures)
 		for range 2 {
-			if a := s.sendSlow(t, client, guess(newPassword)); a.status != 200 {
-				t.Errorf("other correct secret from the address of the attacker: got %d %s, want 200", a.status, a.body)
-			}
+			expectStatus(t, "other correct secret from the address of the attacker", 200, s.sendSlow(t, client, guess(newPassword)))
 		}
-		if a := s.send(t, client, guess(password)); a.status != 200 {
-			t.Errorf("remembered secret from the address of the attacker: got %d %s, want 200", a.status, a.body)
-		}
+		expectStatus(t, "remembered secret from the address of the attacker", 200, s.send(t, client, guess(password)))
 	})
 }
 
@@ -191,9 +170,7 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 				}
 				return n
 			}
-			if got := granted("billing"); got != tc.want {
-				t.Errorf("got %d tokens at once, want %d", got, tc.want)
-			}
+			testkit.Diff(t, "tokens at once", tc.want, granted("billing"))
 			changed := *limited
 			s.registry.SetClient(&changed) // updating the client must not reset its rate limit
 			if got := granted("billing"); tc.want < 30 && got != 0 {
@@ -203,9 +180,7 @@ func TestTokenRateIsTheLowerLimit(t *testing.T) {
 				t.Errorf("another client got %d tokens", got)
 			}
 			later.Store(int64(time.Second))
-			if got := granted("billing"); got != tc.want {
-				t.Errorf("got %d tokens one second later, want %d", got, tc.want)
-			}
+			testkit.Diff(t, "tokens one second later", tc.want, granted("billing"))
 		})
 	}
 }

@@ -155,9 +155,7 @@ func TestExposedCredentialsAreLogged(t *testing.T) {
 			s := startLoaded(t)
 			s.send(t, s.direct(), tc.request)
 			s.stop()
-			if got := strings.Contains(s.log.String(), `"level":"WARN","msg":"Received credentials in the query string`); got != tc.want {
-				t.Errorf("logged: %t, want %t; log:\n%s", got, tc.want, s.log)
-			}
+			testkit.Diff(t, "logged", tc.want, strings.Contains(s.log.String(), `"level":"WARN","msg":"Received credentials in the query string`))
 		})
 	}
 }

@@ -142,9 +142,7 @@ func checkRejection(t *testing.T, got response, wantStatus int, wantError, realm
 	if realm == "" {
 		realm = "acme"
 	}
-	if got.status != wantStatus {
-		t.Errorf("got status %d, want %d", got.status, wantStatus)
-	}
+	expectStatus(t, "response", wantStatus, got)
 	checkHeader(t, got, wantStatus, realm)
 	var body map[string]string
 	if err := json.Unmarshal([]byte(got.body), &body); err != nil {

@@ -86,9 +86,7 @@ func TestUsedCredentials(t *testing.T) {
 		{name: "token for a suspended client", request: byAssertion(github, "&client_id=stopped"), status: 401},
 	} {
 		got := s.send(t, s.direct(), tc.request)
-		if got.status != max(200, tc.status) {
-			t.Errorf("%s: got %d %s, want %d", tc.name, got.status, got.body, max(200, tc.status))
-		}
+		expectStatus(t, tc.name, max(200, tc.status), got)
 		if diff := cmp.Diff(tc.want, used.take()); diff != "" {
 			t.Errorf("%s: used credentials (-want +got):\n%s", tc.name, diff)
 		}

@@ -164,9 +164,7 @@ func TestDPoPRequirementInThePath(t *testing.T) {
 		requirePath("scope=stock") + "/require/" + requirePath("dpop=original")[1:]: 401,
 	} {
 		got := s.send(t, s.direct(), request{method: http.MethodGet, path: path, query: "dpop=original", header: header()})
-		if got.status != want {
-			t.Errorf("%s: got %d %s, want %d", path, got.status, got.body, want)
-		}
+		expectStatus(t, path, want, got)
 	}
 }
 
@@ -213,9 +211,7 @@ func TestRequiringDPoPInvalidatesUnboundTokens(t *testing.T) {
 	s.registry.SetClient(newClient(t, "acme", "billing", func(c *registry.Client) { c.DPoP = true }))
 	checkValid(t, s, unbound, false)
 	header := original("DPoP "+token, proof{method: "GET", url: apiURL, token: token}.sign(t))
-	if got := s.verify(t, "dpop=original", header); got.status != http.StatusOK {
-		t.Errorf("bound token: got %d %s, want 200", got.status, got.body)
-	}
+	expectStatus(t, "bound token", http.StatusOK, s.verify(t, "dpop=original", header))
 }
 
 // An API behind a gateway names its metadata and the required scope, so that a client can find the

@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -74,9 +75,7 @@ func TestVerification(t *testing.T) {
 				if got.status != test.wantStatus || got.header.Get("WWW-Authenticate") != test.wantChallenge {
 					t.Fatalf("%s: got %d with challenge %q, want %d with %q: %s", protocol, got.status, got.header.Get("WWW-Authenticate"), test.wantStatus, test.wantChallenge, got.body)
 				}
-				if got.header.Get("Cache-Control") != "no-store" {
-					t.Error("the response may be cached")
-				}
+				testkit.Diff(t, "Cache-Control", "no-store", got.header.Get("Cache-Control"))
 				if test.wantStatus != 200 {
 					continue
 				}
@@ -218,9 +217,7 @@ func TestVerificationOfTokenTimes(t *testing.T) {
 			issuer := startLoaded(t)
 			token := issued(t, issuer, "billing", "")
 			s := startLoaded(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return now.Add(test.later) } })
-			if got := verified(t, s, token); (got.status == 200) != test.want {
-				t.Errorf("got status %d, want 200: %t", got.status, test.want)
-			}
+			testkit.Diff(t, "accepted", test.want, (verified(t, s, token).status == 200))
 		})
 	}
 }
