@@ -168,9 +168,7 @@ func TestSlowSink(t *testing.T) {
 	if i := slices.IndexFunc(got, func(e audit.Event) bool { return e.Action == audit.ActionAudit }); i < 0 || cmp.Diff(want, got[i], compareAddresses) != "" {
 		t.Errorf("index of the line about lost events is %d of %d, want line %+v", i, len(got), want)
 	}
-	if uint64(len(got))-1+lost != events {
-		t.Errorf("%d lines and %d lost events, want %d in total", len(got)-1, lost, events)
-	}
+	testkit.Diff(t, "lines and lost events", uint64(events), uint64(len(got))-1+lost)
 }
 
 // After a failing sink recovers, the log writes a line with the number of lost events and only
@@ -193,9 +191,7 @@ func TestFailingSink(t *testing.T) {
 	if diff := cmp.Diff(want, got[max(0, len(got)-2):], compareAddresses); diff != "" || partial == 0 {
 		t.Errorf("%d partial lines (-want +got):\n%s", partial, diff)
 	}
-	if n := strings.Count(logged.String(), "no space left"); n != 1 {
-		t.Errorf("the error is logged %d times, want once:\n%s", n, &logged)
-	}
+	testkit.Diff(t, "how often the error is logged", 1, strings.Count(logged.String(), "no space left"))
 }
 
 func TestOpenFile(t *testing.T) {
@@ -209,13 +205,9 @@ func TestOpenFile(t *testing.T) {
 		finish()
 	}
 	text := testkit.Value(os.ReadFile(path))(t)
-	if got := bytes.Count(text, []byte("\n")); got != 2 {
-		t.Errorf("the file has %d lines, want 2:\n%s", got, text)
-	}
+	testkit.Diff(t, "lines of the file", 2, bytes.Count(text, []byte("\n")))
 	info := testkit.Value(os.Stat(path))(t)
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the file has mode %s, want 0600", info.Mode())
-	}
+	testkit.Diff(t, "mode of the file", os.FileMode(0o600), info.Mode().Perm())
 	if _, _, err := audit.OpenFile(filepath.Join(path, "none"), slog.New(slog.DiscardHandler), time.Now); err == nil {
 		t.Error("opened a file below a file")
 	}
@@ -269,9 +261,7 @@ func TestSchema(t *testing.T) {
 			t.Errorf("the schema has no member %s", name)
 		}
 	}
-	if len(schema.Properties) != len(words) {
-		t.Errorf("the schema has %d members, want %d", len(schema.Properties), len(words))
-	}
+	testkit.Diff(t, "members of the schema", len(words), len(schema.Properties))
 	sameEnum(t, schema, "action", audit.Actions, &words)
 	sameEnum(t, schema, "outcome", audit.Outcomes, &words)
 	sameEnum(t, schema, "reason", audit.Reasons, &words)

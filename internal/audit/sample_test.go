@@ -98,9 +98,7 @@ func checkCounts(t *testing.T, l *audit.Log, out *sink, wantWritten, sent int) {
 	if suppressed != l.Suppressed() || lost != l.Lost() {
 		t.Errorf("lines report %d suppressed and %d lost events, the log counted %d and %d", suppressed, lost, l.Suppressed(), l.Lost())
 	}
-	if total := uint64(written) + suppressed + lost; total != uint64(sent) {
-		t.Errorf("%d written, %d suppressed and %d lost events are %d, want %d", written, suppressed, lost, total, sent)
-	}
+	testkit.Diff(t, "written, suppressed and lost events", uint64(sent), uint64(written) + suppressed + lost)
 }
 
 // An event that one flood causes doesn't use up the allowance of other events or sources.
@@ -186,9 +184,7 @@ func TestFloodDoesNotDisplaceDecisions(t *testing.T) {
 		if next != decisions || l.Lost() != 0 {
 			t.Errorf("got the first %d decisions in order and lost %d events, want %d and 0", next, l.Lost(), decisions)
 		}
-		if want := 1 + 1000 + 1000 + 4096; others != want {
-			t.Errorf("got %d other lines, want %d", others, want)
-		}
+		testkit.Diff(t, "other lines", 1 + 1000 + 1000 + 4096, others)
 		checkCounts(t, l, out, decisions+others, 1+decisions+floods*junk)
 	})
 }
@@ -240,7 +236,5 @@ realmkeeper_audit_suppressed_total 5
 	}
 	var none *audit.Log
 	none.RegisterMetrics(prometheus.NewRegistry())
-	if none.Suppressed() != 0 {
-		t.Errorf("a nil log suppressed %d events", none.Suppressed())
-	}
+	testkit.Diff(t, "events that a nil log suppressed", uint64(0), none.Suppressed())
 }

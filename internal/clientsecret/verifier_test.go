@@ -179,9 +179,7 @@ func TestVerifyHashesOfOtherImplementations(t *testing.T) {
 					t.Errorf("accepted %q", wrong)
 				}
 			}
-			if verifier.String() != tc.phc {
-				t.Errorf("String() = %s, want %s", verifier, tc.phc)
-			}
+			testkit.Diff(t, "String()", tc.phc, verifier.String())
 			if !verifier.IsSlow() || verifier.IsWeak() != tc.wantWeak || verifier.Memory() == 0 || tc.wantWeak && verifier.Memory() > 64<<10 {
 				t.Errorf("IsSlow() = %t, IsWeak() = %t, Memory() = %d", verifier.IsSlow(), verifier.IsWeak(), verifier.Memory())
 			}
@@ -236,9 +234,7 @@ func TestPBKDF2IDsAreThoseOfTheSalt(t *testing.T) {
 		verifier := testkit.Value(clientsecret.ParseVerifier(phc))(t)
 		ids[verifier.ID()] = true
 	}
-	if len(ids) != 1 {
-		t.Errorf("IDs %v, want one", ids)
-	}
+	testkit.Diff(t, "number of IDs", 1, len(ids))
 }
 
 func TestParseBcrypt(t *testing.T) {
@@ -301,9 +297,7 @@ func TestHashArgon2id(t *testing.T) {
 	if _, err := clientsecret.HashArgon2id("secret", iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
-	if verifier.Memory() != clientsecret.DefaultArgon2idMemory {
-		t.Errorf("Memory() = %d, want %d", verifier.Memory(), clientsecret.DefaultArgon2idMemory)
-	}
+	testkit.Diff(t, "Memory()", int64(clientsecret.DefaultArgon2idMemory), verifier.Memory())
 }
 
 func TestParseArgon2id(t *testing.T) {

@@ -104,9 +104,7 @@ func TestReached(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := heartbeat.Reached(tc.version, tc.wanted); got != tc.want {
-				t.Errorf("Reached(%q, %q) = %t, want %t", tc.version, tc.wanted, got, tc.want)
-			}
+			testkit.Diff(t, "Reached", tc.want, heartbeat.Reached(tc.version, tc.wanted))
 		})
 	}
 }

@@ -70,9 +70,7 @@ func TestParseRefreshSkipsInvalid(t *testing.T) {
 				t.Errorf("the Lease is not a heartbeat: %v", err)
 			}
 			lease.Annotations[heartbeat.RefreshAnnotation] = value[:min(len(value), 40)] + ",acme/github=1"
-			if got := heartbeat.ParseRefresh(lease); len(got) != 1 {
-				t.Errorf("requests %v, want the valid one", got)
-			}
+			testkit.Diff(t, "number of requests", 1, len(heartbeat.ParseRefresh(lease)))
 		})
 	}
 }

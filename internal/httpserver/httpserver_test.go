@@ -180,9 +180,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 		t.Errorf("/healthz returned %d during shutdown", response.StatusCode)
 	}
 	close(release)
-	if got := <-status; got != http.StatusNoContent {
-		t.Errorf("the request in flight got status %d", got)
-	}
+	testkit.Diff(t, "status of the request in flight", http.StatusNoContent, <-status)
 	if err := i.wait(); err != nil {
 		t.Errorf("Run returned %v", err)
 	}
@@ -241,9 +239,7 @@ func TestReusePort(t *testing.T) {
 	first := start(t, o)
 	o.Listen = first.Addr().String()
 	second := start(t, o)
-	if first.Addr().String() != second.Addr().String() {
-		t.Errorf("listening at %s and %s", first.Addr(), second.Addr())
-	}
+	testkit.Diff(t, "address", second.Addr().String(), first.Addr().String())
 }
 
 func TestSignalContext(t *testing.T) {

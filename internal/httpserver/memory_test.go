@@ -37,8 +37,6 @@ func TestMemoryShort(t *testing.T) {
 		"too little":               {live: 81, collections: 2, want: true},
 		"not collected since then": {live: 81, collections: 1},
 	} {
-		if got := httpserver.MemoryShort(1, tc.live, tc.collections, 100); got != tc.want {
-			t.Errorf("%s: %t, want %t", name, got, tc.want)
-		}
+		testkit.Diff(t, name, tc.want, httpserver.MemoryShort(1, tc.live, tc.collections, 100))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (
@@ -44,9 +45,7 @@ func TestFailureLimitRefills(t *testing.T) {
 		{"after the clock stepped back", 0, 0},
 		{"one interval after the clock stepped back", limiter.FailureInterval, 1},
 	} {
-		if got := countAllowed(f, guess, start.Add(step.at)); got != step.want {
-			t.Errorf("%s: %d failures allowed, want %d", step.name, got, step.want)
-		}
+		testkit.Diff(t, step.name, step.want, countAllowed(f, guess, start.Add(step.at)))
 	}
 }
 
@@ -76,9 +75,7 @@ func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
 			if tc.separate {
 				want = limiter.FailureBurst
 			}
-			if got := countAllowed(f, tc.second, start); got != want {
-				t.Errorf("%d failures allowed, want %d", got, want)
-			}
+			testkit.Diff(t, "allowed failures", want, countAllowed(f, tc.second, start))
 		})
 	}
 }
@@ -119,9 +116,7 @@ func TestFloodResetsNoCount(t *testing.T) {
 					t.Errorf("%d failures allowed from another source, want %d", got, limiter.FailureBurst)
 				}
 			}
-			if got := countAllowed(f, guess, now.Add(time.Hour)); got != limiter.FailureBurst {
-				t.Errorf("%d failures allowed after the flood, want %d", got, limiter.FailureBurst)
-			}
+			testkit.Diff(t, "allowed failures after the flood", limiter.FailureBurst, countAllowed(f, guess, now.Add(time.Hour)))
 			runtime.KeepAlive(f)
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRateLimitPerClient(t *testing.T) {
@@ -36,9 +37,7 @@ func TestRateLimitPerClient(t *testing.T) {
 		{"after the clock stepped back", "d", 1, -time.Hour, 0},
 		{"one second after the clock stepped back", "d", 1, -time.Hour + second, 1},
 	} {
-		if got := allowed(step.client, step.perSecond, step.at); got != step.want {
-			t.Errorf("%s: %d allowed, want %d", step.name, got, step.want)
-		}
+		testkit.Diff(t, step.name, step.want, allowed(step.client, step.perSecond, step.at))
 	}
 }
 

@@ -81,9 +81,7 @@ func TestExposesCredentials(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := oauth.ExposesCredentials(tc.query); got != tc.want {
-				t.Errorf("%t, want %t", got, tc.want)
-			}
+			testkit.Diff(t, "exposed", tc.want, oauth.ExposesCredentials(tc.query))
 		})
 	}
 }

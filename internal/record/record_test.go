@@ -260,9 +260,7 @@ func TestSecretNamesAreUnique(t *testing.T) {
 
 func TestEncodeClaims(t *testing.T) {
 	const want = `,"regions":["eu","us"],"seats":-9007199254740991,"tenant":"acme"`
-	if got := string(record.EncodeClaims(goodClient(t).Claims)); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Diff(t, "encoded claims", want, string(record.EncodeClaims(goodClient(t).Claims)))
 	if got := record.EncodeClaims(nil); got != nil {
 		t.Errorf("without claims: %q, want nothing", got)
 	}
@@ -319,9 +317,7 @@ func TestKindOf(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.name, Labels: map[string]string{v1alpha1.RecordLabel: tc.label}}}
-			if got := record.KindOf(secret); got != tc.want {
-				t.Errorf("KindOf: %q, want %q", got, tc.want)
-			}
+			testkit.Diff(t, "kind", tc.want, record.KindOf(secret))
 		})
 	}
 }

@@ -211,9 +211,7 @@ func TestReadSubjectRejectsInvalidRecord(t *testing.T) {
 			alter(secret)
 			got, err := record.ReadSubject(secret)
 			checkRejection(t, err, secret)
-			if got != (record.Subject{}) {
-				t.Errorf("rejected record returned %+v", got)
-			}
+			testkit.Diff(t, "record", (record.Subject{}), got)
 		})
 	}
 }

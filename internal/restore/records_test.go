@@ -218,9 +218,7 @@ func TestRealmStep(t *testing.T) {
 	} {
 		r := newRestore()
 		r.Replace = test.replace
-		if got := r.RealmStep(entry, test.current); any(got) != test.want {
-			t.Errorf("%s: step %v, want %v", name, got, test.want)
-		}
+		testkit.Diff(t, name, test.want, any(r.RealmStep(entry, test.current)))
 	}
 }
 

@@ -36,9 +36,7 @@ func TestSourceIsTheLastUntrustedAddress(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &http.Request{RemoteAddr: tc.remote, Header: http.Header{"X-Forwarded-For": tc.forwarded}}
-			if got := source.Of(r, tc.trusted).String(); got != tc.want {
-				t.Errorf("got source %s, want %s", got, tc.want)
-			}
+			testkit.Diff(t, "source", tc.want, source.Of(r, tc.trusted).String())
 		})
 	}
 }
@@ -50,9 +48,7 @@ func TestNetwork(t *testing.T) {
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::",
 		"fe80::1%eth0":         "fe80::",
 	} {
-		if got := source.Network(netip.MustParseAddr(address)).String(); got != want {
-			t.Errorf("Network(%s) = %s, want %s", address, got, want)
-		}
+		testkit.Diff(t, "network of "+address, want, source.Network(netip.MustParseAddr(address)).String())
 	}
 	if got := source.Network(netip.Addr{}); got.IsValid() {
 		t.Errorf("Network of no address = %s", got)

@@ -170,9 +170,7 @@ func TestPlacesAreReleased(t *testing.T) {
 		server.Close()
 		server.Close()
 	}
-	if l.Open() != 0 {
-		t.Errorf("%d connections are open", l.Open())
-	}
+	testkit.Diff(t, "open connections", 0, l.Open())
 	l.checkReasons(t, map[string]int{})
 }
 
@@ -228,14 +226,12 @@ func TestProxyProtocol(t *testing.T) {
 		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) {
 			l := listen(t, connections.Options{Total: 10, PerSource: 2, ProxyProtocol: balancer})
 			var clients []net.Conn
-			for i := range 3 {
+			for range 3 {
 				client, server := l.connect(t, "127.0.0.2")
 				if _, err := header(version, "192.0.2.1").WriteTo(client); err != nil {
 					t.Fatal(err)
 				}
-				if got := server.RemoteAddr().String(); got != "192.0.2.1:4711" {
-					t.Errorf("connection %d is from %s", i, got)
-				}
+				testkit.Diff(t, "address of the client", "192.0.2.1:4711", server.RemoteAddr().String())
 				checkOpen(t, client, server)
 				clients = append(clients, client)
 			}
@@ -244,9 +240,7 @@ func TestProxyProtocol(t *testing.T) {
 			if _, err := header(version, "192.0.2.2").WriteTo(client); err != nil {
 				t.Fatal(err)
 			}
-			if got := server.RemoteAddr().String(); got != "192.0.2.2:4711" {
-				t.Errorf("the connection is from %s", got)
-			}
+			testkit.Diff(t, "address of the client", "192.0.2.2:4711", server.RemoteAddr().String())
 			l.checkReasons(t, map[string]int{connections.ReasonIdle: 1})
 		})
 	}

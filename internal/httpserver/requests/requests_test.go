@@ -126,15 +126,9 @@ func TestLongestWaitingBodyIsDisplaced(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
 		first, second := s.post(t, client), s.post(t, client)
-		if got := get(t, client, s.url).StatusCode; got != http.StatusNoContent {
-			t.Errorf("the request without a body got status %d", got)
-		}
-		if got := <-first.status; got != http.StatusServiceUnavailable {
-			t.Errorf("the request that waited longest got status %d", got)
-		}
-		if got := second.finish(); got != http.StatusNoContent {
-			t.Errorf("the other one got status %d", got)
-		}
+		testkit.Diff(t, "status of the request without a body", http.StatusNoContent, get(t, client, s.url).StatusCode)
+		testkit.Diff(t, "status of the request that waited longest", http.StatusServiceUnavailable, <-first.status)
+		testkit.Diff(t, "status of the other one", http.StatusNoContent, second.finish())
 		s.checkReasons(t, map[string]int{requests.ReasonDisplaced: 1})
 		waitFor(t, func() bool { return s.InFlight() == 0 })
 	})
@@ -152,18 +146,12 @@ func TestBusyServerRejectsBeforeTheBody(t *testing.T) {
 		var processed sync.WaitGroup
 		for range 2 {
 			processed.Go(func() {
-				if got := get(t, client, s.url).StatusCode; got != http.StatusNoContent {
-					t.Errorf("a request in progress got status %d", got)
-				}
+				testkit.Diff(t, "status of a request in progress", http.StatusNoContent, get(t, client, s.url).StatusCode)
 			})
 		}
 		waitFor(t, func() bool { return s.InFlight() == 2 })
-		if got := <-s.post(t, client).status; got != http.StatusServiceUnavailable {
-			t.Errorf("the request with an unfinished body got status %d", got)
-		}
-		if got := get(t, client, s.url).StatusCode; got != http.StatusServiceUnavailable {
-			t.Errorf("the request without a body got status %d", got)
-		}
+		testkit.Diff(t, "status of the request with an unfinished body", http.StatusServiceUnavailable, <-s.post(t, client).status)
+		testkit.Diff(t, "status of the request without a body", http.StatusServiceUnavailable, get(t, client, s.url).StatusCode)
 		finish()
 		processed.Wait()
 		s.checkReasons(t, map[string]int{requests.ReasonBusy: 2})
@@ -174,9 +162,7 @@ func TestBusyServerRejectsBeforeTheBody(t *testing.T) {
 func TestSlowBodyTimesOut(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: 50 * time.Millisecond})
-		if got := <-s.post(t, client).status; got != http.StatusRequestTimeout {
-			t.Errorf("got status %d", got)
-		}
+		testkit.Diff(t, "status", http.StatusRequestTimeout, <-s.post(t, client).status)
 		s.checkReasons(t, map[string]int{requests.ReasonBodyTimeout: 1})
 		waitFor(t, func() bool { return s.InFlight() == 0 })
 	})
@@ -196,9 +182,7 @@ func TestProcessingOutlastsTheBodyTimeout(t *testing.T) {
 		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: timeout})
 		response := testkit.Value(client.Post(s.url, "text/plain", strings.NewReader("body")))(t)
 		response.Body.Close()
-		if response.StatusCode != http.StatusNoContent {
-			t.Errorf("got status %d", response.StatusCode)
-		}
+		testkit.Diff(t, "status", http.StatusNoContent, response.StatusCode)
 	})
 }
 
@@ -276,13 +260,9 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 		for range 3 {
 			response := testkit.Value(client.Get(s.url + "/slow"))(t)
 			t.Cleanup(func() { response.Body.Close() })
-			if response.StatusCode != http.StatusOK {
-				t.Errorf("got status %d", response.StatusCode)
-			}
+			testkit.Diff(t, "status", http.StatusOK, response.StatusCode)
 		}
-		if got := s.InFlight(); got != 0 {
-			t.Errorf("%d requests are in progress", got)
-		}
+		testkit.Diff(t, "requests in progress", 0, s.InFlight())
 		finish()
 		s.checkReasons(t, map[string]int{})
 	})
@@ -383,9 +363,7 @@ func TestSourceHasAShare(t *testing.T) {
 	get("127.0.0.2")
 	get("127.0.0.2")
 	waitFor(t, func() bool { return l.InFlight() == 2 })
-	if got := <-get("127.0.0.2"); got != http.StatusServiceUnavailable {
-		t.Errorf("a source beyond its share got status %d", got)
-	}
+	testkit.Diff(t, "status of a source beyond its share", http.StatusServiceUnavailable, <-get("127.0.0.2"))
 	get("127.0.0.3")
 	waitFor(t, func() bool { return l.InFlight() == 3 })
 	finish()
