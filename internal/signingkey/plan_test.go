@@ -101,6 +101,8 @@ func TestPlan(t *testing.T) {
 			{at: served, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
 			{at: activated - time.Second, acknowledged: true, wantKeys: []planned{first, publishedKey}, wantNext: activated, wantRotation: activated},
 			{at: activated, acknowledged: true, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
+			// The clock steps back.
+			{at: created, wantKeys: []planned{retiringKey, activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
 			{at: retired, acknowledged: true, wantKeys: []planned{retiredKey, activeSecond}, wantNext: removed, wantRotation: activated + interval},
 			{at: removed - time.Second, acknowledged: true, wantKeys: []planned{retiredKey, activeSecond}, wantNext: removed, wantRotation: activated + interval},
 			{at: removed, acknowledged: true, wantKeys: []planned{activeSecond}, wantNext: activated + created, wantRotation: activated + interval},
