@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -108,11 +107,6 @@ func TestOperations(t *testing.T) {
 	}
 	ready.Store(true)
 	testkit.Diff(t, "after the process is ready", map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404}, i.statuses(t))
-}
-
-func TestOperationsWithoutReadyAndMetrics(t *testing.T) {
-	i := start(t, options())
-	testkit.Diff(t, "result", map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 404, "/": 404}, i.statuses(t))
 }
 
 func TestDrain(t *testing.T) {
@@ -242,21 +236,12 @@ func TestReusePort(t *testing.T) {
 	testkit.Diff(t, "address", second.Addr().String(), first.Addr().String())
 }
 
-func TestSignalContext(t *testing.T) {
-	ctx, stop := httpserver.SignalContext()
-	defer stop()
-	testkit.Do(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	<-ctx.Done()
-}
-
 // net/http would read the body of this request itself, without the limits.
 func TestGeneralOptionsReachTheHandler(t *testing.T) {
 	i := start(t, options())
 	conn := testkit.Value(net.Dial("tcp", i.Addr().String()))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))(t)
 	got, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 204 ") {
 		t.Errorf("got %q: %v", got, err)

@@ -197,9 +197,7 @@ func TestAcceptWaitsForTheServer(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // can only pass by mistake, not fail
 	}
 	servers[0].Close()
-	if err := <-accepted; err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, <-accepted)
 }
 
 func TestIPv6NetworksAndSharedProxies(t *testing.T) {
@@ -228,18 +226,14 @@ func TestProxyProtocol(t *testing.T) {
 			var clients []net.Conn
 			for range 3 {
 				client, server := l.connect(t, "127.0.0.2")
-				if _, err := header(version, "192.0.2.1").WriteTo(client); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Value(header(version, "192.0.2.1").WriteTo(client))(t)
 				testkit.Diff(t, "address of the client", "192.0.2.1:4711", server.RemoteAddr().String())
 				checkOpen(t, client, server)
 				clients = append(clients, client)
 			}
 			checkClosed(t, clients[0]) // the source has only two places
 			client, server := l.connect(t, "127.0.0.2")
-			if _, err := header(version, "192.0.2.2").WriteTo(client); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(header(version, "192.0.2.2").WriteTo(client))(t)
 			testkit.Diff(t, "address of the client", "192.0.2.2:4711", server.RemoteAddr().String())
 			l.checkReasons(t, map[string]int{connections.ReasonIdle: 1})
 		})
@@ -250,9 +244,7 @@ func TestHealthCheckOfTheBalancer(t *testing.T) {
 	l := listen(t, connections.Options{Total: 10, PerSource: 3, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
 	for range 3 {
 		client, server := l.connect(t, "127.0.0.2")
-		if _, err := (&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}).WriteTo(client); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value((&proxyproto.Header{Version: 2, Command: proxyproto.LOCAL, TransportProtocol: proxyproto.UNSPEC}).WriteTo(client))(t)
 		if got, _, _ := net.SplitHostPort(server.RemoteAddr().String()); got != "127.0.0.2" {
 			t.Errorf("the connection is from %s", got)
 		}
@@ -270,9 +262,7 @@ func TestMalformedProxyHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := listen(t, connections.Options{Total: 10, PerSource: 2, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
 			client, server := l.connect(t, "127.0.0.2")
-			if _, err := io.WriteString(client, sent); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(io.WriteString(client, sent))(t)
 			if got, _, _ := net.SplitHostPort(server.RemoteAddr().String()); got != "127.0.0.2" {
 				t.Errorf("the connection is from %s", got)
 			}
@@ -289,9 +279,7 @@ func TestMalformedProxyHeader(t *testing.T) {
 func TestProxyHeaderFromStranger(t *testing.T) {
 	l := listen(t, connections.Options{Total: 10, PerSource: 2, ProxyProtocol: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
 	client, server := l.connect(t, "127.0.0.3")
-	if _, err := header(1, "192.0.2.1").WriteTo(client); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(header(1, "192.0.2.1").WriteTo(client))(t)
 	if got, _, _ := net.SplitHostPort(server.RemoteAddr().String()); got != "127.0.0.3" {
 		t.Errorf("the connection is from %s", got)
 	}
@@ -313,9 +301,7 @@ func TestReadWaitsForWrite(t *testing.T) {
 	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // the write has started
 		t.Fatal(err)
 	}
-	if _, err := client.Write([]byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(client.Write([]byte{1}))(t)
 	read := make(chan error, 1)
 	go func() {
 		_, err := server.Read(make([]byte, 1))
@@ -326,12 +312,8 @@ func TestReadWaitsForWrite(t *testing.T) {
 		t.Error("Read returned during the write")
 	case <-time.After(50 * time.Millisecond): // can only pass by mistake, not fail
 	}
-	if _, err := io.CopyN(io.Discard, client, 16<<20-1); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(<-written, <-read); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(io.CopyN(io.Discard, client, 16<<20-1))(t)
+	testkit.Do(t, errors.Join(<-written, <-read))
 }
 
 // A client may send any number of requests, but not endless parts of requests.
@@ -340,9 +322,7 @@ func TestUnproductiveConnectionIsClosed(t *testing.T) {
 	l := listen(t, connections.Options{Total: 10, PerSource: 2, Unproductive: limit})
 	client, server := l.connect(t, "127.0.0.2")
 	read := func() error {
-		if _, err := client.Write(make([]byte, limit)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(client.Write(make([]byte, limit)))(t)
 		_, err := io.ReadFull(server, make([]byte, limit))
 		return err
 	}

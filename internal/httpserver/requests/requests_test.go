@@ -2,7 +2,6 @@ package requests_test
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -184,50 +183,6 @@ func TestProcessingOutlastsTheBodyTimeout(t *testing.T) {
 		response.Body.Close()
 		testkit.Diff(t, "status", http.StatusNoContent, response.StatusCode)
 	})
-}
-
-// The handler gets the body as it was sent, but not much more than it accepts.
-func TestBodyReachesTheHandler(t *testing.T) {
-	const limit = 5000
-	forEachProtocol(t, func(t *testing.T, client *http.Client) {
-		s := start(t, requests.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-			fmt.Fprint(w, len(body), " ", r.ContentLength, " ", strings.Trim(string(body), "x"), " ", err)
-		}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: limit, BodyTimeout: time.Minute})
-		for _, chunked := range []bool{false, true} {
-			for size, want := range map[int]int{0: 0, 1: 1, limit: limit, limit + 1: limit + 1, 100_000: limit + 1} {
-				body := io.Reader(strings.NewReader(strings.Repeat("x", size)))
-				length := size
-				if chunked {
-					body, length = struct{ io.Reader }{body}, -1
-				}
-				response := testkit.Value(client.Post(s.url, "text/plain", body))(t)
-				got, err := io.ReadAll(response.Body)
-				response.Body.Close()
-				if want := fmt.Sprint(want, " ", length, "  <nil>"); err != nil || string(got) != want {
-					t.Errorf("a body of %d bytes: the handler got %q, want %q: %v", size, got, want, err)
-				}
-			}
-		}
-		waitFor(t, func() bool { return s.InFlight() == 0 })
-	})
-}
-
-// The handler learns that a body is malformed.
-func TestMalformedBody(t *testing.T) {
-	failed := make(chan error, 1)
-	s := start(t, requests.Options{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		failed <- err
-	}), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
-	conn := testkit.Value(tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"), &tls.Config{InsecureSkipVerify: true}))(t)
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\nnonsense\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-failed; err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("the handler got error %v", err)
-	}
 }
 
 func TestPanicReleasesThePlace(t *testing.T) {

@@ -76,15 +76,11 @@ func signed(t *testing.T, key signingkey.Key, claims map[string]any) string {
 
 // The clients in one namespace have a limit together, which doesn't affect other namespaces.
 func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
-	key, err := signingkey.Generate(signingkey.ES256, now, rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	reg, realm := newRealm(t, key)
 	for namespace, want := range map[string]error{"apps": oauth.ErrAssertionsFull, "others": nil} {
-		a := clientauth.New(clientauth.Options{
-			Realm: reg.Realm, Logger: slog.New(slog.DiscardHandler),
-		})
+		a := clientauth.New(clientauth.Options{Realm: reg.Realm, Logger: slog.New(slog.DiscardHandler)})
+		var err error
 		for _, uid := range []string{"one", "two"} {
 			err = a.FillAssertions(&registry.Client{Namespace: namespace, UID: uid}, now)
 		}
@@ -98,6 +94,32 @@ func TestAssertionsOfOneNamespaceAreLimited(t *testing.T) {
 	}
 }
 
+// changesWhileWaiting are changes while a request of a client waits, and the error that it gets.
+func changesWhileWaiting(t *testing.T, original *registry.Client, key signingkey.Key) map[string]struct {
+	change func(*registry.Registry)
+	want   error
+} {
+	set := func(change func(*registry.Client)) func(*registry.Registry) {
+		return func(r *registry.Registry) {
+			changed := *original
+			change(&changed)
+			r.SetClient(&changed)
+		}
+	}
+	return map[string]struct {
+		change func(*registry.Registry)
+		want   error
+	}{
+		"none":            {func(*registry.Registry) {}, nil},
+		"same secret":     {set(func(c *registry.Client) { c.TokensPerSecond = 1 }), nil},
+		"suspended":       {set(func(c *registry.Client) { c.Disabled = true }), oauth.ErrInvalidClient},
+		"no credentials":  {set(func(c *registry.Client) { c.Secrets, c.ServiceAccounts = nil, nil }), oauth.ErrInvalidClient},
+		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
+		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
+		"realm deleted":   {func(r *registry.Registry) { r.Remove("realm") }, oauth.ErrInvalidClient},
+	}
+}
+
 // A secret may wait for its verification. A client that is suspended, changed or deleted in the
 // meantime gets no token, and neither does one whose realm is suspended or deleted.
 func TestChangesDuringVerification(t *testing.T) {
@@ -107,30 +129,7 @@ func TestChangesDuringVerification(t *testing.T) {
 		Secrets: []clientsecret.Credential{{ID: "only", Verifier: verifier}},
 	}
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
-	for name, tc := range map[string]struct {
-		change func(*registry.Registry)
-		want   error
-	}{
-		"none": {func(*registry.Registry) {}, nil},
-		"changed, same secret": {func(r *registry.Registry) {
-			changed := original
-			changed.TokensPerSecond = 1
-			r.SetClient(&changed)
-		}, nil},
-		"suspended": {func(r *registry.Registry) {
-			suspended := original
-			suspended.Disabled = true
-			r.SetClient(&suspended)
-		}, oauth.ErrInvalidClient},
-		"changed": {func(r *registry.Registry) {
-			changed := original
-			changed.Secrets = nil
-			r.SetClient(&changed)
-		}, oauth.ErrInvalidClient},
-		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
-		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
-		"realm deleted":   {func(r *registry.Registry) { r.Remove("realm") }, oauth.ErrInvalidClient},
-	} {
+	for name, tc := range changesWhileWaiting(t, &original, key) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reg, realm := newRealm(t, key)
@@ -141,19 +140,15 @@ func TestChangesDuringVerification(t *testing.T) {
 					SlowHashes: slowhash.New(slowhash.Options{Checks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "checks"}, []string{"outcome"})}),
 					Logger:     slog.New(slog.DiscardHandler),
 				})
-				send := func(secret string) error {
-					_, err := a.Authenticate(t.Context(), realm, http.Header{}, &oauth.Parameters{ClientID: "slow", ClientSecret: secret}, netip.Addr{}, now)
-					return err
-				}
-				if err := send("a wrong secret"); !errors.Is(err, oauth.ErrInvalidClient) {
-					t.Errorf("wrong secret: got error %v, want %v", err, oauth.ErrInvalidClient)
-				}
-				var correct sync.WaitGroup
-				correct.Go(func() {
-					if err := send("the correct secret"); !errors.Is(err, tc.want) {
-						t.Errorf("got error %v, want %v", err, tc.want)
+				send := func(secret string, want error) {
+					p := &oauth.Parameters{ClientID: "slow", ClientSecret: secret}
+					if _, err := a.Authenticate(t.Context(), realm, http.Header{}, p, netip.Addr{}, now); !errors.Is(err, want) {
+						t.Errorf("%s: got error %v, want %v", secret, err, want)
 					}
-				})
+				}
+				send("a wrong secret", oauth.ErrInvalidClient)
+				var correct sync.WaitGroup
+				correct.Go(func() { send("the correct secret", tc.want) })
 				synctest.Wait() // the client pauses after the wrong secret
 				tc.change(reg)
 				correct.Wait()
@@ -192,19 +187,7 @@ func TestChangesWhileAKeyIsLoaded(t *testing.T) {
 			"namespace": "apps", "pod": map[string]any{"name": "billing-1", "uid": "pod"}, "serviceaccount": map[string]any{"name": "billing", "uid": "account"},
 		},
 	})
-	for name, tc := range map[string]struct {
-		change func(*registry.Registry)
-		want   error
-	}{
-		"none": {func(*registry.Registry) {}, nil},
-		"suspended": {func(r *registry.Registry) {
-			suspended := original
-			suspended.Disabled = true
-			r.SetClient(&suspended)
-		}, oauth.ErrInvalidClient},
-		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
-		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
-	} {
+	for name, tc := range changesWhileWaiting(t, &original, key) {
 		t.Run(name, func(t *testing.T) {
 			reg, realm := newRealm(t, key)
 			client := original

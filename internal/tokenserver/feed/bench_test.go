@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // BenchmarkRecords measures how much memory a token server needs for each of 100,000 clients and
@@ -36,9 +37,7 @@ func BenchmarkRecords(b *testing.B) {
 			n := (turn + i) % len(times)
 			start := time.Now()
 			for range batch {
-				if err := []*loadedFeed{few, many}[n].change(); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Do(b, []*loadedFeed{few, many}[n].change())
 			}
 			times[n] = append(times[n], time.Since(start))
 		}
@@ -105,9 +104,7 @@ func newLoadedFeed(b *testing.B, clients int, federate func(*record.Client) *rec
 		}
 		return f.feed.Replace(records, "1")
 	}
-	if err := load(); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Do(b, load())
 	memory := float64(liveHeap()-before) / float64(clients) / (1 << 10)
 	if _, got := reg.Size(); got != clients {
 		b.Fatalf("loaded %d clients, want %d", got, clients)
@@ -126,10 +123,7 @@ func (f *loadedFeed) change() error {
 
 func clientBody(b *testing.B, i int, disabled bool) record.Client {
 	b.Helper()
-	verifier, err := clientsecret.Hash("secret", rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
+	verifier := testkit.Value(clientsecret.Hash("secret", rand.Reader))(b)
 	namespace, name, now := fmt.Sprintf("team-%03d", i%1000), fmt.Sprintf("service-%07d", i), time.Now().UTC()
 	uid := types.UID(fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i))
 	return record.Client{

@@ -86,8 +86,7 @@ func newKey(t *testing.T, state signingkey.State) signingkey.Key {
 // seal returns the key, encrypted for the realm with the given name.
 func (s *sealedRealms) seal(name string, key signingkey.Key) signingkey.Key {
 	s.t.Helper()
-	sealed := testkit.Value(s.encrypter.Seal(s.t.Context(), uidOf(name), &key))(s.t)
-	return sealed
+	return testkit.Value(s.encrypter.Seal(s.t.Context(), uidOf(name), &key))(s.t)
 }
 
 func uidOf(name string) string { return "uid-of-" + name }
@@ -305,13 +304,15 @@ func TestHangingPluginBlocksNothing(t *testing.T) {
 		name := fmt.Sprint("realm-", n)
 		records = append(records, realmRecord(t, name, s.seal(name, newKey(t, signingkey.Active))))
 	}
-	s.plugin.Hang()
+	released := make(chan struct{})
+	s.plugin.Refuse(func(string) error { <-released; return keyencryption.ErrUnavailable })
 	s.list(records...)
 	testkit.Do(t, s.feed.Update(realmRecord(t, "plain", newKey(t, signingkey.Active))))
 	if !s.signs("plain") {
 		t.Error("a realm in plaintext doesn't sign")
 	}
-	s.plugin.Release()
+	s.plugin.Refuse(nil)
+	close(released)
 	eventually(t, "all realms sign", func() bool { return s.feed.KeysReady() == nil && s.feed.WaitingKeys() == 0 })
 }
 
@@ -357,8 +358,7 @@ func TestSavedRecordsForgetPlaintext(t *testing.T) {
 	s := newSealedRealms(t, newFakeKMS(), dir)
 	s.list()
 	saved := func() []byte {
-		content := testkit.Value(os.ReadFile(filepath.Join(dir, "records")))(t)
-		return content
+		return testkit.Value(os.ReadFile(filepath.Join(dir, "records")))(t)
 	}
 	key := newKey(t, signingkey.Active)
 	private := testkit.Value(key.PrivateJWK())(t)
@@ -395,7 +395,5 @@ func TestEncryptionDuringARolloutKeepsKeys(t *testing.T) {
 	if reg.Realm("acme").Signer() == nil {
 		t.Error("the realm does not sign after its key was encrypted")
 	}
-	if err := without.KeysReady(); err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, without.KeysReady())
 }

@@ -87,8 +87,7 @@ func (r *reporting) writes() (writes []string) {
 func (r *reporting) report(t *testing.T) *usage.Report {
 	t.Helper()
 	cm := testkit.Value(r.fake.CoreV1().ConfigMaps("records").Get(context.Background(), usage.Name("a", 0), metav1.GetOptions{}))(t)
-	report := testkit.Value(usage.Parse(cm))(t)
-	return report
+	return testkit.Value(usage.Parse(cm))(t)
 }
 
 // A server that ends cleanly reports all uses before it deletes its Lease.

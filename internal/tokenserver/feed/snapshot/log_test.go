@@ -247,9 +247,7 @@ func TestRestartRestoresModel(t *testing.T) {
 				slices.Sort(want)
 				want = append(want, fmt.Sprintf("version=%d", version))
 				_, records := open(t, dir)
-				if diff := cmp.Diff(want, contents(records)); diff != "" {
-					t.Fatalf("restored records (-want +got):\n%s", diff)
-				}
+				testkit.Diff(t, "restored records", want, contents(records))
 			},
 		})
 	})

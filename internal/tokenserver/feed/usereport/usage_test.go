@@ -215,32 +215,6 @@ func TestUntil(t *testing.T) {
 	f.want(t, times{"c1/a": at(11, 0), "c1/b": at(11, 0)})
 }
 
-// Unless the previous process ended cleanly, the report says that uses may be missing.
-func TestLostUsesAreReported(t *testing.T) {
-	f := newFixture(t)
-	f.down = true
-	if err := f.Report(t.Context()); err == nil {
-		t.Fatal("the report succeeded")
-	}
-	f.down = false
-	f.setClock(at(11, 1))
-	f.report(t)
-	f.setClock(at(11, 2))
-	f.use(f.client("c1", "a"), "a")
-	f.report(t)
-	if report, _ := f.reported(t); !report.Lost.Equal(at(11, 1)) {
-		t.Errorf("lost %s, want the time of the first report", report.Lost)
-	}
-
-	clean := newFixture(t)
-	clean.Continue()
-	clean.use(clean.client("c1", "a"), "a")
-	clean.report(t)
-	if report, _ := clean.reported(t); !report.Lost.IsZero() {
-		t.Errorf("lost %s after the previous process ended cleanly", report.Lost)
-	}
-}
-
 // If more credentials are used than the limit allows, the report says that uses are missing.
 // Credentials that are used again are reported later.
 func TestTooManyPendingUses(t *testing.T) {
@@ -343,9 +317,7 @@ func TestConfigMapsOfOthers(t *testing.T) {
 	f.api.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if remove {
 			remove = false
-			if err := f.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace, usage.Name(server, 0)); err != nil {
-				t.Error(err)
-			}
+			testkit.Do(t, f.api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("configmaps"), namespace, usage.Name(server, 0)))
 		}
 		return false, nil, nil
 	})
@@ -354,9 +326,7 @@ func TestConfigMapsOfOthers(t *testing.T) {
 	f.want(t, times{"c1/b": at(10, 0)})
 
 	damaged := usage.ConfigMap(namespace, server, 0, "{")
-	if _, err := f.api.CoreV1().ConfigMaps(namespace).Update(t.Context(), damaged, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(f.api.CoreV1().ConfigMaps(namespace).Update(t.Context(), damaged, metav1.UpdateOptions{}))(t)
 	f.use(c, "c")
 	f.report(t)
 	f.want(t, times{"c1/c": at(10, 0)})
