@@ -87,9 +87,7 @@ func open(out io.Writer) *audit.Log {
 
 func closeLog(t testing.TB, l *audit.Log) {
 	t.Helper()
-	if err := l.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, l.Close(t.Context()))
 }
 
 var compareAddresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -281,7 +279,5 @@ func sameEnum[T ~string](t *testing.T, schema *spec.Schema, member string, value
 		want = append(want, string(value))
 		*words = append(*words, string(value))
 	}
-	if diff := cmp.Diff(want, schema.Properties[member].Enum); diff != "" {
-		t.Errorf("%s (-code +schema):\n%s", member, diff)
-	}
+	testkit.Diff(t, member, want, schema.Properties[member].Enum)
 }

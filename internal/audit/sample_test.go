@@ -231,9 +231,7 @@ realmkeeper_audit_lost_total 0
 # TYPE realmkeeper_audit_suppressed_total counter
 realmkeeper_audit_suppressed_total 5
 `
-	if err := testutil.GatherAndCompare(metrics, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, testutil.GatherAndCompare(metrics, strings.NewReader(want)))
 	var none *audit.Log
 	none.RegisterMetrics(prometheus.NewRegistry())
 	testkit.Diff(t, "events that a nil log suppressed", uint64(0), none.Suppressed())

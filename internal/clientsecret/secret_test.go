@@ -19,8 +19,7 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 func generate(t testing.TB, random io.Reader) string {
 	t.Helper()
-	secret := testkit.Value(clientsecret.Generate(random))(t)
-	return secret
+	return testkit.Value(clientsecret.Generate(random))(t)
 }
 
 func TestGenerate(t *testing.T) {

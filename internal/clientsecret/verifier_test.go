@@ -22,8 +22,7 @@ import (
 
 func hash(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
-	return verifier
+	return testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
 }
 
 // The hash is HMAC-SHA-256 with the salt as the key, for secrets of any length.
@@ -273,8 +272,7 @@ func TestBcryptNeverMatchesLongSecrets(t *testing.T) {
 
 func hashArgon2id(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier := testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
-	return verifier
+	return testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
 }
 
 func TestHashArgon2id(t *testing.T) {

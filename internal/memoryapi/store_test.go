@@ -39,8 +39,7 @@ func create(t *testing.T, s *memoryapi.Store, name string, change func(*unstruct
 	if change != nil {
 		change(object)
 	}
-	created := testkit.Value(s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"}))(t)
-	return created
+	return testkit.Value(s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"}))(t)
 }
 
 func label(t *testing.T, s *memoryapi.Store, name, value string) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -168,9 +167,7 @@ func TestGrantsListClientIDs(t *testing.T) {
 		for _, g := range realm.Spec.Grants {
 			got = append(got, fmt.Sprintf("%s: %d IDs from %s to %s, scopes %v", g.Name, len(g.ClientIDs), g.ClientIDs[0], g.ClientIDs[len(g.ClientIDs)-1], g.Scopes))
 		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: grants (-want +got):\n%s", name, diff)
-		}
+		testkit.Diff(t, name+": grants", tc.want, got)
 	}
 }
 

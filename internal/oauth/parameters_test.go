@@ -111,9 +111,7 @@ func FuzzParseParameters(f *testing.F) {
 			if _, ok := errors.AsType[*oauth.Error](err); !ok {
 				t.Fatalf("error %v is not an *oauth.Error", err)
 			}
-			if diff := cmp.Diff(oauth.Parameters{}, got); diff != "" {
-				t.Fatalf("rejected the request but returned parameters (-want +got):\n%s", diff)
-			}
+			testkit.Diff(t, "rejected the request but returned parameters", oauth.Parameters{}, got)
 			return
 		}
 		for _, s := range append(slices.Clone(got.Resources), got.GrantType, got.Scope, got.Audience, got.ClientID, got.ClientSecret, got.ClientAssertion, got.Assertion) {

@@ -287,12 +287,8 @@ func TestLargestRecordsFit(t *testing.T) {
 		client.Identities = append(client.Identities, record.Identity{Issuer: text[:256], IssuerName: text[:63], Claims: match})
 	}
 	client.Claims = []record.Claim{{Name: "a", Value: json.RawMessage(`"` + text + text + text + `"`)}}
-	if _, err := record.ReadRealm(realmSecret(t, realm)); err != nil {
-		t.Error(err)
-	}
-	if _, err := record.ReadClient(clientSecret(t, client)); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(record.ReadRealm(realmSecret(t, realm)))(t)
+	testkit.Value(record.ReadClient(clientSecret(t, client)))(t)
 	const most = 900 << 10
 	for name, secret := range map[string]*corev1.Secret{"realm": realmSecret(t, realm), "client": clientSecret(t, client)} {
 		if size := len(secret.Data[record.DataKey]); size > most {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -41,8 +40,7 @@ var pool = sync.OnceValue(func() map[signingkey.Algorithm][]signingkey.Key {
 
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
-	data := testkit.Value(json.Marshal(v))(t)
-	return data
+	return testkit.Value(json.Marshal(v))(t)
 }
 
 func forEachAlgorithm(t *testing.T, test func(*testing.T, signingkey.Key)) {
@@ -181,9 +179,7 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 				} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "canary") {
 					t.Errorf("%s: the error contains key material: %v", algorithm, err)
 				}
-				if diff := cmp.Diff("", got.ID); diff != "" {
-					t.Errorf("%s: the rejected key was decoded (-want +got):\n%s", algorithm, diff)
-				}
+				testkit.Diff(t, "ID of the rejected key", "", got.ID)
 			}
 		})
 	}

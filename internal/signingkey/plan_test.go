@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // planned describes a key. Its times are relative to start.
@@ -308,9 +307,7 @@ func runPlan(t *testing.T, keys []signingkey.Key, steps []planStep) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(s.wantKeys, summary(got, policy)); diff != "" {
-			t.Fatalf("at %s (-want +got):\n%s", s.at, diff)
-		}
+		testkit.Diff(t, "keys at "+s.at.String(), s.wantKeys, summary(got, policy))
 		if got := since(next); got != s.wantNext {
 			t.Fatalf("at %s: the next plan is due %s after start, want %s", s.at, got, s.wantNext)
 		}

@@ -153,8 +153,7 @@ func signWithJose(t testing.TB, key signingkey.Key) string {
 	testkit.Do(t, json.Unmarshal(marshal(t, key), &stored))
 	signer := testkit.Value(jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: stored.JWK.Key}, nil))(t)
 	signed := testkit.Value(signer.Sign([]byte("payload")))(t)
-	compact := testkit.Value(signed.CompactSerialize())(t)
-	return compact
+	return testkit.Value(signed.CompactSerialize())(t)
 }
 
 // split returns the signing input of a JWS and its signature.

@@ -57,8 +57,7 @@ func TestNetwork(t *testing.T) {
 
 func TestDisjoint(t *testing.T) {
 	list := func(networks string) []netip.Prefix {
-		parsed := testkit.Value(source.ParseNetworks(networks))(t)
-		return parsed
+		return testkit.Value(source.ParseNetworks(networks))(t)
 	}
 	for _, pair := range [][2]string{{"", ""}, {"10.0.0.0/8", ""}, {"10.0.0.0/8,fd00::/64", "11.0.0.0/8,fd00:0:0:1::/64"}} {
 		if err := source.Disjoint(list(pair[0]), list(pair[1])); err != nil {

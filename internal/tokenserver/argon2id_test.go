@@ -30,8 +30,7 @@ const (
 // argon2idHash returns a verifier with an Argon2id hash of the secret.
 func argon2idHash(t testing.TB, secret string) clientsecret.Verifier {
 	t.Helper()
-	verifier := testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
-	return verifier
+	return testkit.Value(clientsecret.HashArgon2id(secret, rand.Reader))(t)
 }
 
 // sharedHashes returns a hash of each password. Tests share them because hashing is slow.

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -57,8 +55,7 @@ func jws(t testing.TB, key *signingkey.Key, header, claims members) string {
 
 func signer(t testing.TB, key *signingkey.Key) func(input string) []byte {
 	return func(input string) []byte {
-		signature := testkit.Value(key.Signer().Sign(nil, []byte(input)))(t)
-		return signature
+		return testkit.Value(key.Signer().Sign(nil, []byte(input)))(t)
 	}
 }
 
@@ -168,9 +165,7 @@ func TestAssertionAuthentication(t *testing.T) {
 			}
 			checkRejection(t, got, tc.wantStatus, tc.wantError, realm)
 			if tc.wantStatus == 401 {
-				if diff := cmp.Diff(unknown.body, got.body); diff != "" {
-					t.Errorf("response differs from that for an unknown client (-unknown +got):\n%s", diff)
-				}
+				testkit.Diff(t, "response differs from that for an unknown client", unknown.body, got.body)
 			}
 		})
 	}

@@ -30,9 +30,7 @@ func audited(t testing.TB) (option func(*tokenserver.Options), lines func() []st
 	var closed atomic.Bool
 	closeLog := func() {
 		if !closed.Swap(true) {
-			if err := log.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			testkit.Do(t, log.Close(t.Context()))
 		}
 	}
 	t.Cleanup(closeLog)
@@ -160,9 +158,7 @@ func TestRefusedIntrospectionIsAudited(t *testing.T) {
 # TYPE realmkeeper_introspections_total counter
 realmkeeper_introspections_total{result="not_allowed"} 1
 `
-	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(counted), "realmkeeper_introspections_total"); err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, testutil.GatherAndCompare(s.metrics, strings.NewReader(counted), "realmkeeper_introspections_total"))
 }
 
 // setSecretID sets the ID of a client's secret. The client "limited" gets one token per second.

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -123,10 +124,7 @@ type newServer func(net.Listener) (*http.Server, net.Listener)
 // serve starts a server. Each connection sends randomly chosen requests.
 func serve(b *testing.B, newServer newServer, requests [][]byte) *loadedServer {
 	b.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	listener := testkit.Value((&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0"))(b)
 	s := &loadedServer{address: listener.Addr().String()}
 	server, listener := newServer(listener)
 	go func() { _ = server.Serve(listener) }()
@@ -151,11 +149,7 @@ const (
 
 func dial(b *testing.B, source, address string) net.Conn {
 	b.Helper()
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).DialContext(b.Context(), "tcp", address)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return conn
+	return testkit.Value((&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}).DialContext(b.Context(), "tcp", address))(b)
 }
 
 // rate sends requests on all connections. Counting starts after each connection has received two

@@ -31,6 +31,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -74,14 +75,8 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	var clients []*registry.Client
 	for i := range benchClients {
 		realm := realms[i%benchRealms]
-		secret, err := clientsecret.Generate(rand.Reader)
-		if err != nil {
-			b.Fatal(err)
-		}
-		verifier, err := clientsecret.Hash(secret, rand.Reader)
-		if err != nil {
-			b.Fatal(err)
-		}
+		secret := testkit.Value(clientsecret.Generate(rand.Reader))(b)
+		verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(b)
 		uid := fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)
 		client := &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
@@ -127,10 +122,7 @@ func plainServer(handler http.Handler) newServer {
 func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm, issuers ...registry.Issuer) *registry.Realm {
 	b.Helper()
 	const lifetime = 15 * time.Minute
-	key, err := signingkey.Generate(algorithm, time.Now(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
+	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(b)
 	key.State = signingkey.Active
 	realm, err := registry.NewRealm(registry.RealmSettings{
 		Record: "realm-" + name, UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
@@ -152,10 +144,7 @@ func tokenRequest(realm, authorization string) []byte {
 
 func parseRequest(b *testing.B, request []byte) *http.Request {
 	b.Helper()
-	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := testkit.Value(http.ReadRequest(bufio.NewReader(bytes.NewReader(request))))(b)
 	r.RemoteAddr = "127.0.0.1:40000"
 	return r
 }
@@ -234,10 +223,7 @@ func rawSignature(b *testing.B, algorithm signingkey.Algorithm, input []byte) fu
 func rawVerification(b *testing.B, algorithm signingkey.Algorithm, input []byte) func() error {
 	b.Helper()
 	key, signed, options := rawKey(b, algorithm, input)
-	signature, err := key.Sign(rand.Reader, signed, options)
-	if err != nil {
-		b.Fatal(err)
-	}
+	signature := testkit.Value(key.Sign(rand.Reader, signed, options))(b)
 	return func() error {
 		valid := false
 		switch public := key.Public().(type) {

@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Each benchmark measures the token server and a baseline alternately, so the metric "ratio"
@@ -68,9 +69,7 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 				var issued struct {
 					AccessToken string `json:"access_token"`
 				}
-				if err := json.Unmarshal(body.Bytes(), &issued); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Do(b, json.Unmarshal(body.Bytes(), &issued))
 				requests = append(requests, question(fmt.Sprintf("realm-%d", i%benchRealms), p.authorizations[i], issued.AccessToken))
 			}
 			compareRates(b, p, requests, "verify", rawVerification(b, algorithm, input))
@@ -135,10 +134,7 @@ func BenchmarkDocuments(b *testing.B) {
 // BenchmarkAudit measures tokens per second with an audit log in a file. The baseline is the rate
 // without an audit log.
 func BenchmarkAudit(b *testing.B) {
-	file, err := os.CreateTemp(b.TempDir(), "audit-*.log")
-	if err != nil {
-		b.Fatal(err)
-	}
+	file := testkit.Value(os.CreateTemp(b.TempDir(), "audit-*.log"))(b)
 	defer file.Close()
 	log := audit.Open(file, slog.New(slog.DiscardHandler), time.Now)
 	defer log.Close(context.Background())
@@ -240,9 +236,7 @@ func (c *cost) add(b *testing.B, call func() error) {
 	runtime.ReadMemStats(&before)
 	start := cpuTime()
 	for range batch {
-		if err := call(); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Do(b, call())
 	}
 	c.spent += cpuTime() - start
 	runtime.ReadMemStats(&after)

@@ -42,9 +42,7 @@ func TestFixedClaims(t *testing.T) {
 	}
 	static := map[string]any{"plan_name": `free "trial",ä`, "regions": []any{"eu", "us,ca"}, "seats": 25.0, "tenant": "acme"}
 	for name, want := range static {
-		if diff := cmp.Diff(want, got[name]); diff != "" {
-			t.Errorf("claim %s (-want +got):\n%s", name, diff)
-		}
+		testkit.Diff(t, "claim "+name, want, got[name])
 	}
 	introspection := s.send(t, s.direct(), request{path: introspectPath, body: "token=" + token, authorization: basic("gateway", secret)})
 	var introspected map[string]any

@@ -64,14 +64,12 @@ func (p proof) sign(t testing.TB) string {
 // otherKey is a key that no server has.
 func otherKey(t testing.TB) signingkey.Key {
 	t.Helper()
-	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
-	return key
+	return testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 }
 
 func thumbprint(t testing.TB, key signingkey.Key) string {
 	t.Helper()
-	jkt := testkit.Value(key.Public().Thumbprint())(t)
-	return jkt
+	return testkit.Value(key.Public().Thumbprint())(t)
 }
 
 // startWithDPoP runs a token server with the client "bound", which requires DPoP, and an address
@@ -165,9 +163,7 @@ func TestProofsAtTheTokenEndpoint(t *testing.T) {
 			if tc.wantResult == "none" {
 				want = ""
 			}
-			if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), "realmkeeper_dpop_proofs_total"); err != nil {
-				t.Error(err)
-			}
+			testkit.Do(t, testutil.GatherAndCompare(s.metrics, strings.NewReader(want), "realmkeeper_dpop_proofs_total"))
 		})
 	}
 }

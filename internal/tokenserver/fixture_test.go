@@ -213,8 +213,7 @@ func newRealm(t testing.TB, name string, change func(*registry.RealmSettings)) *
 	if change != nil {
 		change(&settings)
 	}
-	realm := testkit.Value(registry.NewRealm(settings))(t)
-	return realm
+	return testkit.Value(registry.NewRealm(settings))(t)
 }
 
 func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *registry.Client {

@@ -75,9 +75,7 @@ func TestPlainHTTPIsRejected(t *testing.T) {
 	s := startLoaded(t)
 	conn := testkit.Value(net.Dial("tcp", s.address()))(t)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, raw(grant, "Authorization: "+good+"\r\n", "")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.WriteString(conn, raw(grant, "Authorization: "+good+"\r\n", "")))(t)
 	got, _ := io.ReadAll(conn)
 	if !bytes.HasPrefix(got, []byte("HTTP/1.0 400 ")) {
 		t.Errorf("got response %q, want 400", got)
@@ -116,9 +114,7 @@ realmkeeper_token_requests_total{realm="acme",reason="unknown_client",result="in
 realmkeeper_token_requests_total{realm="acme",reason="unsupported_grant_type",result="unsupported_grant_type"} 1
 `
 	exact := []string{"realmkeeper_registry_clients", "realmkeeper_registry_realms", "realmkeeper_token_requests_total"}
-	if err := testutil.GatherAndCompare(s.metrics, strings.NewReader(want), exact...); err != nil {
-		t.Error(err)
-	}
+	testkit.Do(t, testutil.GatherAndCompare(s.metrics, strings.NewReader(want), exact...))
 	families := testkit.Value(s.metrics.Gather())(t)
 	for _, family := range families {
 		if family.GetName() != "realmkeeper_token_request_duration_seconds" {

@@ -5,14 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const clusterIssuer = "https://kubernetes.default.svc"
@@ -149,9 +148,7 @@ func TestServiceAccountTokens(t *testing.T) {
 			}
 			checkRejection(t, got, tc.wantStatus, tc.wantError, realm)
 			if tc.wantStatus == 401 {
-				if diff := cmp.Diff(unknown.body, got.body); diff != "" {
-					t.Errorf("response differs from that for an unknown client (-unknown +got):\n%s", diff)
-				}
+				testkit.Diff(t, "response differs from that for an unknown client", unknown.body, got.body)
 			}
 		})
 	}

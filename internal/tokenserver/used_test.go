@@ -6,12 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // usedCredentials collects the uses that a server records, as client, type, and ID.
@@ -87,8 +86,6 @@ func TestUsedCredentials(t *testing.T) {
 	} {
 		got := s.send(t, s.direct(), tc.request)
 		expectStatus(t, tc.name, max(200, tc.status), got)
-		if diff := cmp.Diff(tc.want, used.take()); diff != "" {
-			t.Errorf("%s: used credentials (-want +got):\n%s", tc.name, diff)
-		}
+		testkit.Diff(t, tc.name+": used credentials", tc.want, used.take())
 	}
 }

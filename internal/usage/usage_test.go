@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,9 +41,7 @@ func configMap(t *testing.T, r *usage.Report) *corev1.ConfigMap {
 func TestParseReturnsWhatWasEncoded(t *testing.T) {
 	r := report(t)
 	parsed := testkit.Value(usage.Parse(configMap(t, r)))(t)
-	if diff := cmp.Diff(r, parsed); diff != "" {
-		t.Errorf("report (-encoded +parsed):\n%s", diff)
-	}
+	testkit.Diff(t, "report", r, parsed)
 }
 
 // Uses up to the moment of a loss may be missing, so its time must not be rounded down.
@@ -142,8 +139,6 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again := testkit.Value(usage.Parse(configMap(t, r)))(t)
-		if diff := cmp.Diff(r, again); diff != "" {
-			t.Errorf("report (-parsed +encoded and parsed again):\n%s", diff)
-		}
+		testkit.Diff(t, "report", r, again)
 	})
 }

@@ -21,8 +21,7 @@ const issuer = "https://api.example.com/acme"
 
 func newKey(f *testing.F) signingkey.Key {
 	f.Helper()
-	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(f)
-	return key
+	return testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(f)
 }
 
 // sign returns a JWT without validating its parts.

@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // BenchmarkLookup measures how long it takes to find a client and check its secret. The baseline is
@@ -79,14 +80,8 @@ func newLookup(b *testing.B, size int) *lookup {
 	if lookups[size] != nil {
 		return lookups[size]
 	}
-	secret, err := clientsecret.Generate(rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	key, err := signingkey.Generate(signingkey.EdDSA, time.Now(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
+	secret := testkit.Value(clientsecret.Generate(rand.Reader))(b)
+	key := testkit.Value(signingkey.Generate(signingkey.EdDSA, time.Now(), rand.Reader))(b)
 	key.State = signingkey.Active
 	realm, err := registry.NewRealm(registry.RealmSettings{
 		UID: "realm", Name: "bench", Issuer: "https://bench.example/bench", TokenLifetime: time.Minute, KeyCache: time.Minute,
@@ -98,10 +93,7 @@ func newLookup(b *testing.B, size int) *lookup {
 	reg := registry.New()
 	reg.SetRealm(realm)
 	for i := range size {
-		verifier, err := clientsecret.Hash(secret, rand.Reader)
-		if err != nil {
-			b.Fatal(err)
-		}
+		verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(b)
 		reg.SetClient(&registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i),
 			Audiences: []string{"https://orders.example"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},

@@ -33,8 +33,7 @@ func realm(t testing.TB, uid, name string, changes ...func(*registry.RealmSettin
 	for _, change := range changes {
 		change(&settings)
 	}
-	r := testkit.Value(registry.NewRealm(settings))(t)
-	return r
+	return testkit.Value(registry.NewRealm(settings))(t)
 }
 
 func createdAt(at time.Time) func(*registry.RealmSettings) {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -21,8 +20,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 999_000_000, time.UTC)
 
 func newKey(t testing.TB, algorithm signingkey.Algorithm) signingkey.Key {
 	t.Helper()
-	key := testkit.Value(signingkey.Generate(algorithm, now, rand.Reader))(t)
-	return key
+	return testkit.Value(signingkey.Generate(algorithm, now, rand.Reader))(t)
 }
 
 // part decodes one of the three parts of a token.
@@ -31,8 +29,7 @@ func part(t testkit.T, jwt string, n int) []byte {
 	if len(parts) != 3 {
 		t.Fatal("the token does not have three parts: " + jwt)
 	}
-	data := testkit.Value(base64.RawURLEncoding.Strict().DecodeString(parts[n]))(t)
-	return data
+	return testkit.Value(base64.RawURLEncoding.Strict().DecodeString(parts[n]))(t)
 }
 
 // The claims are encoded in the same way as by encoding/json, for any strings.
@@ -71,9 +68,7 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 		if claims.Scope != "" {
 			want["scope"] = claims.Scope
 		}
-		if diff := cmp.Diff(reencode(t, want), reencode(t, json.RawMessage(payload))); diff != "" {
-			t.Fatalf("claims (-want +got):\n%s", diff)
-		}
+		testkit.Diff(t, "claims", reencode(t, want), reencode(t, json.RawMessage(payload)))
 		if compact.Len() != len(payload) {
 			t.Fatalf("the payload has white space: %s", payload)
 		}
@@ -82,16 +77,10 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 
 // reencode returns v as JSON with sorted members.
 func reencode(t *rapid.T, v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Value(json.Marshal(v))(t)
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	testkit.Do(t, decoder.Decode(&members))
-	if data, err = json.Marshal(members); err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
+	return string(testkit.Value(json.Marshal(members))(t))
 }
