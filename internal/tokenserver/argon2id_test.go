@@ -140,26 +140,19 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	change(func(c *registry.Client) { c.ExpiresAt = now })
 	send(password, 401)
 	expect(4, 1, 2)
-	// Use a different hash of the same secret.
-	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)}))
-	send(password, 200)
-	expect(4, 1, 3)
-	change(withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, newPassword)}))
-	send(password, 401)
-	expect(4, 1, 4)
 	change(withSecrets(clientsecret.Credential{Verifier: original.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
 	send(password, 200)
-	expect(5, 1, 4)
+	expect(5, 1, 2)
 	at = now.Add(time.Second)
 	send(password, 401)
-	expect(5, 1, 4)
+	expect(5, 1, 2)
 
 	// A remembered secret must not be accepted for a different client that has the same hash.
 	at = now
 	other := newClient(t, "argon2id", "other", withSecrets(original.Secrets...))
 	s.registry.SetClient(other)
 	expectStatus(t, "response", 200, s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic("other", password)}))
-	expect(5, 1, 5)
+	expect(5, 1, 3)
 }
 
 // Argon2id is expensive, so it runs only for clients with an unexpired Argon2id-hashed secret.
@@ -169,7 +162,7 @@ func TestArgon2idRunsOnlyForClientsThatUseIt(t *testing.T) {
 	for id, want := range map[string]float64{"unknown": 0, "hmac": 0, "expired": 0, "argon2id": 1} {
 		before := s.slowChecks(t, "verified")
 		expectStatus(t, id, 401, s.sendSlow(t, client, request{path: argon2idPath, query: grant, authorization: basic(id, "wrong")}))
-		testkit.Diff(t, id, want, s.slowChecks(t, "verified") - before)
+		testkit.Diff(t, id, want, s.slowChecks(t, "verified")-before)
 	}
 }
 
@@ -308,6 +301,6 @@ func TestTwoPossibleSecretsAreOneFailure(t *testing.T) {
 				wrong++
 			}
 		}
-		testkit.Diff(t, "events about a wrong secret", limiter.FailureBurst + 1, wrong)
+		testkit.Diff(t, "events about a wrong secret", limiter.FailureBurst+1, wrong)
 	})
 }

@@ -139,7 +139,7 @@ func TestSealedRealmSignsWhenThePluginIsAvailable(t *testing.T) {
 	if err := s.feed.KeysReady(); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	testkit.Diff(t, "decrypted keys", 1, s.plugin.Requests("decrypt") - before)
+	testkit.Diff(t, "decrypted keys", 1, s.plugin.Requests("decrypt")-before)
 }
 
 // What this process has already decrypted, or has seen in plaintext, needs no plugin.
@@ -255,21 +255,6 @@ func TestRestartWithSnapshot(t *testing.T) {
 	eventually(t, "acme signs again", func() bool { return second.signs("acme") && second.feed.KeysReady() == nil })
 }
 
-// The operator must not activate a key that this server hasn't decrypted.
-func TestNextKeyIsReportedUntilItIsDecrypted(t *testing.T) {
-	s := newSealedRealms(t, newFakeKMS(), "")
-	active, pending := s.seal("acme", newKey(t, signingkey.Active)), s.seal("acme", newKey(t, signingkey.Pending))
-	s.list(realmRecord(t, "acme", active))
-	eventually(t, "acme signs", func() bool { return s.signs("acme") })
-	s.plugin.Stop()
-	testkit.Do(t, s.feed.Update(realmRecord(t, "acme", active, pending)))
-	if next, active := s.feed.UndecryptedRealms(); !slices.Equal(next, []string{"acme"}) || active != nil {
-		t.Errorf("got next %v, active %v", next, active)
-	}
-	s.plugin.Start()
-	eventually(t, "the next key is decrypted", func() bool { next, _ := s.feed.UndecryptedRealms(); return len(next) == 0 })
-}
-
 // A server that can't decrypt a key that signs says so, but not while it starts: it gets no requests then.
 func TestActiveKeyIsReportedUntilItIsDecrypted(t *testing.T) {
 	for name, ready := range map[string]bool{"ready": true, "not ready": false} {
@@ -379,21 +364,4 @@ func TestSavedRecordsForgetPlaintext(t *testing.T) {
 	if !s.signs("acme") {
 		t.Error("the realm does not sign")
 	}
-}
-
-// A token server without a plugin keeps signing with a key that the operator encrypts, until it is
-// replaced by one with a plugin.
-func TestEncryptionDuringARolloutKeepsKeys(t *testing.T) {
-	s := newSealedRealms(t, newFakeKMS(), "")
-	reg := registry.New()
-	without := feed.New(feed.Options{
-		Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	})
-	key := newKey(t, signingkey.Active)
-	testkit.Do(t, without.Replace([]any{realmRecord(t, "acme", key)}, "1"))
-	testkit.Do(t, without.Update(realmRecord(t, "acme", s.seal("acme", key))))
-	if reg.Realm("acme").Signer() == nil {
-		t.Error("the realm does not sign after its key was encrypted")
-	}
-	testkit.Do(t, without.KeysReady())
 }

@@ -197,7 +197,7 @@ func TestSlowServerListsAgain(t *testing.T) {
 				for !reg.Loaded() {
 					time.Sleep(10 * time.Millisecond)
 				}
-				testkit.Diff(t, "lists", tc.want, api.listed() - before)
+				testkit.Diff(t, "lists", tc.want, api.listed()-before)
 				joined := slices.ContainsFunc(api.beatsSince(time.Time{}), func(b beat) bool { return b.version != "" && b.lists == before+1 })
 				if tc.want == 2 && !joined {
 					t.Errorf("no heartbeat with a version between the lists: %+v", api.beatsSince(time.Time{}))
@@ -225,7 +225,7 @@ func TestRestoredServerServesLateList(t *testing.T) {
 		before := api.listed()
 		api.set(func(a *apiServer) { a.reads = nil })
 		time.Sleep(time.Minute)
-		testkit.Diff(t, "lists", 1, api.listed() - before)
+		testkit.Diff(t, "lists", 1, api.listed()-before)
 	})
 }
 

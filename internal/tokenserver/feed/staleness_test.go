@@ -12,9 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Staleness is 0 while beacons arrive, and while the API server has no newer one. After that, it counts
@@ -91,7 +91,7 @@ func TestSilentWatchIsReplaced(t *testing.T) {
 		testkit.Diff(t, "staleness", time.Duration(0), f.Staleness())
 		before = api.listed()
 		time.Sleep(time.Hour)
-		testkit.Diff(t, "lists", 0, api.listed() - before)
+		testkit.Diff(t, "lists", 0, api.listed()-before)
 	})
 }
 

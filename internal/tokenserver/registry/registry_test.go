@@ -109,27 +109,6 @@ func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 	}
 }
 
-func TestRemovedClientIsNotFound(t *testing.T) {
-	reg := registry.New()
-	reg.SetRealm(realm(t, "r1", "acme"))
-	reg.SetClient(client("c1", "r1", "billing"))
-	reg.SetClient(client("c1", "r1", "billing", disabled))
-	if c := reg.Realm("acme").Client("billing"); c == nil || !c.Disabled {
-		t.Errorf("after a change: found client %+v, want it disabled", c)
-	}
-	for _, record := range []string{"c1", "c1", "unknown"} {
-		reg.Remove(record)
-	}
-	if got := found(reg, "acme", "billing"); got != "" {
-		t.Errorf("after removal: found client %q, want none", got)
-	}
-	reg.SetClient(client("c1", "r1", "billing"))
-	testkit.Diff(t, "client after removing and adding c1", "c1", found(reg, "acme", "billing"))
-	if _, clients := reg.Size(); clients != 1 {
-		t.Errorf("Size() = %d clients, want 1", clients)
-	}
-}
-
 // Concurrent readers must see consistent states while everything changes. A client's verifier
 // always matches its ID.
 func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
