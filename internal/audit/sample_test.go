@@ -98,7 +98,7 @@ func checkCounts(t *testing.T, l *audit.Log, out *sink, wantWritten, sent int) {
 	if suppressed != l.Suppressed() || lost != l.Lost() {
 		t.Errorf("lines report %d suppressed and %d lost events, the log counted %d and %d", suppressed, lost, l.Suppressed(), l.Lost())
 	}
-	testkit.Diff(t, "written, suppressed and lost events", uint64(sent), uint64(written) + suppressed + lost)
+	testkit.Diff(t, "written, suppressed and lost events", uint64(sent), uint64(written)+suppressed+lost)
 }
 
 // An event that one flood causes doesn't use up the allowance of other events or sources.
@@ -184,7 +184,7 @@ func TestFloodDoesNotDisplaceDecisions(t *testing.T) {
 		if next != decisions || l.Lost() != 0 {
 			t.Errorf("got the first %d decisions in order and lost %d events, want %d and 0", next, l.Lost(), decisions)
 		}
-		testkit.Diff(t, "other lines", 1 + 1000 + 1000 + 4096, others)
+		testkit.Diff(t, "other lines", 1+1000+1000+4096, others)
 		checkCounts(t, l, out, decisions+others, 1+decisions+floods*junk)
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -194,9 +195,7 @@ func TestWriterSkipsRecords(t *testing.T) {
 	var b bytes.Buffer
 	w := testkit.Value(backup.NewWriter(&b, r.Header, identity.Recipient()))(t)
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "realm-1", UID: "1"}, Data: map[string][]byte{record.DataKey: []byte("{")}}
-	if err := w.Write(backup.NewRecord(damaged)); !errors.Is(err, record.ErrUnreadable) {
-		t.Errorf("Damaged record: %v", err)
-	}
+	testkit.Diff(t, "Damaged record", record.ErrUnreadable, w.Write(backup.NewRecord(damaged)), cmpopts.EquateErrors())
 	for {
 		entry, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -208,9 +207,7 @@ func TestWriterSkipsRecords(t *testing.T) {
 		if entry.Kind != backup.KindRealmRecord && entry.Kind != backup.KindClientRecord {
 			continue
 		}
-		if err := w.Write(entry); !errors.Is(err, backup.ErrOrphan) {
-			t.Errorf("Record without its object: %v", err)
-		}
+		testkit.Diff(t, "Record without its object", backup.ErrOrphan, w.Write(entry), cmpopts.EquateErrors())
 	}
 	if contents, err := w.Close(); err != nil || contents.Counts != (backup.Counts{}) {
 		t.Errorf("Contents %+v, %v; want none", contents, err)

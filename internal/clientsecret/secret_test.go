@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -95,9 +97,7 @@ func TestCheckChosen(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := clientsecret.CheckChosen(tc.secret)
-			if !errors.Is(err, tc.want) {
-				t.Errorf("error %v, want %v", err, tc.want)
-			}
+			testkit.Diff(t, "error", tc.want, err, cmpopts.EquateErrors())
 			if err == nil && !oauth.ValidCredential(tc.secret) {
 				t.Error("the token endpoint rejects the secret")
 			}

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/crypto/bcrypt"
 	"pgregory.net/rapid"
 
@@ -41,26 +42,6 @@ func TestHash(t *testing.T) {
 	broken := errors.New("no entropy")
 	if _, err := clientsecret.Hash("rk_secret", iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
-	}
-}
-
-func TestVerify(t *testing.T) {
-	secret := generate(t, rand.Reader)
-	verifier := hash(t, secret)
-	if !verifier.Verify(secret) {
-		t.Error("rejected the correct secret")
-	}
-	for i := range len(secret) {
-		mutated := []byte(secret)
-		mutated[i] ^= 1
-		if verifier.Verify(string(mutated)) {
-			t.Errorf("accepted %q for %q", mutated, secret)
-		}
-	}
-	for _, wrong := range []string{"", secret[1:], secret + "0", secret + "\x00", strings.ToUpper(secret)} {
-		if verifier.Verify(wrong) {
-			t.Errorf("accepted %q for %q", wrong, secret)
-		}
 	}
 }
 
@@ -133,9 +114,7 @@ func testParse(t *testing.T, tests map[string]parseTest) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			verifier, err := clientsecret.ParseVerifier(tc.phc)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			if err == nil && verifier.String() != tc.phc {
 				t.Errorf("String() = %s, want %s", verifier, tc.phc)
 			}

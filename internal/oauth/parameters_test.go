@@ -54,9 +54,7 @@ func TestParseParameters(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := oauth.ParseParameters(tc.query, tc.body)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "parameters", tc.want, got)
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -45,9 +47,7 @@ func TestParseRequirements(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := oauth.ParseRequirements(tc.query)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "requirements", tc.want, got)
 		})
 	}
@@ -75,9 +75,7 @@ func TestParseRequirementsPath(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := oauth.ParseRequirementsPath(tc.path)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			if err == nil && got != want || err != nil && got != (oauth.Requirements{}) {
 				t.Errorf("got %+v, want %+v or an error", got, want)
 			}

@@ -29,9 +29,7 @@ func TestNarrowScope(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := oauth.NarrowScope(tc.requested, tc.granted)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "scopes", tc.want, got, cmpopts.EquateEmpty())
 		})
 	}
@@ -56,9 +54,7 @@ func TestNarrowAudience(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := oauth.NarrowAudience(tc.audience, tc.resources, granted)
-			if !errors.Is(err, tc.wantErr) {
-				t.Errorf("error %v, want %v", err, tc.wantErr)
-			}
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "audiences", tc.want, got, cmpopts.EquateEmpty())
 		})
 	}

@@ -95,15 +95,15 @@ func TestCheckLivingRealm(t *testing.T) {
 		replace bool
 		wantErr error
 	}{
-		"empty cluster":              {},
-		"young key":                  {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
-		"old key":                    {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
-		"old key, replace":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
-		"old key of the backup":      {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
-		"client was used":            {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
-		"record lost":                {live: []client.Object{realm("r2"), used}},
-		"never lost":                 {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
-		"realm is being deleted":     {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
+		"empty cluster":          {},
+		"young key":              {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
+		"old key":                {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
+		"old key, replace":       {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
+		"old key of the backup":  {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
+		"client was used":        {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
+		"record lost":            {live: []client.Object{realm("r2"), used}},
+		"never lost":             {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
+		"realm is being deleted": {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

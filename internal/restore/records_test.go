@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -277,8 +278,6 @@ func TestCheckServiceURLs(t *testing.T) {
 		r := &restore.Restore{ServiceURL: test.url, Realm: test.realm, Contents: &backup.Contents{
 			Header: backup.Header{ServiceURL: test.backedUp}, ServiceURLs: map[string]string{"acme": this, "legacy": old},
 		}}
-		if err := r.CheckServiceURLs(); !errors.Is(err, test.wantErr) {
-			t.Errorf("%s: %v, want %v", name, err, test.wantErr)
-		}
+		testkit.Diff(t, name, test.wantErr, r.CheckServiceURLs(), cmpopts.EquateErrors())
 	}
 }

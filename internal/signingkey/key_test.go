@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -230,8 +231,6 @@ func TestUnmarshalRejectsIncompleteSealedKey(t *testing.T) {
 		if data == string(sealed) {
 			t.Fatalf("%s: the test changes nothing", name)
 		}
-		if err := json.Unmarshal([]byte(data), &signingkey.Key{}); !errors.Is(err, signingkey.ErrKey) {
-			t.Errorf("%s: got error %v, want ErrKey", name, err)
-		}
+		testkit.Diff(t, name, signingkey.ErrKey, json.Unmarshal([]byte(data), &signingkey.Key{}), cmpopts.EquateErrors())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

@@ -27,11 +27,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (

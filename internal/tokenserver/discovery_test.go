@@ -134,10 +134,10 @@ func TestAuthorizationEndpointRejectsEverything(t *testing.T) {
 	const path = "/acme/oauth2/authorize"
 	var bodies []string
 	for name, r := range map[string]request{
-		"code request":  {method: http.MethodGet, query: "response_type=code&client_id=billing&redirect_uri=https://" + canary + "/&state=" + canary},
-		"POST":          {method: http.MethodPost, body: "response_type=code&redirect_uri=https://" + canary},
-		"other method":  {method: http.MethodDelete},
-		"script":        {method: http.MethodGet, query: "state=%3Cscript%3E" + canary, header: http.Header{"Referer": {canary}, "Host": {canary}}},
+		"code request": {method: http.MethodGet, query: "response_type=code&client_id=billing&redirect_uri=https://" + canary + "/&state=" + canary},
+		"POST":         {method: http.MethodPost, body: "response_type=code&redirect_uri=https://" + canary},
+		"other method": {method: http.MethodDelete},
+		"script":       {method: http.MethodGet, query: "state=%3Cscript%3E" + canary, header: http.Header{"Referer": {canary}, "Host": {canary}}},
 	} {
 		for protocol := range protocols {
 			t.Run(name+" "+protocol, func(t *testing.T) {

@@ -143,7 +143,7 @@ func TestTokenLifetimeIsTheShorterOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := s.send(t, client, request{query: grant, authorization: basic(tc.client, secret)})
 			claims := payload(t, accessToken(t, got))
-			testkit.Diff(t, "exp - iat", tc.want.Seconds(), claims["exp"].(float64) - claims["iat"].(float64))
+			testkit.Diff(t, "exp - iat", tc.want.Seconds(), claims["exp"].(float64)-claims["iat"].(float64))
 			var decoded success
 			if err := json.Unmarshal([]byte(got.body), &decoded); err != nil || decoded.ExpiresIn != int64(tc.want.Seconds()) {
 				t.Errorf("got expires_in %d (error: %v), want %v", decoded.ExpiresIn, err, tc.want)

@@ -16,15 +16,15 @@ func TestRequestSizeLimits(t *testing.T) {
 		request    request
 		wantStatus int
 	}{
-		"a body of 8 KiB":            {request{body: padded(grant, 8<<10), authorization: good}, 200},
-		"one byte more":              {request{body: padded(grant, 8<<10+1), authorization: good}, 413},
-		"8 KiB, chunked":             {request{body: padded(grant, 8<<10), authorization: good, chunked: true}, 200},
-		"one byte more, chunked":     {request{body: padded(grant, 8<<10+1), authorization: good, chunked: true}, 413},
-		"32 in query and body":       {request{query: many(16), body: strings.Repeat("&x=1", 16), authorization: good}, 200},
-		"33 in query and body":       {request{query: many(16), body: strings.Repeat("&x=1", 17), authorization: good}, 400},
-		"headers of 15 KiB":          {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 15<<10)}}}, 200},
-		"headers over 16 KiB":        {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 16<<10)}}}, 431},
-		"many headers":               {request{query: grant, authorization: good, header: http.Header{"X": slices.Repeat([]string{strings.Repeat("x", 200)}, 81)}}, 431},
+		"a body of 8 KiB":        {request{body: padded(grant, 8<<10), authorization: good}, 200},
+		"one byte more":          {request{body: padded(grant, 8<<10+1), authorization: good}, 413},
+		"8 KiB, chunked":         {request{body: padded(grant, 8<<10), authorization: good, chunked: true}, 200},
+		"one byte more, chunked": {request{body: padded(grant, 8<<10+1), authorization: good, chunked: true}, 413},
+		"32 in query and body":   {request{query: many(16), body: strings.Repeat("&x=1", 16), authorization: good}, 200},
+		"33 in query and body":   {request{query: many(16), body: strings.Repeat("&x=1", 17), authorization: good}, 400},
+		"headers of 15 KiB":      {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 15<<10)}}}, 200},
+		"headers over 16 KiB":    {request{query: grant, authorization: good, header: http.Header{"X-Padding": {strings.Repeat("x", 16<<10)}}}, 431},
+		"many headers":           {request{query: grant, authorization: good, header: http.Header{"X": slices.Repeat([]string{strings.Repeat("x", 200)}, 81)}}, 431},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {

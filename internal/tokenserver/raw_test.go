@@ -72,20 +72,20 @@ func TestAuthenticationFailuresAreByteIdentical(t *testing.T) {
 	authorization := func(value string) string { return raw(grant, "Authorization: "+value+"\r\n", "") }
 	form := "Content-Type: application/x-www-form-urlencoded\r\n"
 	requests := map[string]string{
-		"unknown client":             authorization(basic("unknown", secret)),
-		"wrong secret":               authorization(basic("billing", "wrong")),
-		"client without a secret":    authorization(basic("no-secret", secret)),
-		"expired":                    authorization(basic("expired", secret)),
-		"secret expired":             authorization(basic("rotating", expiredSecret)),
-		"suspended":                  authorization(basic("suspended", secret)),
-		"broken Base64":              authorization("Basic !"),
-		"another scheme":             authorization("Bearer " + secret),
-		"no credentials":             raw(grant, "", ""),
-		"wrong secret, post":         raw(grant, form, "client_id=billing&client_secret=wrong"),
-		"suspended, post":            raw(grant, form, "client_id=suspended&client_secret="+secret),
-		"unknown, bad grant":         raw("grant_type=password", "Authorization: "+basic("unknown", secret)+"\r\n", ""),
-		"realm suspended":            strings.Replace(authorization(basic("billing", secret)), "/acme/", "/frozen/", 1),
-		"realm suspended, unknown":   strings.Replace(authorization(basic("unknown", secret)), "/acme/", "/frozen/", 1),
+		"unknown client":           authorization(basic("unknown", secret)),
+		"wrong secret":             authorization(basic("billing", "wrong")),
+		"client without a secret":  authorization(basic("no-secret", secret)),
+		"expired":                  authorization(basic("expired", secret)),
+		"secret expired":           authorization(basic("rotating", expiredSecret)),
+		"suspended":                authorization(basic("suspended", secret)),
+		"broken Base64":            authorization("Basic !"),
+		"another scheme":           authorization("Bearer " + secret),
+		"no credentials":           raw(grant, "", ""),
+		"wrong secret, post":       raw(grant, form, "client_id=billing&client_secret=wrong"),
+		"suspended, post":          raw(grant, form, "client_id=suspended&client_secret="+secret),
+		"unknown, bad grant":       raw("grant_type=password", "Authorization: "+basic("unknown", secret)+"\r\n", ""),
+		"realm suspended":          strings.Replace(authorization(basic("billing", secret)), "/acme/", "/frozen/", 1),
+		"realm suspended, unknown": strings.Replace(authorization(basic("unknown", secret)), "/acme/", "/frozen/", 1),
 	}
 	const want = "HTTP/1.1 401 Unauthorized\r\n" +
 		"Cache-Control: no-store\r\n" +
@@ -113,10 +113,10 @@ func TestMalformedRequestsAreRejected(t *testing.T) {
 		raw  string
 		want int
 	}{
-		"two Authorization headers":          {line + rest + "authorization: " + good + "\r\n\r\n", 400},
-		"two of different schemes":           {line + rest + "Authorization: Bearer x\r\n\r\n", 400},
-		"another Host":                       {strings.Replace(line+rest, host, "evil.example", 1) + "\r\n", 200},
-		"an absolute URL":                    {"POST https://evil.example" + tokenPath + "?" + grant + " HTTP/1.1\r\n" + rest + "\r\n", 200},
+		"two Authorization headers": {line + rest + "authorization: " + good + "\r\n\r\n", 400},
+		"two of different schemes":  {line + rest + "Authorization: Bearer x\r\n\r\n", 400},
+		"another Host":              {strings.Replace(line+rest, host, "evil.example", 1) + "\r\n", 200},
+		"an absolute URL":           {"POST https://evil.example" + tokenPath + "?" + grant + " HTTP/1.1\r\n" + rest + "\r\n", 200},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

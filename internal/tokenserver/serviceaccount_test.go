@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	tokenjws "github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const clusterIssuer = "https://kubernetes.default.svc"

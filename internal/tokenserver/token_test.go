@@ -29,15 +29,15 @@ func TestTokenEndpoint(t *testing.T) {
 		wantAud    any
 	}{
 		// Successful requests.
-		"parameters in the query":               {request: query(grant), wantScope: "orders:read orders:write stock"},
-		"parameters in the body":                {request: form(grant + "&scope=stock"), wantScope: "stock"},
-		"chunked body":                          {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
-		"post, the grant in the query":          {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
-		"an audience":                           {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
-		"two resources":                         {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
-		"a content type with a parameter":       {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
-		"an empty body of another type":         {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
-		"X-Forwarded-Host is ignored":           {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
+		"parameters in the query":         {request: query(grant), wantScope: "orders:read orders:write stock"},
+		"parameters in the body":          {request: form(grant + "&scope=stock"), wantScope: "stock"},
+		"chunked body":                    {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
+		"post, the grant in the query":    {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
+		"an audience":                     {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
+		"two resources":                   {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
+		"a content type with a parameter": {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
+		"an empty body of another type":   {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
+		"X-Forwarded-Host is ignored":     {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
 
 		// Credentials.
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
@@ -65,11 +65,11 @@ func TestTokenEndpoint(t *testing.T) {
 		"audience of the realm only": {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
-		"unknown realm":                {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
-		"GET":                          {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"an unknown method":            {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"JSON":                         {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
-		"a body without a type":        {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
+		"unknown realm":         {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
+		"GET":                   {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"an unknown method":     {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"JSON":                  {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
+		"a body without a type": {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {
@@ -98,13 +98,13 @@ func TestTokenEndpointChecksInOrder(t *testing.T) {
 		wantStatus int
 		wantError  string
 	}{
-		"method before realm":              {request{method: "GET", path: "/unknown/oauth2/token"}, 405, "invalid_request"},
-		"realm before size":                {request{path: "/unknown/oauth2/token", body: large}, 404, "invalid_request"},
-		"size before parsing":              {request{query: "%zz", body: large}, 413, "invalid_request"},
-		"parsing before credentials":       {request{query: "%zz", header: http.Header{"Authorization": {"a", "b"}}}, 400, "invalid_request"},
-		"credentials before grant":         {request{query: "grant_type=password", authorization: basic("billing", "wrong")}, 401, "invalid_client"},
-		"grant before scope":               {request{query: "grant_type=password&scope=admin", authorization: good}, 400, "unsupported_grant_type"},
-		"scope before audience":            {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
+		"method before realm":        {request{method: "GET", path: "/unknown/oauth2/token"}, 405, "invalid_request"},
+		"realm before size":          {request{path: "/unknown/oauth2/token", body: large}, 404, "invalid_request"},
+		"size before parsing":        {request{query: "%zz", body: large}, 413, "invalid_request"},
+		"parsing before credentials": {request{query: "%zz", header: http.Header{"Authorization": {"a", "b"}}}, 400, "invalid_request"},
+		"credentials before grant":   {request{query: "grant_type=password", authorization: basic("billing", "wrong")}, 401, "invalid_client"},
+		"grant before scope":         {request{query: "grant_type=password&scope=admin", authorization: good}, 400, "unsupported_grant_type"},
+		"scope before audience":      {request{query: grant + "&scope=admin&audience=x", authorization: good}, 400, "invalid_scope"},
 	}
 	s := startLoaded(t)
 	client := s.direct()
@@ -117,10 +117,10 @@ func TestTokenEndpointChecksInOrder(t *testing.T) {
 
 func TestUnavailableUntilLoaded(t *testing.T) {
 	tests := map[string]request{
-		"good credentials":  {query: grant, authorization: good},
-		"unknown realm":     {path: "/unknown/oauth2/token", query: grant, authorization: good},
-		"JWKS":              {method: "GET", path: "/acme/oauth2/jwks"},
-		"metadata":          {method: "GET", path: "/.well-known/oauth-authorization-server/acme"},
+		"good credentials": {query: grant, authorization: good},
+		"unknown realm":    {path: "/unknown/oauth2/token", query: grant, authorization: good},
+		"JWKS":             {method: "GET", path: "/acme/oauth2/jwks"},
+		"metadata":         {method: "GET", path: "/.well-known/oauth-authorization-server/acme"},
 	}
 	s := start(t)
 	client := s.direct()

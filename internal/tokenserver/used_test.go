@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // usedCredentials collects the uses that a server records, as client, type, and ID.

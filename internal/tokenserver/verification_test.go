@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const (
@@ -39,17 +39,17 @@ func TestVerification(t *testing.T) {
 		wantStatus    int
 		wantChallenge string
 	}{
-		"valid token":                       {authorization: []string{bearer}, wantStatus: 200},
-		"granted scopes":                    {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
-		"granted scope and audience":        {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
-		"method of the API request":         {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
-		"requirements in the path":          {path: require, authorization: []string{bearer}, wantStatus: 200},
-		"appended path":                     {path: require + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
-		"path appended to another realm":    {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken + `, scope="stock"`},
-		"query of the API request":          {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
+		"valid token":                    {authorization: []string{bearer}, wantStatus: 200},
+		"granted scopes":                 {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
+		"granted scope and audience":     {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
+		"method of the API request":      {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
+		"requirements in the path":       {path: require, authorization: []string{bearer}, wantStatus: 200},
+		"appended path":                  {path: require + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
+		"path appended to another realm": {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken + `, scope="stock"`},
+		"query of the API request":       {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
 
-		"missing scope":          {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
-		"missing audience":       {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
+		"missing scope":    {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
+		"missing audience": {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
 
 		"no token":                   {wantStatus: 401, wantChallenge: bareChallenge},
 		"another scheme":             {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},

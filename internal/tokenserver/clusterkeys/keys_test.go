@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -145,9 +146,7 @@ func TestRuleOut(t *testing.T) {
 	own, next, foreign := newKey(t), newKey(t), newKey(t)
 	ruleOut := func(issuer string, key signingkey.PublicKey, want error, wantRequests int64) {
 		t.Helper()
-		if err := k.RuleOut(t.Context(), issuer, key.ID()); !errors.Is(err, want) {
-			t.Errorf("error %v, want %v", err, want)
-		}
+		testkit.Diff(t, "error", want, k.RuleOut(t.Context(), issuer, key.ID()), cmpopts.EquateErrors())
 		if n := s.requests.Load(); n != wantRequests {
 			t.Errorf("%d requests, want %d", n, wantRequests)
 		}
@@ -171,9 +170,7 @@ func TestRuleOut(t *testing.T) {
 	ruleOut(issuer, foreign, nil, 3)
 	// The regular refresh failed meanwhile. A caller that is too early must not rely on it.
 	_ = k.RuleOut(t.Context(), issuer, newKey(t).ID())
-	if err := k.RuleOut(t.Context(), issuer, newKey(t).ID()); !errors.Is(err, clientassertion.ErrNoKeys) {
-		t.Errorf("too soon after a failure: %v, want %v", err, clientassertion.ErrNoKeys)
-	}
+	testkit.Diff(t, "too soon after a failure", clientassertion.ErrNoKeys, k.RuleOut(t.Context(), issuer, newKey(t).ID()), cmpopts.EquateErrors())
 }
 
 // Concurrent callers share one request.
@@ -224,14 +221,12 @@ func TestFewCallersWait(t *testing.T) {
 				for range callers {
 					running.Go(func() {
 						// Whether the cluster has the key is unknown, so the callers must try again.
-						if err := call(t.Context(), k); !errors.Is(err, clientassertion.ErrNoKeys) {
-							t.Errorf("error %v, want %v", err, clientassertion.ErrNoKeys)
-						}
+						testkit.Diff(t, "error", clientassertion.ErrNoKeys, call(t.Context(), k), cmpopts.EquateErrors())
 						answered.Add(1)
 					})
 				}
 				synctest.Wait()
-				testkit.Diff(t, "waiting callers", int64(8), callers - answered.Load())
+				testkit.Diff(t, "waiting callers", int64(8), callers-answered.Load())
 				want(t, k, key, nil)
 				running.Wait() // until the request times out
 			})

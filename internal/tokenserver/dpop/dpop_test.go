@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
@@ -134,26 +136,24 @@ func TestCheck(t *testing.T) {
 		later   time.Duration
 		want    error
 	}{
-		"this request":             {request: want},
-		"query in the proof":       {claims: members{"htu": api + "?a=b#c"}, request: want},
-		"another method":           {claims: members{"htm": "POST"}, request: want, want: dpop.ErrMethod},
-		"another URL":              {claims: members{"htu": api + "/1"}, request: want, want: dpop.ErrURL},
-		"only a path":              {claims: members{"htu": "/v1/orders"}, request: want, want: dpop.ErrURL},
-		"no URL of the request":    {request: dpop.Want{Method: "GET", Token: accessToken}, want: dpop.ErrURL},
-		"just before it expires":   {request: want, later: 59 * time.Second},
-		"expired":                  {request: want, later: 59500 * time.Millisecond, want: dpop.ErrTime},
-		"30 s ahead":               {request: want, later: -30 * time.Second},
-		"31 s ahead":               {request: want, later: -31 * time.Second, want: dpop.ErrTime},
-		"hash of another token":    {claims: members{"ath": "gUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"}, request: want, want: dpop.ErrToken},
-		"bound to another key":     {request: dpop.Want{Method: "GET", URLs: []string{api}, Token: accessToken, JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, want: dpop.ErrBinding},
-		"token endpoint":           {claims: members{"ath": nil}, request: atTokenEndpoint},
-		"hash without a token":     {request: atTokenEndpoint},
+		"this request":           {request: want},
+		"query in the proof":     {claims: members{"htu": api + "?a=b#c"}, request: want},
+		"another method":         {claims: members{"htm": "POST"}, request: want, want: dpop.ErrMethod},
+		"another URL":            {claims: members{"htu": api + "/1"}, request: want, want: dpop.ErrURL},
+		"only a path":            {claims: members{"htu": "/v1/orders"}, request: want, want: dpop.ErrURL},
+		"no URL of the request":  {request: dpop.Want{Method: "GET", Token: accessToken}, want: dpop.ErrURL},
+		"just before it expires": {request: want, later: 59 * time.Second},
+		"expired":                {request: want, later: 59500 * time.Millisecond, want: dpop.ErrTime},
+		"30 s ahead":             {request: want, later: -30 * time.Second},
+		"31 s ahead":             {request: want, later: -31 * time.Second, want: dpop.ErrTime},
+		"hash of another token":  {claims: members{"ath": "gUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"}, request: want, want: dpop.ErrToken},
+		"bound to another key":   {request: dpop.Want{Method: "GET", URLs: []string{api}, Token: accessToken, JKT: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, want: dpop.ErrBinding},
+		"token endpoint":         {claims: members{"ath": nil}, request: atTokenEndpoint},
+		"hash without a token":   {request: atTokenEndpoint},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proof := testkit.Value(dpop.Parse(sign(t, keys()[signingkey.ES256], nil, tc.claims)))(t)
-			if err := proof.Check(tc.request, now.Add(tc.later)); !errors.Is(err, tc.want) {
-				t.Errorf("error %v, want %v", err, tc.want)
-			}
+			testkit.Diff(t, "error", tc.want, proof.Check(tc.request, now.Add(tc.later)), cmpopts.EquateErrors())
 		})
 	}
 }
@@ -187,29 +187,29 @@ func FuzzParse(f *testing.F) {
 
 func TestNormalize(t *testing.T) {
 	for given, want := range map[string]string{ // empty if rejected
-		"https://api.example.com/v1":    "https://api.example.com/v1",
-		"HTTPS://API.Example.COM/V1":    "https://api.example.com/V1",
-		"https://api.example.com":       "https://api.example.com/",
-		"https://api.example.com?a=b":   "https://api.example.com/",
-		"https://api.example.com:443/":  "https://api.example.com/",
-		"https://api.example.com:80/":   "https://api.example.com:80/",
-		"http://localhost:80/":          "http://localhost/",
-		"https://[2001:DB8::1]:443/":    "https://[2001:db8::1]/",
-		"https://x/%7euser/%41%2d":      "https://x/~user/A-",
-		"https://x/a%2fb%2Fc":           "https://x/a%2Fb%2Fc",
-		"https://x/%25%37%65":           "https://x/%257e",
-		"https://x/a/../b/./c//d/":      "https://x/a/../b/./c//d/",
-		"":                              "",
-		"/v1":                           "",
-		"https://":                      "",
-		"ftp://x/":                      "",
-		"https://user@x/":               "",
-		"https://x/a\\b":                "",
-		"https://x/a b":                 "",
-		"https://x/%":                   "",
-		"https://x/%zz":                 "",
-		"https://[fe80::1%25eth0]/":     "",
-		"https://%78/":                  "",
+		"https://api.example.com/v1":   "https://api.example.com/v1",
+		"HTTPS://API.Example.COM/V1":   "https://api.example.com/V1",
+		"https://api.example.com":      "https://api.example.com/",
+		"https://api.example.com?a=b":  "https://api.example.com/",
+		"https://api.example.com:443/": "https://api.example.com/",
+		"https://api.example.com:80/":  "https://api.example.com:80/",
+		"http://localhost:80/":         "http://localhost/",
+		"https://[2001:DB8::1]:443/":   "https://[2001:db8::1]/",
+		"https://x/%7euser/%41%2d":     "https://x/~user/A-",
+		"https://x/a%2fb%2Fc":          "https://x/a%2Fb%2Fc",
+		"https://x/%25%37%65":          "https://x/%257e",
+		"https://x/a/../b/./c//d/":     "https://x/a/../b/./c//d/",
+		"":                             "",
+		"/v1":                          "",
+		"https://":                     "",
+		"ftp://x/":                     "",
+		"https://user@x/":              "",
+		"https://x/a\\b":               "",
+		"https://x/a b":                "",
+		"https://x/%":                  "",
+		"https://x/%zz":                "",
+		"https://[fe80::1%25eth0]/":    "",
+		"https://%78/":                 "",
 	} {
 		got, ok := dpop.Normalize(given)
 		if ok != (want != "") || ok && got != want {

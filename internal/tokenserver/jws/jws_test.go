@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -63,9 +64,7 @@ func TestVerify(t *testing.T) {
 		input := encode(`{"alg":"`+algorithm+`"}`) + "." + encode("{}")
 		signature := ed25519.Sign(private, []byte(input))
 		parsed := testkit.Value(jws.Parse(input + "." + encode(string(signature))))(t)
-		if err := parsed.Verify(key); !errors.Is(err, want) {
-			t.Errorf("%s: error %v, want %v", algorithm, err, want)
-		}
+		testkit.Diff(t, algorithm, want, parsed.Verify(key), cmpopts.EquateErrors())
 		signature[0] ^= 1
 		changed := testkit.Value(jws.Parse(input + "." + encode(string(signature))))(t)
 		if want == nil {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // BenchmarkLookup measures how long it takes to find a client and check its secret. The baseline is

@@ -45,7 +45,7 @@ func TestRecreatedRealmHasOnlyItsOwnClients(t *testing.T) {
 		changes []change
 		want    string
 	}{
-		"deleted, recreated": {[]change{setOld, clientOld, removeOld, setNew}, ""},
+		"deleted, recreated":                       {[]change{setOld, clientOld, removeOld, setNew}, ""},
 		"recreated with its own client":            {[]change{setOld, clientOld, setNew, clientNew}, "c-new"},
 		"client record before its realm":           {[]change{clientNew, setOld, clientOld, removeOld, setNew}, "c-new"},
 		"old record removed late":                  {[]change{setOld, clientOld, setNew, clientNew, removeOld}, "c-new"},

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 )
 
 var now = time.Date(2026, time.January, 2, 3, 4, 5, 0, time.UTC)
@@ -65,9 +67,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if err := m.Use(ownerOf("other"), "one", now.Add(time.Minute), now); err != nil {
 		t.Errorf("first ID of another owner: %v", err)
 	}
-	if err := m.Use(ownerOf("0"), "0", now.Add(time.Minute), now); !errors.Is(err, replay.ErrUsed) {
-		t.Errorf("oldest ID again: error %v, want %v", err, replay.ErrUsed)
-	}
+	testkit.Diff(t, "oldest ID again", replay.ErrUsed, m.Use(ownerOf("0"), "0", now.Add(time.Minute), now), cmpopts.EquateErrors())
 	if err := m.Use(ownerOf("0"), "0", now.Add(time.Hour), now.Add(10*time.Minute)); err != nil {
 		t.Errorf("after all IDs expired: %v", err)
 	}

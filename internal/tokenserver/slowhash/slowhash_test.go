@@ -18,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -453,7 +453,7 @@ func TestPatientGuesses(t *testing.T) {
 		before := testutil.ToFloat64(c.checks.WithLabelValues("verified"))
 		_, _ = c.send(t.Context(), "a", "one guess")
 		_, _ = c.send(t.Context(), "a", "one more")
-		testkit.Diff(t, "guesses verified without the longer pause", 1.0, testutil.ToFloat64(c.checks.WithLabelValues("verified")) - before)
+		testkit.Diff(t, "guesses verified without the longer pause", 1.0, testutil.ToFloat64(c.checks.WithLabelValues("verified"))-before)
 	})
 }
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 const issuer = "https://api.example.com/acme"

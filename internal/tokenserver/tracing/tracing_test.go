@@ -11,8 +11,8 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
 )
 
 func TestDisabledByDefault(t *testing.T) {
