@@ -211,6 +211,18 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
+// Without a path, there is no log. A nil log takes everything.
+func TestOpenFileWithoutPath(t *testing.T) {
+	l, finish, err := audit.OpenFile("", slog.New(slog.DiscardHandler), time.Now)
+	if l != nil || err != nil {
+		t.Errorf("log %v, error %v, want neither", l, err)
+	}
+	l.Write(full)
+	closeLog(t, l)
+	testkit.Diff(t, "lost events", uint64(0), l.Lost())
+	finish()
+}
+
 // The schema allows exactly the members and values of the code, and docs/audit.md names each of
 // them.
 func TestSchema(t *testing.T) {

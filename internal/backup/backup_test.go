@@ -144,6 +144,7 @@ func TestRejects(t *testing.T) {
 		"other version":           {strings.Replace(plaintext, `"version":1`, `"version":2`, 1), backup.ErrVersion},
 		"without a record":        {without(5), backup.ErrDamaged},
 		"without the trailer":     {without(6), backup.ErrDamaged},
+		"an entry twice":          {strings.Join([]string{lines[0], lines[1], plaintext[len(lines[0]):]}, ""), backup.ErrDamaged},
 		"after the trailer":       {plaintext + "{}\n", backup.ErrDamaged},
 		"not JSON":                {lines[0] + "x\n", backup.ErrDamaged},
 		"unknown kind":            {strings.Replace(plaintext, `"kind":"Realm"`, `"kind":"Secret"`, 1), backup.ErrDamaged},

@@ -21,7 +21,6 @@ func TestParseParameters(t *testing.T) {
 		want        oauth.Parameters
 		wantErr     error
 	}{
-		"no parameters":                                    {},
 		"in the query and the body":                        {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
 		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
 		"credentials in the body":                          {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
@@ -33,11 +32,9 @@ func TestParseParameters(t *testing.T) {
 		"unknown parameter":                                {query: "foo=bar&" + grant + "&foo=baz", want: oauth.Parameters{GrantType: "client_credentials"}},
 		"names are case-sensitive":                         {body: "Scope=a&GRANT_TYPE=b"},
 		"extra separators":                                 {body: "&&scope=a&&", want: oauth.Parameters{Scope: "a"}},
-		"equals sign in the value":                         {body: "scope=a=b", want: oauth.Parameters{Scope: "a=b"}},
 		"a semicolon is not a separator":                   {body: "scope=a;audience=b", want: oauth.Parameters{Scope: "a;audience=b"}},
 		"maximum number of parameters":                     {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 16)},
 		"twice in the body":                                {body: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
-		"in both places":                                   {query: "audience=a", body: "audience=b", wantErr: oauth.ErrRepeated},
 		"secret twice":                                     {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
 		"client_secret in the query":                       {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
 		"access_token in the query":                        {query: "access_token=a", wantErr: oauth.ErrCredentialsQuery},

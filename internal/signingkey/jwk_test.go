@@ -123,6 +123,7 @@ func TestImport(t *testing.T) {
 			"PEM":                           {signingkey.ImportPEM, block, key.Algorithm, false},
 			"PEM with line breaks around":   {signingkey.ImportPEM, []byte("\n" + string(block) + "\n\n"), key.Algorithm, false},
 			"PEM without an algorithm":      {signingkey.ImportPEM, block, "", hasTwo},
+			"PEM of something else":         {signingkey.ImportPEM, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: []byte("canary")}), key.Algorithm, true},
 			"two PEM blocks":                {signingkey.ImportPEM, append(bytes.Clone(block), block...), key.Algorithm, true},
 			"PEM of another type":           {signingkey.ImportPEM, bytes.ReplaceAll(block, []byte("PUBLIC KEY"), []byte("CERTIFICATE")), key.Algorithm, true},
 			"private key in front of PEM":   {signingkey.ImportPEM, append([]byte("-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n"), block...), key.Algorithm, true},
