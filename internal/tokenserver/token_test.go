@@ -30,11 +30,7 @@ func TestTokenEndpoint(t *testing.T) {
 	}{
 		// Successful requests.
 		"parameters in the query":         {request: query(grant), wantScope: "orders:read orders:write stock"},
-		"parameters in the body":          {request: form(grant + "&scope=stock"), wantScope: "stock"},
-		"chunked body":                    {request: request{body: grant + "&scope=stock", authorization: good, chunked: true}, wantScope: "stock"},
-		"post, the grant in the query":    {request: request{query: grant, body: "client_id=plain&client_secret=" + secret}, wantAud: stock},
 		"an audience":                     {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
-		"two resources":                   {request: query(grant + "&scope=stock&resource=" + stock + "&resource=" + orders), wantScope: "stock", wantAud: []any{orders, stock}},
 		"a content type with a parameter": {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
 		"an empty body of another type":   {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
 		"X-Forwarded-Host is ignored":     {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
@@ -42,13 +38,12 @@ func TestTokenEndpoint(t *testing.T) {
 		// Credentials.
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
 		"a client ID without a secret":     {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
-		"a secret without a client ID":     {request: request{body: grant + "&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
 		"an assertion of another type":     {request: request{body: grant + "&client_assertion=" + canary + "&client_assertion_type=x"}, wantStatus: 400, wantError: "invalid_request"},
 		"an assertion without a type":      {request: request{body: grant + "&client_assertion=" + canary}, wantStatus: 400, wantError: "invalid_request"},
 		"two Authorization headers":        {request: request{query: grant, header: http.Header{"Authorization": {good, good}}}, wantStatus: 400, wantError: "invalid_request"},
-		"Basic and a secret in the body":   {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
 		"broken Basic, secret in the body": {request: request{query: grant, authorization: "Basic !", body: "client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
 		"a secret and an assertion":        {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
+		"Basic and a secret in the body":   {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
 		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Credentials in the query are rejected, even with valid Basic credentials.
@@ -62,14 +57,11 @@ func TestTokenEndpoint(t *testing.T) {
 		// Scope and audience.
 		"scope not granted":          {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
 		"audience not granted":       {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
-		"audience of the realm only": {request: request{query: grant + "&audience=" + orders, authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
 		"unknown realm":         {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
 		"GET":                   {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"an unknown method":     {request: request{method: "TOKEN", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
 		"JSON":                  {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
-		"a body without a type": {request: typed("", "scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {

@@ -40,16 +40,14 @@ func TestVerification(t *testing.T) {
 		wantChallenge string
 	}{
 		"valid token":                    {authorization: []string{bearer}, wantStatus: 200},
-		"granted scopes":                 {authorization: []string{bearer}, query: "scope=stock+orders:read", wantStatus: 200},
-		"granted scope and audience":     {authorization: []string{bearer}, query: "scope=stock&audience=" + orders, wantStatus: 200},
 		"method of the API request":      {authorization: []string{bearer}, method: http.MethodDelete, wantStatus: 200},
 		"requirements in the path":       {path: require, authorization: []string{bearer}, wantStatus: 200},
 		"appended path":                  {path: require + "/orders/1", authorization: []string{bearer}, wantStatus: 200},
 		"path appended to another realm": {path: strings.Replace(require, "acme", "frozen", 1) + "/acme", authorization: []string{bearer}, wantStatus: 401, wantChallenge: invalidToken + `, scope="stock"`},
 		"query of the API request":       {path: require + "/orders", query: "scope=admin&scope=%zz&x", authorization: []string{bearer}, wantStatus: 200},
 
-		"missing scope":    {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
 		"missing audience": {authorization: []string{bearer}, query: "audience=" + stock + "/", wantStatus: 403, wantChallenge: insufficientScope},
+		"missing scope":    {authorization: []string{bearer}, query: "scope=stock+admin", wantStatus: 403, wantChallenge: insufficientScope + `, scope="stock admin"`},
 
 		"no token":                   {wantStatus: 401, wantChallenge: bareChallenge},
 		"another scheme":             {authorization: []string{good}, wantStatus: 401, wantChallenge: bareChallenge},
@@ -57,7 +55,6 @@ func TestVerification(t *testing.T) {
 		"DPoP without requirement":   {authorization: []string{"DPoP " + token}, wantStatus: 401, wantChallenge: bareChallenge},
 		"only the scheme":            {authorization: []string{"Bearer "}, wantStatus: 401, wantChallenge: bareChallenge},
 		"malformed token":            {authorization: []string{"Bearer " + canary}, wantStatus: 401, wantChallenge: invalidToken},
-		"two headers":                {authorization: []string{bearer, bearer}, wantStatus: 401, wantChallenge: invalidToken},
 
 		"unknown realm":        {path: "/unknown/oauth2/verify", authorization: []string{bearer}, wantStatus: 404},
 		"path without require": {path: verifyPath + "/orders/1", authorization: []string{bearer}, wantStatus: 400},

@@ -94,6 +94,7 @@ func filled(t *testing.T) (dir string, log *snapshot.Log) {
 }
 
 func TestRestartRestoresLastState(t *testing.T) {
+	large := strings.Repeat("x", 1<<20)
 	tests := map[string]struct {
 		change func(*snapshot.Log)
 		want   []string
@@ -103,6 +104,12 @@ func TestRestartRestoresLastState(t *testing.T) {
 				replace(l, "20", nil, secret("realm-1", "15", "new"))
 			},
 			want: []string{"realm-1=new", "version=20"},
+		},
+		"new list of several batches": {
+			change: func(l *snapshot.Log) {
+				replace(l, "20", nil, secret("realm-1", "15", large), secret("realm-2", "16", large), secret("realm-3", "17", "new"))
+			},
+			want: []string{"realm-1=" + large, "realm-2=" + large, "realm-3=new", "version=20"},
 		},
 		"new list with an unreadable record": {
 			change: func(l *snapshot.Log) {
