@@ -93,13 +93,13 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		"too many issuers": setBody("issuers", numbered(17, func(i int) record.Issuer {
 			return record.Issuer{Name: strconv.Itoa(i), Issuer: strconv.Itoa(i), Audience: "a"}
 		})),
-		"two issuers with one name":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "a", Issuer: "b", Audience: "a"}}),
-		"two issuers with one URL":   setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
-		"issuer without a name":      issuer(func(i *record.Issuer) { i.Name = "" }),
-		"issuer named kubernetes":    issuer(func(i *record.Issuer) { i.Name = "kubernetes" }),
-		"issuer with too many keys":  issuer(func(i *record.Issuer) { i.Keys = slices.Repeat(i.Keys, 33) }),
-		"issuer with empty claim":    issuer(func(i *record.Issuer) { i.RequiredClaims = map[string]string{"a": ""} }),
-		"issuer with private key":    setBody("issuers", []any{map[string]any{"name": "a", "issuer": "a", "audience": "a", "keys": []any{map[string]string{"kty": "oct", "k": canary}}}}),
+		"two issuers with one name": setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "a", Issuer: "b", Audience: "a"}}),
+		"two issuers with one URL":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
+		"issuer without a name":     issuer(func(i *record.Issuer) { i.Name = "" }),
+		"issuer named kubernetes":   issuer(func(i *record.Issuer) { i.Name = "kubernetes" }),
+		"issuer with too many keys": issuer(func(i *record.Issuer) { i.Keys = slices.Repeat(i.Keys, 33) }),
+		"issuer with empty claim":   issuer(func(i *record.Issuer) { i.RequiredClaims = map[string]string{"a": ""} }),
+		"issuer with private key":   setBody("issuers", []any{map[string]any{"name": "a", "issuer": "a", "audience": "a", "keys": []any{map[string]string{"kty": "oct", "k": canary}}}}),
 	})
 	maps.Copy(tests, invalidRecords)
 	maps.Copy(tests, invalidMembers)
@@ -147,13 +147,13 @@ func TestReadClientRejectsInvalidRecord(t *testing.T) {
 	identity := func(i record.Identity) func(*corev1.Secret) { return setBody("identities", []record.Identity{i}) }
 	claims := func(text string) func(*corev1.Secret) { return setBody("claims", json.RawMessage(text)) }
 	maps.Copy(tests, map[string]func(*corev1.Secret){
-		"too many identities":             setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
-		"identity without an issuer":      identity(record.Identity{IssuerName: "a", Subject: "a"}),
-		"identity without a matcher":      identity(record.Identity{Issuer: "a", IssuerName: "a"}),
-		"identity with an empty matcher":  setBody("identities", []any{map[string]any{"issuer": "a", "issuerName": "a", "claims": map[string]any{}}}),
-		"identity with two matchers":      identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
-		"identity with an empty claim":    identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
-		"identity with too many claims":   identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
+		"too many identities":            setBody("identities", numbered(9, func(int) record.Identity { return record.Identity{Issuer: "a", IssuerName: "a", Subject: "a"} })),
+		"identity without an issuer":     identity(record.Identity{IssuerName: "a", Subject: "a"}),
+		"identity without a matcher":     identity(record.Identity{Issuer: "a", IssuerName: "a"}),
+		"identity with an empty matcher": setBody("identities", []any{map[string]any{"issuer": "a", "issuerName": "a", "claims": map[string]any{}}}),
+		"identity with two matchers":     identity(record.Identity{Issuer: "a", IssuerName: "a", Subject: "a", Claims: map[string]string{"a": "a"}}),
+		"identity with an empty claim":   identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"a": ""}}),
+		"identity with too many claims":  identity(record.Identity{Issuer: "a", IssuerName: "a", Claims: map[string]string{"1": "a", "2": "a", "3": "a", "4": "a", "5": "a", "6": "a", "7": "a", "8": "a", "9": "a"}}),
 		"too many claims": setBody("claims", numbered(17, func(i int) record.Claim {
 			return record.Claim{Name: "a" + strconv.Itoa(i), Value: json.RawMessage("1")}
 		})),

@@ -95,19 +95,19 @@ func TestCheckLivingRealm(t *testing.T) {
 		replace bool
 		wantErr error
 	}{
-		"empty cluster":          {},
-		"young key":              {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
-		"old key":                {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
-		"old key, replace":       {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
-		"old key of the backup":  {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
-		"client was used":        {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
-		"record lost":            {live: []client.Object{realm("r2"), used}},
-		"never lost":             {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
-		"client ID held by another":  {live: []client.Object{realm("r2"), recordOf(t, "x", "other/billing", "c9", never)}, wantErr: restore.ErrClientIDHeld},
-		"client with other ID":       {live: []client.Object{billing("c2", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
-		"client is being deleted":    {live: []client.Object{deleting(billing("c2"))}, wantErr: restore.ErrDeleting},
-		"restored before":            {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
-		"realm is being deleted": {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
+		"empty cluster":             {},
+		"young key":                 {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
+		"old key":                   {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
+		"old key, replace":          {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
+		"old key of the backup":     {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
+		"client was used":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
+		"record lost":               {live: []client.Object{realm("r2"), used}},
+		"never lost":                {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
+		"client ID held by another": {live: []client.Object{realm("r2"), recordOf(t, "x", "other/billing", "c9", never)}, wantErr: restore.ErrClientIDHeld},
+		"client with other ID":      {live: []client.Object{billing("c2", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
+		"client is being deleted":   {live: []client.Object{deleting(billing("c2"))}, wantErr: restore.ErrDeleting},
+		"restored before":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
+		"realm is being deleted":    {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

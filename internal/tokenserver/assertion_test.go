@@ -115,13 +115,13 @@ func TestAssertionAuthentication(t *testing.T) {
 		wantError  string
 		wantScope  string
 	}{
-		"ES256":                      {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
-		"PS256":                      {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
-		"with client_id":             {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
-		"last key, without kid":      {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("renewing")), "")},
-		"key parameters":             {request: byAssertion(assertion(t, es256, members{"jwk": "x", "jku": "https://x", "x5c": 1, "b64": false}, nil), ""), wantScope: "stock"},
+		"ES256":                 {request: byAssertion(assertion(t, es256, nil, nil), ""), wantScope: "stock"},
+		"PS256":                 {request: byAssertion(assertion(t, ps256, nil, from("single")), "")},
+		"with client_id":        {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=signing&scope=stock"), wantScope: "stock"},
+		"last key, without kid": {request: byAssertion(assertion(t, es256, members{"kid": nil}, from("renewing")), "")},
+		"key parameters":        {request: byAssertion(assertion(t, es256, members{"jwk": "x", "jku": "https://x", "x5c": 1, "b64": false}, nil), ""), wantScope: "stock"},
 
-		"signed by a clock ahead":    {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(30), "exp": secondsAhead(330)}), ""), wantScope: "stock"},
+		"signed by a clock ahead":      {request: byAssertion(assertion(t, es256, nil, members{"iat": secondsAhead(30), "exp": secondsAhead(330)}), ""), wantScope: "stock"},
 		"different client_id":          {request: byAssertion(assertion(t, es256, nil, nil), "&client_id=billing"), wantStatus: 400, wantError: "invalid_request"},
 		"secret of client without one": {request: request{query: grant, authorization: basic("signing", secret)}, wantStatus: 401, wantError: "invalid_client"},
 		"an unknown client":            {request: byAssertion(assertion(t, es256, nil, from("unknown")), ""), wantStatus: 401, wantError: "invalid_client"},

@@ -55,13 +55,13 @@ func TestTokenEndpoint(t *testing.T) {
 		"an invalid escape in the query": {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
 
 		// Scope and audience.
-		"scope not granted":          {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
-		"audience not granted":       {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
+		"scope not granted":    {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
+		"audience not granted": {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
-		"unknown realm":         {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
-		"GET":                   {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
-		"JSON":                  {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
+		"unknown realm": {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},
+		"GET":           {request: request{method: "GET", query: grant, authorization: good}, wantStatus: 405, wantError: "invalid_request"},
+		"JSON":          {request: typed("application/json", `{"grant_type":"client_credentials"}`), wantStatus: 400, wantError: "invalid_request"},
 	}
 	s := startLoaded(t)
 	for protocol := range protocols {

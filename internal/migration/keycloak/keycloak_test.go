@@ -135,7 +135,7 @@ func TestFilesThatAreNotImported(t *testing.T) {
 		"array of one":           {"[" + export("") + "]", "", nil},
 		"array of two, selected": {two, "other", nil},
 		"two objects":            {export("") + strings.Replace(export(""), "shop", "other", 1), "", keycloak.ErrRealm},
-		"empty":                    {"", "", migration.ErrDamaged},
+		"empty":                  {"", "", migration.ErrDamaged},
 		"empty array":            {"[]", "", keycloak.ErrRealm},
 		"truncated":              {export(`"secret":"` + secret + `"`)[:100], "", migration.ErrDamaged},
 		"users of a realm":       {`{"realm":"shop","users":[]}`, "", migration.ErrDamaged},
