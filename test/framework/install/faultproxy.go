@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
@@ -33,8 +32,6 @@ const (
 	ResponseLost
 	// RequestLost closes the connection. The write never takes effect.
 	RequestLost
-	// Rejected responds with 500. The write never takes effect.
-	Rejected
 )
 
 // Faults defines which writes of a program fail. Writes of Leases and of the beacon are not counted, because
@@ -157,10 +154,6 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.faults.Then != nil {
 		p.faults.Then(write)
 	}
-	if fault == Rejected {
-		reject(w)
-		return
-	}
 	panic(http.ErrAbortHandler) // closes the connection without a response
 }
 
@@ -170,17 +163,6 @@ func (p *FaultProxy) count(r *http.Request) Write {
 	defer p.mu.Unlock()
 	p.toPath[r.URL.Path]++
 	return Write{Number: int(p.writes.Add(1)), Path: r.URL.Path, ToPath: p.toPath[r.URL.Path]}
-}
-
-// reject sends the error response that the API server would send.
-func reject(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusInternalServerError)
-	response := metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Reason: metav1.StatusReasonInternalError, Code: http.StatusInternalServerError, Message: "injected by a test",
-	}
-	_ = json.NewEncoder(w).Encode(response) // the client may have disconnected
 }
 
 // Writes returns the number of writes so far.

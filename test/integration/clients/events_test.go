@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	eventsv1 "k8s.io/api/events/v1"
@@ -15,64 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
-	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
-
-// The operator records one Event for each change to a Realm or an ApiClient, with the message of
-// its condition. Failed writes and restarts don't lead to duplicate Events.
-func TestOneEventPerChange(t *testing.T) {
-	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{SpeedUp: 3600})
-	proxy := inst.StartFaultProxy(t, install.Faults{Of: func(write install.Write) install.Fault {
-		if write.Number%3 == 0 {
-			return install.Rejected
-		}
-		return install.NoFault
-	}})
-	inst.StartOperator(t, inst.KubeconfigFor(t, proxy.URL))
-	inst.StartTokenServer(t)
-	inst.StartTokenServer(t)
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Suspend = true })
-	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
-	inst.Create(t, realm, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmSuspended)
-	ofRealm, ofClient := eventsOf(t, inst, realm), eventsOf(t, inst, c)
-
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = false })
-	ofRealm.expectMore(t, "Normal Ready")
-	ofClient.expectMore(t, "Normal Ready")
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = true })
-	ofRealm.expectMore(t, "Normal Suspended")
-	ofClient.expectMore(t, "Normal RealmSuspended")
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Suspend = false })
-	ofRealm.expectMore(t, "Normal Ready")
-	ofClient.expectMore(t, "Normal Ready")
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
-	})
-	ofRealm.expectMore(t, "Normal SigningKeyRotated")
-	scenario.RotateSecret(t, inst, c)
-	scenario.AwaitSecretRotated(t, inst, c)
-	ofClient.expectMore(t, "Normal SecretRotated")
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
-		c.Spec.Audiences = []string{"a" + strings.Repeat("b", 255), "c" + strings.Repeat("d", 255), "e" + strings.Repeat("f", 255), "g" + strings.Repeat("h", 255)}
-	})
-	ofClient.expectMore(t, "Warning AudienceNotInRealm") // its message exceeds the maximum length of an Event note
-	inst.Delete(t, realm)
-	ofClient.expectMore(t, "Warning RealmNotFound")
-
-	inst.StopOperator(t)
-	inst.StartOperator(t, "")
-	// Once the operator has reconciled this new object, it has also handled all existing ones.
-	probe := install.ApiClient(c.Namespace, "probe", "missing")
-	inst.Create(t, probe)
-	eventsOf(t, inst, probe)
-	inst.AwaitSettled(t)
-	ofRealm.expectMore(t)
-	ofClient.expectMore(t)
-}
 
 // eventLog contains the Events about an object in chronological order.
 type eventLog struct {

@@ -2,7 +2,6 @@ package clients_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,14 +18,15 @@ import (
 
 // A use is shown in the status. A killed server loses the uses that it hasn't reported: each use is
 // either shown, or before the time that the operator records as the one before which uses may be
-// missing. The operator also advances this time if it rejects an invalid report, whose object it names.
+// missing.
 func TestLastUse(t *testing.T) {
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: 60}) // a period of a minute, and reports every second
 	inst.StartOperator(t, "")
-	front, killed := inst.StartTokenServer(t), inst.StartTokenServer(t)
+	inst.StartTokenServer(t)
+	killed := inst.StartTokenServer(t)
 	inst.Create(t, install.Realm("acme"))
 	var all []*v1alpha1.ApiClient
-	for i := range 3 {
+	for i := range 2 {
 		c := install.ApiClient(inst.Env.Namespace(t), fmt.Sprint("client-", i), "acme")
 		inst.Create(t, c)
 		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
@@ -47,7 +47,7 @@ func TestLastUse(t *testing.T) {
 		}
 		return c.Status.Secrets[0].LastUsedTime
 	}
-	shown, restarted, unused := all[0], all[1], all[2]
+	shown, restarted := all[0], all[1]
 
 	at := use(killed, shown)
 	install.Eventually(t, "the use to be shown", func() error {
@@ -68,29 +68,6 @@ func TestLastUse(t *testing.T) {
 		awaitLost(t, inst, at)
 	}
 	awaitLost(t, inst, before.Add(1))
-
-	began := time.Now()
-	report := &usage.Report{Server: "another"}
-	report.Add(unused.UID, usage.Credential{Type: usage.Secret, ID: unused.Status.Secrets[0].ID}, began)
-	data, err := report.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	invalid := usage.ConfigMap(inst.RecordsNamespace, front.Name, 7, data)
-	inst.Create(t, invalid)
-	install.Eventually(t, "the report to be rejected", func() error {
-		if got := inst.OperatorMetric(t, `realmkeeper_usage_reports_rejected_total{reason="Damaged"}`); got != "1" {
-			return fmt.Errorf("%s reports were rejected", got)
-		}
-		return nil
-	})
-	awaitLost(t, inst, began)
-	if !strings.Contains(string(inst.OperatorLog(t)), invalid.Name) {
-		t.Errorf("the operator's log does not name ConfigMap %s", invalid.Name)
-	}
-	if got := lastUse(unused); got != nil || unused.Status.LastUsedTime != nil {
-		t.Errorf("the status of a client that was never used shows %v", got)
-	}
 }
 
 // lost returns the time that the operator has persisted as the time before which uses may be missing.

@@ -1,8 +1,12 @@
 package clients_test
 
 import (
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,14 +45,52 @@ func TestNoisyTenantDelaysNoSuspension(t *testing.T) {
 	}
 }
 
-// withoutSecret returns the number of clients whose secrets are not hashed yet.
-func (o *tenant) withoutSecret(t testing.TB) int {
-	t.Helper()
-	return o.count(t, func(c *v1alpha1.ApiClient) bool { return len(c.Status.Secrets) == 0 })
+// tenant creates clients with provided secrets that a person could have chosen, which are therefore hashed
+// with Argon2id.
+type tenant struct {
+	inst      *install.Installation
+	namespace string
+	size      int
 }
 
-// count returns the number of clients with a provided secret to which the condition applies.
-func (o *tenant) count(t testing.TB, applies func(*v1alpha1.ApiClient) bool) int {
+func name(n int) string { return fmt.Sprintf("noisy-%d", n) }
+
+func (o *tenant) secret(n int) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.namespace, Name: name(n), Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
+		},
+		StringData: map[string]string{"client_secret": fmt.Sprintf("a chosen password of %d", n)},
+	}
+}
+
+func (o *tenant) apiClient(n int) *v1alpha1.ApiClient {
+	return install.ApiClient(o.namespace, name(n), "acme", func(c *v1alpha1.ApiClient) {
+		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: name(n)}}}
+	})
+}
+
+// create creates all objects.
+func (o *tenant) create(t *testing.T) {
+	t.Helper()
+	var creating sync.WaitGroup
+	var next atomic.Int64
+	for range 8 {
+		creating.Go(func() {
+			for n := int(next.Add(1)) - 1; n < o.size; n = int(next.Add(1)) - 1 {
+				for _, obj := range []client.Object{o.secret(n), o.apiClient(n)} {
+					if err := o.inst.Env.Client.Create(t.Context(), obj); err != nil {
+						t.Errorf("Failed to create %T %s: %v", obj, obj.GetName(), err)
+					}
+				}
+			}
+		})
+	}
+	creating.Wait()
+}
+
+// withoutSecret returns the number of clients whose secrets are not hashed yet.
+func (o *tenant) withoutSecret(t *testing.T) int {
 	t.Helper()
 	clients := &v1alpha1.ApiClientList{}
 	if err := o.inst.Env.Client.List(t.Context(), clients, client.InNamespace(o.namespace)); err != nil {
@@ -56,7 +98,7 @@ func (o *tenant) count(t testing.TB, applies func(*v1alpha1.ApiClient) bool) int
 	}
 	n := 0
 	for i := range clients.Items {
-		if c := &clients.Items[i]; c.Spec.Secret.Provided != nil && applies(c) {
+		if c := &clients.Items[i]; c.Spec.Secret.Provided != nil && len(c.Status.Secrets) == 0 {
 			n++
 		}
 	}

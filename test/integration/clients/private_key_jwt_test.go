@@ -125,30 +125,3 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyId")
 	next.awaitGrants(t, inst, c, false)
 }
-
-// A client can migrate from a secret to a key. Both are valid while both are in the spec. When the
-// secret is removed, the credentials Secret is deleted.
-func testMigrationFromSecretToKey(t *testing.T, inst *install.Installation) {
-	cluster := inst.Env
-	_, c := scenario.NewClient(t, inst, "migration")
-	credentials := inst.CredentialsSecret(t, c)
-	holder := newKeyHolder(t, "key")
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = []v1alpha1.PublicKey{holder.public(t)} })
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	holder.awaitGrants(t, inst, c, true)
-	inst.AwaitTokens(t, credentials, true)
-
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = nil })
-	inst.AwaitTokens(t, credentials, false)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	holder.awaitGrants(t, inst, c, true)
-	install.Eventually(t, "the credentials Secret to be deleted", func() error {
-		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), credentials.DeepCopy()); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it still exists, or reading it failed: %w", err)
-		}
-		return nil
-	})
-	if c.Status.SecretName != "" {
-		t.Errorf("status has secretName %q, want none", c.Status.SecretName)
-	}
-}

@@ -22,131 +22,27 @@ import (
 // If a spec is valid according to the schema but a realm or the instance doesn't allow it, a
 // condition names the violated rule. The client gets no tokens until the spec is corrected.
 func testRejectedSpecs(t *testing.T, inst *install.Installation) {
-	cluster := inst.Env
-	team := cluster.Namespace(t)
+	team := inst.Env.Namespace(t)
 	inst.Create(t, install.Realm("rejection", func(r *v1alpha1.Realm) {
 		r.Spec.Scopes = []string{"read"}
 		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{team}}
 	}))
 
-	for name, test := range map[string]struct {
-		invalid    func(*v1alpha1.ApiClient)
-		correct    func(*v1alpha1.ApiClient)
-		wantReason v1alpha1.ConditionReason
-		wantWords  []string
-	}{
-		"scope": {
-			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} },
-			correct:    func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} },
-			wantReason: v1alpha1.ReasonScopeNotInRealm, wantWords: []string{"spec.scopes", "admin, write", `"rejection"`},
-		},
-		"audience": {
-			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = []string{"orders"} },
-			correct:    func(c *v1alpha1.ApiClient) { c.Spec.Audiences = nil },
-			wantReason: v1alpha1.ReasonAudienceNotInRealm, wantWords: []string{"spec.audiences", "orders", `"rejection"`},
-		},
-		"lifetime": {
-			invalid:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 90 * time.Minute} },
-			correct:    func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = nil },
-			wantReason: v1alpha1.ReasonLifetimeExceedsRealm, wantWords: []string{"spec.tokenLifetime", "1h30m0s", "1h0m0s", `"rejection"`},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := install.ApiClient(team, name, "rejection", test.invalid)
-			inst.Create(t, c)
-			inst.AwaitReady(t, c, metav1.ConditionFalse, test.wantReason)
-			scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, test.wantWords...)
-			scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, test.wantWords...)
-			install.Change(t, inst, c, test.correct)
-			scenario.AwaitUsable(t, inst, c)
-		})
+	c := install.ApiClient(team, "scope", "rejection", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} })
+	inst.Create(t, c)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
+	for _, condition := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionStalled} {
+		scenario.ExpectMessage(t, c, condition, "spec.scopes", "admin, write", `"rejection"`)
 	}
+	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} })
+	scenario.AwaitUsable(t, inst, c)
 
-	t.Run("namespace", func(t *testing.T) {
-		elsewhere := cluster.Namespace(t)
-		c := install.ApiClient(elsewhere, "billing", "rejection")
-		inst.Create(t, c)
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
-		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, elsewhere, `"rejection"`, "spec.grants")
-	})
-	t.Run("realm's lifetime", func(t *testing.T) {
-		realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 3 * time.Hour} })
-		inst.Create(t, realm)
-		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonLifetimeExceedsInstanceMaximum)
-		scenario.ExpectMessage(t, realm, v1alpha1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
-		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} })
-		inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	})
-}
-
-// The first ApiClient that is Accepted holds its client ID until it is deleted. Then one of the
-// others gets it.
-func testClientIDConflict(t *testing.T, inst *install.Installation) {
-	cluster := inst.Env
-	team := cluster.Namespace(t)
-	inst.Create(t, install.Realm("conflict"))
-	claim := func(name string) *v1alpha1.ApiClient {
-		c := install.ApiClient(team, name, "conflict", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
-		inst.Create(t, c)
-		return c
-	}
-	first := claim("a")
-	scenario.AwaitUsable(t, inst, first)
-	second := claim("b")
-	inst.AwaitReady(t, second, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	scenario.ExpectMessage(t, second, v1alpha1.ConditionAccepted, `"billing"`, team+"/a", "spec.releasedClients")
-	inst.Delete(t, first)
-	scenario.AwaitUsable(t, inst, second)
-	third := claim("a") // with the name of the first
-	inst.AwaitReady(t, third, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	scenario.ExpectMessage(t, third, v1alpha1.ConditionAccepted, `"billing"`, team+"/b")
-}
-
-// A client that loses its grant can't get tokens but keeps its client ID, until the realm releases
-// it by name.
-func testClientIDIsHeldWithoutGrant(t *testing.T, inst *install.Installation) {
-	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "holder-", Labels: map[string]string{"realm": "namespaces"}}}
-	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{"realm": "namespaces"}}}
-	realm := install.Realm("namespaces", func(r *v1alpha1.Realm) {
-		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{
-			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "namespaces"}},
-		}
-	})
-	inst.Create(t, home, other, realm)
-	claim := func(namespace string) *v1alpha1.ApiClient {
-		c := install.ApiClient(namespace, "billing", "namespaces", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "billing" })
-		inst.Create(t, c)
-		return c
-	}
-	holder := claim(home.Name)
-	scenario.AwaitUsable(t, inst, holder)
-	credentials := inst.CredentialsSecret(t, holder)
-	next := claim(other.Name)
-	inst.AwaitReady(t, next, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-
-	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "none" })
-	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
-	inst.AwaitTokens(t, credentials, false)
-	install.Change(t, inst, next, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Reconcile." })
-	install.Eventually(t, "the other client to be reconciled again", func() error {
-		inst.AwaitReady(t, next, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-		if next.Status.ObservedGeneration != next.Generation {
-			return fmt.Errorf("generation %d is observed, not %d", next.Status.ObservedGeneration, next.Generation)
-		}
-		return nil
-	})
-	install.Change(t, inst, home, func(n *corev1.Namespace) { n.Labels["realm"] = "namespaces" })
-	scenario.AwaitUsable(t, inst, holder)
-	inst.AwaitTokens(t, credentials, true)
-
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
-	})
-	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDReleased)
-	scenario.AwaitUsable(t, inst, next)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.ReleasedClients = nil })
-	inst.AwaitReady(t, holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	inst.AwaitTokens(t, credentials, false)
+	realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 3 * time.Hour} })
+	inst.Create(t, realm)
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonLifetimeExceedsInstanceMaximum)
+	scenario.ExpectMessage(t, realm, v1alpha1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
+	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} })
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 }
 
 // A prefix in a grant doesn't cover the default client IDs of another existing namespace. A client
@@ -244,31 +140,8 @@ func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 	inst.AwaitValid(t, realm.Name, token, false)
 }
 
-// The operator never changes a Secret that has the name of a credentials Secret but isn't owned by
-// the ApiClient.
-func testUnownedSecretIsNotChanged(t *testing.T, inst *install.Installation) {
-	cluster := inst.Env
-	team := cluster.Namespace(t)
-	unowned := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "billing", Labels: map[string]string{"owner": "another-team"}},
-		StringData: map[string]string{"client_secret": "another-team"},
-	}
-	c := install.ApiClient(team, "billing", "unowned")
-	inst.Create(t, unowned, install.Realm("unowned"), c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretConflict)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, `"billing"`, "spec.secret.generated.secretName")
-
-	now := &corev1.Secret{}
-	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(unowned), now); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(unowned, now); diff != "" {
-		t.Errorf("the unowned Secret was changed (-before +after):\n%s", diff)
-	}
-}
-
 // Token servers skip a corrupt record and count it, and the status reports it. They serve the last
-// known good version until the record is restored or deleted.
+// known good version until the record is restored or deleted, also after a restart.
 func TestCorruptRecords(t *testing.T) {
 	cluster := env.Start(t)
 	inst, realm, c := scenario.InUse(t, cluster)
@@ -303,6 +176,8 @@ func TestCorruptRecords(t *testing.T) {
 					}
 					return nil
 				})
+				s.KillAndRestart(t)
+				s.AwaitReady(t)
 			}
 			inst.AwaitTokens(t, credentials, true)
 

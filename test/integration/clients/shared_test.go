@@ -10,31 +10,29 @@ import (
 // TestClients runs the tests that can share an installation. They run in parallel, and each one has
 // its own realms and namespaces.
 func TestClients(t *testing.T) {
-	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h"})
+	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h", AllowedMetadataPrefixes: []string{"reloader.stakater.com"}})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
 	for name, test := range map[string]func(*testing.T, *install.Installation){
-		"any order converges":               testAnyOrderConverges,
-		"private_key_jwt":                   testPrivateKeyJWT,
-		"migration from secret to key":      testMigrationFromSecretToKey,
-		"hashed secret":                     testHashedSecret,
-		"imported hashes":                   testImportedHashes,
-		"service accounts":                  testServiceAccounts,
-		"deleted service account":           testDeletedServiceAccount,
-		"tokens per second":                 testTokensPerSecond,
-		"fixed claims":                      testFixedClaims,
-		"DPoP":                              testDPoP,
-		"rejected specs":                    testRejectedSpecs,
-		"client ID conflict":                testClientIDConflict,
-		"client ID is held without a grant": testClientIDIsHeldWithoutGrant,
-		"new namespace limits a prefix":     testNewNamespaceLimitsPrefix,
-		"record labels are restored":        testRecordLabelsAreRestored,
-		"records of subjects are restored":  testSubjectRecordIsRestored,
-		"unowned Secret is not changed":     testUnownedSecretIsNotChanged,
-		"credentials Secret is restored":    testCredentialsSecretIsRestored,
-		"revoke and restore access":         testRevokeAndRestoreAccess,
-		"lost signing keys":                 testLostSigningKeys,
+		"any order converges":              testAnyOrderConverges,
+		"private_key_jwt":                  testPrivateKeyJWT,
+		"hashed secret":                    testHashedSecret,
+		"migration to provided secret":     testMigrationToProvidedSecret,
+		"metadata for other controllers":   testMetadataForOtherControllers,
+		"imported hashes":                  testImportedHashes,
+		"service accounts":                 testServiceAccounts,
+		"deleted service account":          testDeletedServiceAccount,
+		"tokens per second":                testTokensPerSecond,
+		"fixed claims":                     testFixedClaims,
+		"DPoP":                             testDPoP,
+		"rejected specs":                   testRejectedSpecs,
+		"new namespace limits a prefix":    testNewNamespaceLimitsPrefix,
+		"record labels are restored":       testRecordLabelsAreRestored,
+		"records of subjects are restored": testSubjectRecordIsRestored,
+		"credentials Secret is restored":   testCredentialsSecretIsRestored,
+		"revoke and restore access":        testRevokeAndRestoreAccess,
+		"lost signing keys":                testLostSigningKeys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
