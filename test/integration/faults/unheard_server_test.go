@@ -21,9 +21,11 @@ import (
 )
 
 // After an outage of the API server that lasts longer than a Lease, the heartbeats of a live token server
-// are still held up, and it doesn't receive changes. The operator doesn't forget it.
+// are still held up, and it doesn't receive changes. The operator doesn't forget it. With --max-staleness, it
+// is unready until it is current again.
 func TestOutageForgetsNoServer(t *testing.T) {
 	inst := install.New(t, env.Start(t), install.Settings{})
+	inst.MaxStaleness = heartbeat.Duration
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	proxy := inst.StartFaultProxy(t, install.Faults{})
@@ -61,9 +63,16 @@ func TestOutageForgetsNoServer(t *testing.T) {
 		t.Error("the secret was delivered before every server had its verifier")
 	}
 	expectNotProgrammed(t, inst, suspended)
+	install.Eventually(t, "the server that doesn't receive changes to be unready", func() error {
+		if err := unheard.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "--max-staleness") {
+			return fmt.Errorf("/readyz reports: %w", err)
+		}
+		return nil
+	})
 
 	thaw()
 	held.Release()
+	unheard.AwaitReady(t)
 	scenario.AwaitSecretRotated(t, inst, rotated)
 	awaitProgrammed(t, inst, suspended)
 	inst.AwaitTokens(t, inst.CredentialsSecret(t, suspended), false)

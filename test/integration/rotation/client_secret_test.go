@@ -18,7 +18,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
-	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
 // Each of 3 clients requests tokens from both token servers with its credentials Secret while its
@@ -69,49 +68,6 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	if err != nil || rotated < clients*rotations {
 		t.Errorf("the operator counts %d rotations, %v", rotated, err)
 	}
-}
-
-// The operator is killed after each write of a rotation. After a restart, it completes the rotation
-// or starts a new one, and no request fails.
-func TestOperatorKilledDuringRotation(t *testing.T) {
-	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{})
-	inst.StartOperator(t, "")
-	inst.StartTokenServer(t)
-	inst.StartTokenServer(t)
-	c := install.ApiClient(cluster.Namespace(t), "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
-	inst.Create(t, install.Realm("acme"), c)
-	scenario.AwaitUsable(t, inst, c)
-	requests := startRequests(t, inst, []*v1alpha1.ApiClient{c})
-
-	rotation := func(t *testing.T, number int) (writes int) {
-		t.Helper()
-		inst.StopOperator(t)
-		proxy := inst.StartFaultProxy(t, install.Faults{
-			Of: func(write install.Write) install.Fault {
-				if write.Number == number {
-					return install.ResponseLost
-				}
-				return install.NoFault
-			},
-			Then: func(install.Write) { inst.KillAndRestartOperator(t) },
-		})
-		inst.StartOperator(t, inst.KubeconfigFor(t, proxy.URL))
-		scenario.RotateSecret(t, inst, c)
-		scenario.AwaitSecretRotated(t, inst, c)
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
-		return proxy.Writes()
-	}
-	writes := rotation(t, 0)
-	if writes < 4 {
-		t.Errorf("a rotation without faults made only %d writes", writes)
-	}
-	for number := 1; number <= writes; number++ {
-		t.Run(fmt.Sprintf("killed after write %d of %d", number, writes), func(t *testing.T) { rotation(t, number) })
-	}
-	requests.stop()
-	t.Logf("%d requests during %d rotations", requests.count.Load(), writes+1)
 }
 
 // tokenRequests sends token requests until it is stopped.
