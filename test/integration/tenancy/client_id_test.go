@@ -47,19 +47,6 @@ func testSquatAfterGrant(t *testing.T, b *bank) {
 	expectNoToken(t, b.inst, b.victims[0].credentialsWith(own))
 }
 
-// An attacker creates and deletes competing clients, because a deletion could free the client ID.
-func testRecreatedCompetitor(t *testing.T, b *bank) {
-	attacker := newTenant(t, b.inst)
-	b.grant(t, attacker, paymentsID)
-	for range 2 {
-		c := attacker.apiClient("payments", bankName, paymentsID)(t)
-		expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
-		if err := attacker.Delete(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A client that is deleted and created again is a new client: an attacker that stole a secret and a
 // token of the old one has nothing of the new one.
 func testRecreatedVictim(t *testing.T, b *bank) {

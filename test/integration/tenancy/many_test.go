@@ -14,7 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var competitors = flag.Int("competitors", 40, "Number of ApiClients that compete for the victim's client ID")
+var competitors = flag.Int("competitors", 20, "Number of ApiClients that compete for the victim's client ID")
 
 // An attacker creates many clients with the client ID of another tenant. Meanwhile, the other
 // tenant's changes still take effect, and it keeps the ID.

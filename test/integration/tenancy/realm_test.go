@@ -3,12 +3,9 @@ package tenancy_test
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -109,15 +106,4 @@ func testForeignIntrospection(t *testing.T, b *bank) {
 			}
 		}
 	}
-}
-
-// holderIn returns the record of a client ID, and the ApiClient that it names.
-func holderIn(t *testing.T, inst *install.Installation, name string) (*corev1.Secret, record.Client, error) {
-	t.Helper()
-	secret := &corev1.Secret{}
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: name}, secret); err != nil {
-		return nil, record.Client{}, err
-	}
-	body, err := record.ReadClient(secret)
-	return secret, body, err
 }

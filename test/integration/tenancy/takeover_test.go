@@ -19,7 +19,6 @@ func TestTakeover(t *testing.T) {
 		for name, attempt := range map[string]func(*testing.T, *bank){
 			"squatting before a grant":                 testSquatBeforeGrant,
 			"squatting after a grant":                  testSquatAfterGrant,
-			"recreated competitor":                     testRecreatedCompetitor,
 			"recreated victim":                         testRecreatedVictim,
 			"tokens of a deleted predecessor":          testTokensOfPredecessor,
 			"restore of an older object":               testRestoredObject,
