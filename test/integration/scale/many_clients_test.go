@@ -27,7 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-var manyClients = flag.Int("clients", 200, "Number of ApiClients to create")
+var manyClients = flag.Int("clients", 100, "Number of ApiClients to create")
 
 // Limits per new ApiClient, regardless of how many are created at the same time.
 const (
