@@ -96,20 +96,10 @@ func testRejected(t *testing.T, to *install.Installation, identity, file string)
 	u.Fails(t, "not a backup", "restore", "--identity", identity, identity)
 	u.Fails(t, "no such file", "restore", "--identity", identity, file+"x")
 	damaged := filepath.Join(t.TempDir(), "damaged")
-	write := func(data []byte) {
-		if err := os.WriteFile(damaged, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(damaged, content[:len(content)/2], 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for i := 1; i < 20; i++ {
-		at := len(content) * i / 20
-		write(content[:at])
-		u.Fails(t, "the backup is damaged", "restore", "--identity", identity, damaged)
-		altered := slices.Clone(content)
-		altered[at] ^= 1
-		write(altered)
-		u.Fails(t, "", "restore", "--identity", identity, damaged)
-	}
+	u.Fails(t, "the backup is damaged", "restore", "--identity", identity, damaged)
 	u.Fails(t, "the base URL of the token service is unknown", "restore", "--identity", identity, file)
 	u.Fails(t, "belongs to another token service", "restore", "--identity", identity, "--service-url", "https://api.other.example", file)
 	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
@@ -56,12 +55,10 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	to.StartTokenServer(t)
 	s.billing.accepts(t, to)
 	s.billing.keepsCredentials(t, to, stale)
-	testHeldClientID(t, to, identity, file)
 	u.Apply(t, shop)
 	orders := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
 	to.AwaitReady(t, orders, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	testGitOpsFirst(t, s, to, orders, identity, file)
-	testLivingRealm(t, s, to, orders, identity, file)
 	for _, manifests := range []string{acme, shop} {
 		if code, out := u.Kubectl(t, manifests, "diff", "--filename", "-"); code != 0 {
 			t.Errorf("kubectl diff after the restore: %s", out)
@@ -76,7 +73,6 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	}
 	to.StartOperator(t, "")
 	testFinish(t, s, to, orders)
-	testUnreadableRecord(t, s, to, identity, file)
 	testRecreatedClient(t, s, to)
 }
 
@@ -163,26 +159,6 @@ func (u used) keepsCredentials(t *testing.T, to *install.Installation, restored 
 	}
 }
 
-// testHeldClientID restores while another ApiClient has the client ID of one in the backup.
-func testHeldClientID(t *testing.T, to *install.Installation, identity, file string) {
-	t.Helper()
-	other := install.ApiClient(to.Env.Namespace(t), "other", "shop", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "shop-orders" })
-	to.Create(t, install.Realm("shop"), other)
-	to.AwaitReady(t, other, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	to.AwaitSettled(t)
-	before := objects(t, to.Env)
-	plugin.NewUser(to.Env).Fails(t, "ApiClient "+other.Namespace+"/other holds", "restore", "--identity", identity, "--realm", "shop", file)
-	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
-		t.Errorf("A rejected restore changed objects (-before +after):\n%s", diff)
-	}
-	for _, obj := range []client.Object{other, install.Realm("shop")} {
-		to.Delete(t, obj)
-		install.Eventually(t, "the deletion of "+obj.GetName(), func() error {
-			return install.NotFound(to.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
-		})
-	}
-}
-
 // testGitOpsFirst restores a realm that GitOps has created before, with keys, secrets, and identities of its
 // own. The operator runs and gives way to the restore.
 func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient, identity, file string) {
@@ -204,37 +180,6 @@ func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *
 	to.AwaitValid(t, "shop", between, true)
 }
 
-// testLivingRealm restores the realm again after GitOps has created it again, and a client of it was used.
-func testLivingRealm(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient, identity, file string) {
-	t.Helper()
-	u := plugin.NewUser(to.Env)
-	to.Delete(t, orders)
-	to.AwaitTokens(t, s.orders.credentials, false)
-	to.Delete(t, install.Realm("shop"))
-	if err := to.Env.Client.Delete(t.Context(), s.orders.credentials.DeepCopy()); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err) // There is no garbage collector.
-	}
-	u.Apply(t, shop)
-	to.AwaitReady(t, orders, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	current := to.CredentialsSecret(t, orders)
-	unused := orders.DeepCopy()
-	orders.Status.LastUsedTime = &metav1.Time{Time: time.Now()}
-	if err := to.Env.Client.Status().Patch(t.Context(), orders, client.MergeFrom(unused)); err != nil {
-		t.Fatal(err)
-	}
-	to.StopOperator(t)
-	before := objects(t, to.Env)
-	restore := []string{"restore", "--identity", identity, "--realm", "shop", file}
-	u.Fails(t, "Realm shop: the realm is in use: ApiClient "+team+"/orders was used at", restore...)
-	if diff := cmp.Diff(before, objects(t, to.Env)); diff != "" {
-		t.Errorf("A rejected restore changed objects (-before +after):\n%s", diff)
-	}
-	plugin.Golden(t, "restore.golden", u.Succeeds(t, append(restore, "--replace")...))
-	to.StartOperator(t, "")
-	s.orders.accepts(t, to)
-	to.AwaitTokens(t, current, true)
-}
-
 // testFinish ends the secrets of the backup. The new secret of the client, its identity, and the signing
 // keys stay.
 func testFinish(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient) {
@@ -254,26 +199,6 @@ func testFinish(t *testing.T, s *source, to *install.Installation, orders *v1alp
 
 // secretID is the ID of a generated secret.
 var secretID = regexp.MustCompile(`\b[0-9a-f]{12}\b`)
-
-// testUnreadableRecord replaces the damaged record of a restored client as the docs say. The client keeps
-// its identity in tokens.
-func testUnreadableRecord(t *testing.T, s *source, to *install.Installation, identity, file string) {
-	t.Helper()
-	realm, billing := install.Realm("acme"), install.ApiClient(team, "billing", "acme")
-	if err := to.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
-		t.Fatal(err)
-	}
-	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: to.RecordsNamespace, Name: record.ClientSecretName(realm.UID, billing.EffectiveClientID()),
-	}}
-	install.Change(t, to, damaged, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte("{}") })
-	to.AwaitReady(t, billing, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
-	to.StopOperator(t)
-	plugin.NewUser(to.Env).Succeeds(t, "restore", "--identity", identity, "--realm", "acme", file)
-	to.StartOperator(t, "")
-	to.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	s.billing.accepts(t, to)
-}
 
 // A client that is deleted after the restore and created again, perhaps by another user, gets nothing of the
 // backup.
