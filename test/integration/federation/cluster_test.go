@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
@@ -94,20 +93,6 @@ func (f *foreignCluster) replaceKey(t *testing.T) {
 func (f *foreignCluster) url() v1alpha1.IssuerKeys {
 	config := f.controlPlane.RESTConfig()
 	return v1alpha1.IssuerKeys{JWKSURI: config.Host + "/openid/v1/jwks", CABundle: v1alpha1.IssuerCABundle(config.CAData)}
-}
-
-// inline returns the current keys, as an administrator would copy them into the Realm.
-func (f *foreignCluster) inline(t *testing.T) v1alpha1.IssuerKeys {
-	t.Helper()
-	clients, err := kubernetes.NewForConfig(f.controlPlane.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := clients.RESTClient().Get().AbsPath("/openid/v1/jwks").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}
 }
 
 func (f *foreignCluster) create(t *testing.T, objects ...client.Object) {

@@ -23,7 +23,6 @@ func TestSecondCluster(t *testing.T) {
 	c.testAccepted(t)
 	c.testRejected(t)
 	c.testWithdrawnKey(t)
-	c.testInlineKeys(t)
 }
 
 // clusters are a cluster with Realmkeeper and a foreign one, each with a Pod that is a client of the
@@ -172,24 +171,6 @@ func (c *clusters) testWithdrawnKey(t *testing.T) {
 				return nil
 			})
 		}
-	}
-}
-
-// testInlineKeys checks that tokens are accepted if the keys are in the Realm, as an administrator would
-// copy them.
-func (c *clusters) testInlineKeys(t *testing.T) {
-	inline, token := c.foreign.inline(t), c.token(t)
-	c.foreign.replaceKey(t) // so that the key is no longer published
-	install.Change(t, c.inst, c.realm, func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers[0].Keys = inline })
-	awaitKeys(t, c.inst, c.realm, keyID(t, token))
-	for _, s := range c.inst.Servers() {
-		install.Eventually(t, s.Name+" to accept an inline key", func() error {
-			got, err := install.RequestTokenByGrant(t, s, s.Client(t), c.realm.Status.TokenEndpoint, "", token)
-			if err == nil && got.Status != http.StatusOK {
-				err = fmt.Errorf("the response is %+v", got)
-			}
-			return err
-		})
 	}
 }
 
