@@ -1,7 +1,6 @@
 package interop_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"net/url"
 	"os"
@@ -10,12 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // testDocumentedCurl runs the curl commands from the documentation as they are printed, in a directory
@@ -74,35 +67,4 @@ func documentedCurls(t *testing.T, page string) (commands []string) {
 		commands = append(commands, found[1])
 	}
 	return commands
-}
-
-// testCurlUser requests tokens with curl --user, which doesn't form-urlencode the secret as RFC 6749
-// requires. A plus sign, a percent sign, and a colon in it are therefore ambiguous.
-func testCurlUser(t *testing.T, i *installation) {
-	for name, secret := range map[string]string{
-		"decodable":     "not+secret:%2B%3A-for-curl",
-		"not decodable": "not+secret:100%-for-curl",
-	} {
-		t.Run(name, func(t *testing.T) {
-			verifier, err := clientsecret.HashArgon2id(secret, rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := install.ApiClient(i.client.Namespace, "curl-"+strings.ReplaceAll(name, " ", "-"), i.realm.Name, func(c *v1alpha1.ApiClient) {
-				c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "imported", Hash: verifier.String()}}}
-			})
-			i.inst.Create(t, c)
-			i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-			for sent, want := range map[string]string{secret: "200", url.QueryEscape(secret): "200", secret + "+": "401"} {
-				// --retry tries again after status 503, while the hash of the secret is computed. It truncates
-				// the output first, so this can't be /dev/null.
-				command := exec.CommandContext(t.Context(), "curl", "--disable", "--silent", "--show-error", "--retry", "10",
-					"--cacert", i.authority, "--user", c.Status.ClientID+":"+sent, "--data", "grant_type=client_credentials",
-					"--output", filepath.Join(t.TempDir(), "response"), "--write-out", "%{http_code}", i.tokenURL)
-				if out, err := command.CombinedOutput(); err != nil || string(out) != want {
-					t.Errorf("The secret %q: %v, status %s, want %s", sent, err, out, want)
-				}
-			}
-		})
-	}
 }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
-	"golang.org/x/oauth2"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -31,17 +29,9 @@ func TestLocalIssuer(t *testing.T) {
 	}{
 		{"x/oauth2 with a client assertion", testGoAssertion},
 		{"openid-client", testOpenIDClient},
-		{"oauth4webapi", testOAuth4WebAPI},
 		{"documented curl commands", testDocumentedCurl},
 	} {
 		t.Run(party.name, func(t *testing.T) { party.test(t, i) })
-	}
-	for _, algorithm := range algorithms {
-		t.Run("x/oauth2 and go-oidc with "+string(algorithm), func(t *testing.T) {
-			ctx := context.WithValue(oidc.ClientContext(t.Context(), i.httpClient(t)), oauth2.HTTPClient, i.httpClient(t))
-			credentials := i.readCredentials(t, "acme-"+strings.ToLower(string(algorithm)))
-			goVerify(ctx, t, goVerifier(ctx, t, credentials, algorithm), credentials, goToken(ctx, t, credentials))
-		})
 	}
 }
 
@@ -64,13 +54,6 @@ func newLocalInstallation(t *testing.T) *installation {
 		install.ApiClient(namespace, "gateway", i.realm.Name, func(c *v1alpha1.ApiClient) {
 			c.Spec.Introspection.Audiences = v1alpha1.Audiences{audience, otherAudience}
 		}),
-	}
-	for _, algorithm := range algorithms {
-		name := "acme-" + strings.ToLower(string(algorithm))
-		objects = append(objects, install.Realm(name, func(r *v1alpha1.Realm) {
-			r.Spec.Signing.Algorithm = algorithm
-			r.Spec.Audiences, r.Spec.Scopes = []string{audience}, []string{scope}
-		}), install.ApiClient(namespace, name, name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} }))
 	}
 	i.serve(t, objects)
 	i.credentials, i.gateway = i.readCredentials(t, "billing"), i.readCredentials(t, "gateway")

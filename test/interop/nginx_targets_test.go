@@ -25,9 +25,8 @@ func testRequestTargets(t *testing.T, i *installation) {
 		"other audience": i.tokenOf(t, i.createClient(t, "targets-audience", func(c *v1alpha1.ApiClient) {
 			c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{otherAudience}
 		})),
-		"other realm":      i.tokenOfRealm(t, "targets"),
-		"no token":         "",
-		"not even a token": "x",
+		"other realm": i.tokenOfRealm(t, "targets"),
+		"no token":    "",
 	}
 	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
 	for name, change := range map[string]func(string) string{"path of the guide": asDocumented, "appended request target": func(config string) string { return appendTarget(t, config) }} {
@@ -89,9 +88,9 @@ func requestTargets() []string {
 		"*", "orders.acme.example:443", "//api.example.com/acme/oauth2/verify", "//", "///", `/\`, `\orders`, "/%", "/%2", "/%2f", "/%00", "/.", "/..", "/orders/..", "/orders/../..",
 	}
 	for _, path := range weaker {
-		targets = append(targets, path, path+query, "https://orders.acme.example"+path)
-		for _, up := range []string{"/..", "//..", "/%2e%2e", "/.%2E", "/..;", "/..%2f..", "/..%5c..", `/..\..`, `/\..`, "/;/..", "/%252e%252e", "//", "/./."} {
-			targets = append(targets, "/a/b/c"+strings.Repeat(up, 3)+path, "/a//b//c"+strings.Repeat(up, 7)+path, "/a"+up+path+query)
+		targets = append(targets, path, path+query, "https://orders.acme.example"+path, "/a//b//c"+strings.Repeat("/..", 7)+path)
+		for _, up := range []string{"/..", "/%2e%2e", "/.%2E", "/..%2f..", `/..\..`, "/;/..", "/%252e%252e", "//"} {
+			targets = append(targets, "/a/b/c"+strings.Repeat(up, 3)+path, "/a"+up+path+query)
 		}
 	}
 	return targets

@@ -96,7 +96,6 @@ func testSPIFFE(t *testing.T, i *installation) {
 				"trust domain as issuer":       {d.svid(t, workload, d.domain.IDString(), true, realm), true},
 				"unlisted workload":            {d.svid(t, other, "", true, realm), false},
 				"other audience":               {d.svid(t, workload, "", true, "https://orders.acme.example"), false},
-				"two audiences":                {d.svid(t, workload, "", true, realm, "https://orders.acme.example"), false},
 				"other trust domain":           {d.svid(t, stranger, "", false, realm), false},
 				"issuer of other trust domain": {d.svid(t, stranger, d.domain.IDString(), false, realm), false},
 			} {
