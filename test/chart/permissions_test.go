@@ -41,19 +41,17 @@ var modes = []struct{ title, set string }{
 func TestPermissions(t *testing.T) {
 	cluster := env.Start(t)
 	golden := readGolden(t)
-	var kustomize, helm, reduced string
+	var kustomize, reduced string
 	t.Run("kustomize", func(t *testing.T) {
 		deployed(t, cluster, "../../config/overlays/testing")
 		kustomize = installed(t, cluster, golden, "realmkeeper-system")
 	})
-	t.Run("Helm", func(t *testing.T) {
-		r := installChart(t, helm4, values["defaults"]...)
-		helm = installed(t, cluster, golden, r.namespace)
-	})
+	r := installChart(t, helm4, values["defaults"]...)
+	helm := installed(t, cluster, golden, r.namespace)
 	cluster.Kubectl(t, "create", "namespace", "watched")
 	for _, mode := range modes {
 		t.Run(mode.title, func(t *testing.T) {
-			r := installChart(t, helm4, append(slices.Clone(values["defaults"]), "--set", mode.set)...)
+			r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", mode.set})...)
 			reduced += golden.await(t, func(b *strings.Builder) { operatorPermissions(t, cluster, b, mode.title, r.namespace) })
 		})
 	}

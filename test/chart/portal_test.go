@@ -16,10 +16,22 @@ import (
 
 const portal = "realmkeeper-portal"
 
-// TestPortalHasNoPermissions checks that the portal has only the permissions that every account
-// has, and that the initial admin has the permissions of the role.
-func TestPortalHasNoPermissions(t *testing.T) {
-	r := installChart(t, helm4, slices.Concat(values["defaults"], []string{"--set", "portal.enabled=true"})...)
+// TestPortal checks that the portal has only the permissions that every account has. The initial admin has the
+// permissions of the role. It is created with the portal, is kept by upgrades, and is not recreated after an
+// administrator deleted it. Upgrades also keep the session key.
+func TestPortal(t *testing.T) {
+	r := installChart(t, helm4, values["defaults"]...)
+	account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
+	r.wantDeleted(t, account)
+
+	upgrade := func() {
+		t.Helper()
+		r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
+	}
+	upgrade() // Enables the portal after the installation.
+	r.wantExists(t, account)
+	r.wantExists(t, binding)
 	elsewhere := r.cluster.Namespace(t)
 	for _, namespace := range []string{r.namespace, elsewhere} {
 		if got := permissionsIn(t, r.cluster, namespace, serviceAccount(r.namespace, portal)); len(got) > 0 {
@@ -36,24 +48,6 @@ func TestPortalHasNoPermissions(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// TestInitialAdminIsCreatedOnce checks that the initial admin is created with the portal, is kept
-// by upgrades, and is not recreated after an administrator deleted it. Upgrades also keep the
-// session key.
-func TestInitialAdminIsCreatedOnce(t *testing.T) {
-	r := installChart(t, helm4, values["defaults"]...)
-	account := &corev1.ServiceAccount{ObjectMeta: r.object("initial-admin")}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "realmkeeper-initial-admin"}}
-	r.wantDeleted(t, account)
-
-	upgrade := func() {
-		t.Helper()
-		r.helm(t, helm4, "upgrade", slices.Concat([]string{releaseName, *chart}, values["defaults"], []string{"--set", "portal.enabled=true"})...)
-	}
-	upgrade() // Enables the portal after the installation.
-	r.wantExists(t, account)
-	r.wantExists(t, binding)
 	key := r.sessionKey(t)
 	upgrade()
 	r.wantExists(t, account)

@@ -21,14 +21,15 @@ import (
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// TestReinstallKeepsTokensAndSecrets upgrades values, uninstalls the chart, and installs it again.
-// The operator and a token server run with the chart's permissions. Tokens and secrets stay valid,
-// and exactly the documented objects remain.
+// TestReinstallKeepsTokensAndSecrets installs the chart with Helm 3 and continues with Helm 4, because
+// users also switch between major versions. It upgrades values, uninstalls the chart, and installs it
+// again. The operator and a token server run with the chart's permissions. Tokens and secrets stay
+// valid, and exactly the documented objects remain.
 func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	cluster := env.Start(t)
 	team := cluster.Namespace(t)
 	before := allObjects(t, cluster)
-	r := installChart(t, helm4, values["defaults"]...)
+	r := installChart(t, helm3, values["defaults"]...)
 	inst := install.In(t, cluster, r.namespace, install.Settings{})
 	inst.LeaderElection = true
 	r.start(t, inst)

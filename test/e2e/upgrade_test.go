@@ -23,7 +23,7 @@ import (
 // TestUpgradeUninstallReinstall upgrades from the previous commit's chart with an image of this
 // commit. The upgrade must preserve everything. Uninstalling must preserve the objects that can't
 // be recreated, and a new installation must reuse them. E2E_HELM lists the major versions of Helm
-// to test. The chart's install_test.go covers the differences between them.
+// to test. The chart's reinstall_test.go switches from one to the other.
 func TestUpgradeUninstallReinstall(t *testing.T) {
 	for helm := range strings.FieldsSeq(cmp.Or(os.Getenv("E2E_HELM"), "helm")) {
 		t.Run(helm, func(t *testing.T) {
