@@ -101,11 +101,6 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 		t.Errorf("Page shows the last use of %d secrets, want 2", n)
 	}
 	b.inspect("client")
-	for _, action := range []string{"Rotate", "Suspend", "Expiration", "Revoke"} {
-		b.openDialog(action)
-		b.inspect("")
-		b.closeDialog()
-	}
 	b.openDialog("Delete")
 	b.inspect("delete")
 }
@@ -168,7 +163,7 @@ const maskSecrets = `{
 	}
 }`
 
-// screenshot writes a screenshot for the docs with a reduced palette.
+// screenshot writes a screenshot for the docs.
 func (b *browser) screenshot(name string) {
 	b.t.Helper()
 	run(b, "Masking secrets", chromedp.Evaluate[chromedp.Void](maskSecrets))
@@ -177,12 +172,8 @@ func (b *browser) screenshot(name string) {
 		shoot = chromedp.CaptureScreenshot() // the backdrop of a dialog covers only the viewport
 	}
 	shot := run(b, "Taking a screenshot", shoot)
-	small, err := reducePalette(shot)
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	path := filepath.Join("..", "..", "docs", "portal", strings.ToLower(name)+".png")
-	if err := os.WriteFile(path, small, 0o600); err != nil {
+	if err := os.WriteFile(path, shot, 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 }

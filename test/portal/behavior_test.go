@@ -109,8 +109,6 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		owner  string
 	}{
 		{apply.ApiClient("flux", team).WithLabels(map[string]string{"kustomize.toolkit.fluxcd.io/name": "tenants", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}), "kustomize-controller"},
-		{apply.ApiClient("argo", team).WithAnnotations(map[string]string{"argocd.argoproj.io/tracking-id": "tenants:auth.realmkeeper.dev/ApiClient:x/argo"}), "argocd-controller"},
-		{apply.ApiClient("helm", team).WithLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"}).WithAnnotations(map[string]string{"meta.helm.sh/release-name": "tenants"}), "helm"},
 		{apply.ApiClient("renamed", team).WithLabels(map[string]string{"argocd.argoproj.io/instance": "tenants"}), "our-argo"},
 	} {
 		if err := i.Env.Client.Apply(t.Context(), c.object.WithSpec(source()), client.FieldOwner(c.owner)); err != nil {
@@ -119,8 +117,7 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 	}
 	b.signIn(i.admin)
 	for name, want := range map[string]string{
-		"flux": "Flux (Kustomization flux-system/tenants)", "argo": "Argo CD (application tenants)",
-		"helm": "Helm (release tenants)", "renamed": "Argo CD (application tenants)",
+		"flux": "Flux (Kustomization flux-system/tenants)", "renamed": "Argo CD (application tenants)",
 	} {
 		live := install.ApiClient(team, name, "acme")
 		i.get(t, live)
@@ -149,8 +146,8 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 	}
 }
 
-// otherSecretSources tests clients with generated, provided and no secrets, and with a secret that
-// was generated outside the portal.
+// otherSecretSources tests clients with a secret that the operator generated, and with one that was generated
+// outside the portal.
 func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	generated := install.ApiClient(team, "generated", "acme", func(c *v1alpha1.ApiClient) {
@@ -158,16 +155,8 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 			EndWhenUnused: &v1alpha1.EndWhenUnused{After: &v1alpha1.Duration{Duration: 24 * time.Hour}, Max: &v1alpha1.Duration{Duration: 720 * time.Hour}},
 		}}}
 	})
-	provided := install.ApiClient(team, "provided", "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided-secret"}}}
-	})
-	signing := install.ApiClient(team, "signing", "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{{
-			KeyID: "2026-03", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`, // RFC 8037, appendix A.2
-		}}
-	})
 	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
-	i.Create(t, generated, provided, signing, elsewhere)
+	i.Create(t, generated, elsewhere)
 	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	before := i.CredentialsSecret(t, generated)
 	b.signIn(i.admin)
@@ -203,19 +192,10 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	if strings.Contains(strings.Join(b.sources, ""), string(before.Data[v1alpha1.SecretKeyClientSecret])) {
 		t.Error("Portal shows a generated secret")
 	}
-	b.open("/clients/" + team + "/provided")
-	b.wantText("in the Secret provided-secret, under the key client_secret")
-	b.openDialog("Rotate")
-	b.wantText("update the Secret that provides it")
 	b.open("/clients/" + team + "/elsewhere")
 	b.act("Rotate")
 	i.wantTokens(t, team, "elsewhere", b.secret(), true)
 	i.wantTokens(t, team, "elsewhere", "generated elsewhere", true)
-	b.open("/clients/" + team + "/signing")
-	b.wantText("This client has no secret. It authenticates with JWTs that it signs itself")
-	if got, want := b.read("#credentials ~ table tbody tr"), "2026-03 Public key Never"; strings.Join(strings.Fields(got), " ") != want {
-		t.Errorf("Other credentials: %q, want %q", got, want)
-	}
 }
 
 // grantedClient tests that the form for a new client offers only what the grants for its namespace

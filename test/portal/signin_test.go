@@ -2,16 +2,13 @@ package portal_test
 
 import (
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 	issuer "github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
@@ -59,32 +56,6 @@ func oidcSignIn(t *testing.T, i *instance, b *browser) {
 			}
 			return nil
 		})
-	})
-	t.Run("page after an idle session says why", func(t *testing.T) {
-		idle := b.tab(t)
-		idle.open("/sign-in?idle")
-		idle.wantText("You were signed out because you were inactive.")
-	})
-	t.Run("unsolicited callback is rejected", func(t *testing.T) {
-		other := b.tab(t)
-		other.open("/sign-in/callback?code=x&state=y")
-		other.wantText("Sign-in failed")
-	})
-	t.Run("failed sign-ins are throttled", func(t *testing.T) {
-		attacker := b.tab(t)
-		attacker.open("/sign-in")
-		for range limiter.FailureBurst {
-			attacker.post("/sign-in", url.Values{"token": {"wrong"}})
-		}
-		install.Eventually(t, "throttled page", func() error {
-			attacker.signIn("wrong")
-			if text := attacker.text(); !strings.Contains(text, "Too many sign-ins from your network have failed.") {
-				return errors.New(text)
-			}
-			return nil
-		})
-		b.signInAs("grace") // has signed in with this browser before
-		b.wantText("oidc:grace")
 	})
 }
 
