@@ -40,23 +40,6 @@ func TestLifecycle(t *testing.T) {
 	_, err := cluster{program: c.program, dir: filepath.Join(t.TempDir(), "second")}.run("up")
 	g.Expect(err).To(MatchError(And(ContainSubstring("a cluster is running in "+c.dir), ContainSubstring("only one"))))
 
-	t.Run("Pods keep running without the API server", func(t *testing.T) {
-		g := NewWithT(t)
-		var container string
-		g.Eventually(func(g Gomega) {
-			container = strings.TrimPrefix(running(t, g, clients).ContainerID, "containerd://")
-		}).Should(Succeed())
-		g.Expect(c.run("stop-apiserver")).To(BeEmpty())
-		_, err := clients.Discovery().ServerVersion()
-		g.Expect(err).To(HaveOccurred())
-		g.Expect(c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)).To(BeEmpty())
-		g.Eventually(func() (string, error) { // the kubelet restarts the container in the same Pod
-			return c.run("exec", "ctr", "--namespace", "k8s.io", "tasks", "list", "--quiet")
-		}, time.Minute).Should(And(Not(ContainSubstring(container)), MatchRegexp(`^\w{64}\n\w{64}\n$`)))
-		g.Expect(c.run("start-apiserver")).To(BeEmpty())
-		g.Eventually(restarts, time.Minute).Should(BeEquivalentTo(1))
-	})
-
 	g.Expect(c.run("exec", "sh", "-c", "kill -9 $(head -n 1 /run/realmkeeper/run/kube-proxy.pid)")).To(BeEmpty())
 	g.Eventually(func() error { // SIGKILL takes effect after kill has returned
 		_, err := c.run("up")

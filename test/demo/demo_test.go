@@ -1,11 +1,9 @@
 package main_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -15,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -77,27 +74,6 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(running(dir)).To(Equal(components))
 	g.Expect(sourced(g, dir)).To(Equal(first))
 
-	kill(g, dir, "portal")
-	out, err = run(program, dir, "up")
-	g.Expect(err).NotTo(HaveOccurred(), out)
-	g.Expect(out).To(ContainSubstring("The demo is already running, except portal.\n"))
-	g.Expect(sourced(g, dir)).To(Equal(first))
-	g.Expect(signIn(g, first["PORTAL_URL"], printedToken(out))).To(ContainSubstring(overview))
-
-	kill(g, dir, "token-server-0", "token-server-1", "operator", "portal")
-	address, err := url.Parse(first["AUTH_URL"])
-	g.Expect(err).NotTo(HaveOccurred())
-	var listener net.Listener
-	g.Eventually(func() (err error) {
-		listener, err = net.Listen("tcp", "127.0.0.1:"+address.Port())
-		return err
-	}).Should(Succeed())
-	out, err = run(program, dir, "up")
-	g.Expect(listener.Close()).To(Succeed())
-	g.Expect(err).To(HaveOccurred(), out)
-	g.Expect(out).To(And(ContainSubstring("is used by another program"), ContainSubstring("see the logs in "+dir)))
-	g.Expect(running(dir)).To(Equal(components[:3])) // up stops everything that it has started
-
 	kill(g, dir, "kube-apiserver")
 	out, err = run(program, dir, "up")
 	g.Expect(err).NotTo(HaveOccurred(), out)
@@ -110,28 +86,6 @@ func TestLifecycle(t *testing.T) {
 	g.Expect(out).To(ContainSubstring("Stopped: " + strings.Join(components, ", ")))
 	g.Expect(dir).NotTo(BeADirectory())
 	g.Expect(run(program, dir, "down")).To(ContainSubstring("No demo found"))
-}
-
-func TestInterruptedStartStopsAllProcesses(t *testing.T) {
-	g := NewWithT(t)
-	program := build(t)
-	dir := newDir(t, program)
-	var out bytes.Buffer
-	up := exec.Command(program, "--dir", dir, "up")
-	up.Stdout, up.Stderr = &out, &out
-	g.Expect(up.Start()).To(Succeed())
-	ended := make(chan error, 1)
-	go func() { ended <- up.Wait() }()
-	g.Eventually(func() []string { return running(dir) }).WithTimeout(10 * time.Minute).Should(ContainElement("kube-apiserver"))
-
-	second, err := run(program, dir, "up")
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(second).To(ContainSubstring("another make demo or make demo-down is using"))
-
-	g.Expect(up.Process.Signal(os.Interrupt)).To(Succeed())
-	g.Eventually(ended).WithTimeout(time.Minute).Should(Receive(HaveOccurred()))
-	g.Expect(out.String()).To(ContainSubstring("interrupted"))
-	g.Expect(running(dir)).To(BeEmpty())
 }
 
 func build(t *testing.T) string {
