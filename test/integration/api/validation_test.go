@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -314,31 +313,6 @@ func TestSpecHasNoDefaults(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
 				t.Errorf("Spec (-written +stored):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestNewObjectsAreInProgress checks that kstatus does not report an object that the operator
-// hasn't processed as reconciled, which it would do for an object without a status.
-func TestNewObjectsAreInProgress(t *testing.T) {
-	cluster := env.Start(t)
-	for _, kind := range kinds {
-		t.Run(kind.name, func(t *testing.T) {
-			namespace := cluster.Namespace(t)
-			object := kind.object(t, namespace, namespace, "")
-			if err := cluster.Client.Create(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-			if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
-				t.Fatal(err)
-			}
-			got, err := status.Compute(object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.Status != status.InProgressStatus {
-				t.Errorf("kstatus: got %s, want %s", got.Status, status.InProgressStatus)
 			}
 		})
 	}
