@@ -66,8 +66,6 @@ type FaultProxy struct {
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	version atomic.Pointer[apiversion.Info]
 	frozen  frozenWatches
-	// hideOthers reports whether it has sent the response. See Beside.
-	hideOthers func(http.ResponseWriter, *http.Request) bool
 
 	mu     sync.Mutex
 	failed []string
@@ -94,7 +92,7 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &FaultProxy{faults: faults, toPath: map[string]int{}, hideOthers: i.hideOthers}
+	p := &FaultProxy{faults: faults, toPath: map[string]int{}}
 	p.forward = &httputil.ReverseProxy{
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Set("Date", time.Now().Add(time.Duration(p.ahead.Load())).UTC().Format(http.TimeFormat))
@@ -124,9 +122,6 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 
 // ServeHTTP forwards a request or makes it fail.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p.hideOthers(w, r) {
-		return
-	}
 	if version := p.version.Load(); version != nil && r.URL.Path == "/version" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(version) // a closed connection fails the request

@@ -52,16 +52,13 @@ type Installation struct {
 	// operators run as if outside a cluster.
 	Pod string
 
-	dir        string
-	config     string
-	kubeconfig string             // of the operator; empty for the environment's
-	beside     bool               // other installations run at the same time
-	watched    []string           // namespaces
-	speedUp    int                // of the configuration
-	front      *controlplane.Port // the port in the service's address, used by the first token server
-	shared     bool               // front belongs to another installation
-	metrics    *controlplane.Port // of the operator
-	servers    []*TokenServer
+	dir     string
+	config  string
+	speedUp int                // of the configuration
+	front   *controlplane.Port // the port in the service's address, used by the first token server
+	shared  bool               // front belongs to another installation
+	metrics *controlplane.Port // of the operator
+	servers []*TokenServer
 
 	mu       sync.Mutex
 	operator *process.Process
@@ -87,7 +84,6 @@ type Settings struct {
 
 	KeyEncryption bool   // enables keyEncryption.kms
 	Decrypt       bool   // sets keyEncryption.kms.decrypt
-	Domain        string // defaults to the constant Domain
 	LogLevel      string // defaults to info
 }
 
@@ -103,11 +99,6 @@ func New(t testing.TB, cluster *env.Env, settings Settings) *Installation {
 // create the records namespace and the permissions.
 func In(t testing.TB, cluster *env.Env, namespace string, settings Settings) *Installation {
 	t.Helper()
-	return in(t, cluster, namespace, settings, false)
-}
-
-func in(t testing.TB, cluster *env.Env, namespace string, settings Settings, beside bool) *Installation {
-	t.Helper()
 	var front *controlplane.Port
 	var err error
 	if settings.Replaces != nil {
@@ -121,7 +112,7 @@ func in(t testing.TB, cluster *env.Env, namespace string, settings Settings, bes
 	}
 	i := &Installation{
 		Env: cluster, Namespace: namespace, RecordsNamespace: namespace + "-records",
-		dir: t.TempDir(), front: front, shared: settings.Replaces != nil, metrics: metrics, beside: beside,
+		dir: t.TempDir(), front: front, shared: settings.Replaces != nil, metrics: metrics,
 	}
 	i.config = filepath.Join(i.dir, "config.yaml")
 	i.Configure(t, settings)
@@ -132,10 +123,10 @@ func in(t testing.TB, cluster *env.Env, namespace string, settings Settings, bes
 // Configure writes the instance configuration. The operator reads it when it starts.
 func (i *Installation) Configure(t testing.TB, s Settings) {
 	t.Helper()
-	i.speedUp, i.watched = max(1, s.SpeedUp), s.WatchNamespaces
+	i.speedUp = max(1, s.SpeedUp)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
-	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", orDefault(s.Domain, Domain), i.front.Number())
+	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
 	fmt.Fprintf(&b, "watchNamespaces: [%s]\n", strings.Join(s.WatchNamespaces, ", "))
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
@@ -208,18 +199,12 @@ func (i *Installation) cleanUp(t testing.TB) {
 	i.metrics.Release()
 	ctx, stop := cleanUpContext()
 	defer stop()
-	var realms []client.DeleteAllOfOption
-	var served []client.ListOption
-	if i.beside {
-		realms = append(realms, client.MatchingLabels{besideLabel: i.Namespace})
-		served = append(served, client.InNamespace(i.watched[0]))
-	}
 	// A test can have deleted the CRDs.
-	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}, realms...); client.IgnoreNotFound(err) != nil {
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to delete Realms: %v", err)
 	}
 	clients := &v1alpha1.ApiClientList{}
-	if err := i.Env.Client.List(ctx, clients, served...); client.IgnoreNotFound(err) != nil {
+	if err := i.Env.Client.List(ctx, clients); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to list ApiClients: %v", err)
 	}
 	for k := range clients.Items {

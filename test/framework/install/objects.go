@@ -55,7 +55,6 @@ func GeneratedSecret() *v1alpha1.ClientSecretSource {
 func (i *Installation) Create(t testing.TB, objects ...client.Object) {
 	t.Helper()
 	for _, obj := range objects {
-		i.label(obj)
 		if err := i.Env.Client.Create(t.Context(), obj); err != nil {
 			t.Fatalf("Failed to create %T %s: %v", obj, client.ObjectKeyFromObject(obj), err)
 		}

@@ -46,11 +46,8 @@ func (i *Installation) grantPermissions(t testing.TB, settings Settings) {
 	for _, binding := range i.readFile(t, filepath.Join(root, "config", "rbac", "served_namespaces_role_binding.yaml")) {
 		i.bindServed(t, settings, binding)
 	}
-	if !i.beside {
-		i.applyFile(t, filepath.Join(root, "config", "rbac", "instance.yaml"))
-	}
 	for _, file := range []string{
-		"service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
+		"instance.yaml", "service_account.yaml", "role.yaml", "role_binding.yaml", "leader_election_role.yaml", "leader_election_role_binding.yaml",
 		"token_server.yaml", "aggregated_roles.yaml",
 	} {
 		i.applyFile(t, filepath.Join(root, "config", "rbac", file))
@@ -172,9 +169,6 @@ func (i *Installation) readFile(t testing.TB, path string) (objects []*unstructu
 // or, if that is empty, of the environment's.
 func (i *Installation) kubeconfigAs(t testing.TB, account, pod, like string) string {
 	t.Helper()
-	if like == "" && account == operatorAccount {
-		like = i.kubeconfig
-	}
 	if like == "" {
 		like = i.Env.Kubeconfig
 	}

@@ -15,12 +15,7 @@ import (
 
 // handshake connects to a token server as a client that trusts the given CAs.
 func handshake(ctx context.Context, s *install.TokenServer, roots *x509.CertPool) (tls.ConnectionState, error) {
-	return handshakeWith(ctx, s, host, roots)
-}
-
-// handshakeWith is like handshake for another name of the server.
-func handshakeWith(ctx context.Context, s *install.TokenServer, name string, roots *x509.CertPool) (tls.ConnectionState, error) {
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	conn, err := dialer.DialContext(ctx, "tcp", s.Address)
 	if err != nil {
 		return tls.ConnectionState{}, err

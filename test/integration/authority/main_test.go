@@ -1,5 +1,4 @@
-// Package authority_test checks the life of the managed CA: renewal, distribution, and recovery. The
-// tests run at the same time, each with an installation of its own.
+// Package authority_test checks the life of the managed CA: renewal, distribution, and recovery.
 package authority_test
 
 import (

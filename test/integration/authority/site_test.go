@@ -49,27 +49,23 @@ type site struct {
 	life
 	team  string
 	realm *v1alpha1.Realm
-	// adjust changes the settings of the life.
-	adjust []func(*install.Settings)
+	// trustBundle is true if the CA is also published as a ClusterTrustBundle.
+	trustBundle bool
 }
 
 // settings returns the current settings of the installation.
 func (s *site) settings() install.Settings {
 	settings := s.life.settings()
-	if s.team != "" {
-		settings.WatchNamespaces = []string{s.team}
-	}
-	for _, f := range s.adjust {
-		f(&settings)
-	}
+	settings.ClusterTrustBundle = s.trustBundle
 	return settings
 }
 
 // newSite returns an installation without running processes.
-func newSite(t *testing.T, l life, adjust ...func(*install.Settings)) *site {
+func newSite(t *testing.T, l life, trustBundle bool) *site {
 	t.Helper()
-	s := &site{life: l, adjust: adjust}
-	s.Installation, s.team = install.Beside(t, env.Start(t), s.settings())
+	s := &site{life: l, trustBundle: trustBundle}
+	cluster := env.Start(t)
+	s.Installation, s.team = install.New(t, cluster, s.settings()), cluster.Namespace(t)
 	s.realm = install.Realm(s.Namespace)
 	s.Create(t, s.realm)
 	return s
@@ -198,17 +194,16 @@ func (s *site) awaitNext(t *testing.T) (current, next *x509.Certificate) {
 	return current, next
 }
 
-// awaitSwitch waits until another CA than the given one signs, and returns the time and the CA.
-func (s *site) awaitSwitch(t *testing.T, from *x509.Certificate) (time.Time, *x509.Certificate) {
+// awaitSwitch waits until another CA than the given one signs, and returns it.
+func (s *site) awaitSwitch(t *testing.T, from *x509.Certificate) (to *x509.Certificate) {
 	t.Helper()
-	var to *x509.Certificate
 	install.Eventually(t, "another CA to sign", func() error {
 		if to = s.current(t); to.Equal(from) {
 			return fmt.Errorf("%s still signs", from.Subject)
 		}
 		return nil
 	})
-	return time.Now(), to
+	return to
 }
 
 // awaitServed waits until all token servers send a certificate that the CA signed.

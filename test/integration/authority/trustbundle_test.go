@@ -15,8 +15,7 @@ import (
 // The ClusterTrustBundle always contains the same certificates as the ConfigMap: from the beginning,
 // during a renewal, and after a user has changed it.
 func TestClusterTrustBundle(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, medium, func(settings *install.Settings) { settings.ClusterTrustBundle = true })
+	s := newSite(t, medium, true)
 	s.start(t, "", 0)
 	s.awaitTrustBundle(t, 1)
 
