@@ -144,7 +144,6 @@ func TestPermissions(t *testing.T) {
 		{"token server reads only records", testTokenServerReadsOnlyRecords},
 		{"token server writes only its usage reports", testTokenServerWritesOnlyItsUsageReports},
 		{"token server writes only its Lease", testTokenServerWritesOnlyItsLease},
-		{"operator restores the label of a record", testOperatorRestoresRecordLabel},
 		{"operator writes only its Secrets", testOperatorWritesOnlyItsSecrets},
 		{"operator leaves other objects alone", testOperatorLeavesOtherObjectsAlone},
 		{"operator writes only its trust bundle", testOperatorWritesOnlyItsTrustBundle},

@@ -126,16 +126,8 @@ func label(t *testing.T, inst *install.Installation, namespace, team string) {
 }
 
 func TestWithoutCredentialsSecrets(t *testing.T) {
-	t.Run("all namespaces", func(t *testing.T) {
-		testWithoutCredentialsSecrets(t, running(t, install.Settings{NoCredentialsSecrets: true}), env.Start(t).Namespace(t))
-	})
-	t.Run("one namespace", func(t *testing.T) {
-		tenant := env.Start(t).Namespace(t)
-		testWithoutCredentialsSecrets(t, running(t, install.Settings{NoCredentialsSecrets: true, WatchNamespaces: []string{tenant}}), tenant)
-	})
-}
-
-func testWithoutCredentialsSecrets(t *testing.T, inst *install.Installation, tenant string) {
+	tenant := env.Start(t).Namespace(t)
+	inst := running(t, install.Settings{NoCredentialsSecrets: true, WatchNamespaces: []string{tenant}})
 	realm := install.Realm("acme")
 	fromSecret := func(c *v1alpha1.ApiClient) {
 		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided"}}}

@@ -207,18 +207,3 @@ func certificate(s *corev1.Secret) {
 	s.Type = corev1.SecretTypeTLS
 	s.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
 }
-
-// testOperatorRestoresRecordLabel checks that the policy doesn't prevent the operator from repairing
-// its own records.
-func testOperatorRestoresRecordLabel(t *testing.T, s *site) {
-	inst, operator := s.inst, s.operator
-	damaged := secret(inst.RecordsNamespace, recordName, nil)
-	inst.Create(t, damaged)
-	restore := `{"metadata": {"labels": {"` + v1alpha1.RecordLabel + `": "client"}}}`
-	if err := patch(damaged, restore)(t.Context(), operator); err != nil {
-		t.Errorf("Failed to restore the label of a record: %v", err)
-	}
-	if err := operator.Delete(t.Context(), damaged); err != nil {
-		t.Errorf("Failed to delete a record: %v", err)
-	}
-}

@@ -33,11 +33,17 @@ import (
 // others are the IDs of the clients that only repeat what client 0000 with the same kind of hash shows.
 var others = regexp.MustCompile(`-000[1-9]$`)
 
+// Clients of other systems are imported.
+func TestImport(t *testing.T) {
+	inst := scenario.Running(t, env.Start(t))
+	t.Run("Hydra", func(t *testing.T) { testHydra(t, inst) })
+	t.Run("Keycloak", func(t *testing.T) { testKeycloak(t, inst) })
+}
+
 // The clients of Hydra become Ready without changes by hand, and each gets tokens with its old
 // secret: encoded as the RFC requires, and as curl and others send it.
-func TestHydra(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
+func testHydra(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team := cluster.Namespace(t)
 	dir := exportDir(t, "hydra")
 	secrets := secretsOf(t, dir)

@@ -4,15 +4,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
-	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // The clients of an export of Keycloak become Ready, and those with a secret get tokens with it. A
 // disabled client gets none.
-func TestKeycloak(t *testing.T) {
-	cluster := env.Start(t)
-	inst := scenario.Running(t, cluster)
+func testKeycloak(t *testing.T, inst *install.Installation) {
+	cluster := inst.Env
 	team, out := cluster.Namespace(t), filepath.Join(t.TempDir(), "shop")
 	export := filepath.Join(exportDir(t, "keycloak"), "realm.json")
 	report := importClients(t, cluster, "keycloak", export, "--realm", "keycloak", "-n", team, "--output-dir", out, "--report", "json")
