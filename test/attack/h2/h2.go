@@ -45,9 +45,6 @@ func Open(ctx context.Context, s *attacker.Session, settings ...http2.Setting) (
 // Close closes the connection without a goodbye.
 func (c *Conn) Close() { c.tls.NetConn().Close() }
 
-// Write writes bytes that are not a frame of the Framer.
-func (c *Conn) Write(raw []byte) (int, error) { return c.tls.Write(raw) }
-
 // Read starts to read frames, and to acknowledge settings and pings. The returned channel is closed
 // when the connection is. The server never receives more flow control than at the start.
 func (c *Conn) Read() <-chan struct{} {

@@ -109,13 +109,6 @@ func (l *Load) Stop() Result {
 	return l.result
 }
 
-// Progress returns the number of calls so far, and of those that failed.
-func (l *Load) Progress() (calls, failed int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.result.Calls, l.result.Failed
-}
-
 // call runs to its end even if the load is stopped, because it counts.
 func (l *Load) call(client *http.Client, number int) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
