@@ -46,11 +46,25 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	for _, c := range all {
 		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	}
-	watched := watchClients(t, inst, team)
 	requests := startRequests(t, inst, all)
+	seen := map[string]map[string]bool{} // secret IDs by client
 	install.Eventually(t, "enough secrets for each client", func() error {
 		for _, c := range all {
-			if secrets := watched.secrets(c.Name); secrets < rotations+2 { // the first secret, and one whose rotation may not be complete
+			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+				return err
+			}
+			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
+				t.Fatalf("%s was not Ready while secrets rotated: %v", c.Name, ready)
+			}
+			if seen[c.Name] == nil {
+				seen[c.Name] = map[string]bool{}
+			}
+			for _, s := range c.Status.Secrets {
+				seen[c.Name][s.ID] = true
+			}
+		}
+		for _, c := range all {
+			if secrets := len(seen[c.Name]); secrets < rotations+2 { // the first secret, and one whose rotation may not be complete
 				return fmt.Errorf("%s has had %d secrets", c.Name, secrets)
 			}
 		}
@@ -58,9 +72,6 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	})
 	requests.stop()
 	t.Logf("%d requests during at least %d rotations", requests.count.Load(), clients*rotations)
-	if unready := watched.stop(); len(unready) > 0 {
-		t.Errorf("clients were not Ready while secrets rotated: %v", unready)
-	}
 	if got := inst.OperatorMetric(t, `realmkeeper_clients{realm="acme",state="Ready"}`); got != strconv.Itoa(clients) {
 		t.Errorf("the operator counts %q Ready clients", got)
 	}
@@ -123,59 +134,4 @@ func (r *tokenRequests) request(t *testing.T, s *install.TokenServer, httpClient
 		t.Errorf("%s rejected %s: %+v, %v", s.Name, credentials.Name, a, err)
 	}
 	r.count.Add(1)
-}
-
-// clientWatch records changes to the clients in a namespace.
-type clientWatch struct {
-	stop func() []string // returns the Ready conditions that were not True
-
-	mu   sync.Mutex
-	seen map[string]map[string]bool // secret IDs by client
-}
-
-// secrets returns how many secrets a client has had so far.
-func (w *clientWatch) secrets(client string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.seen[client])
-}
-
-func watchClients(t *testing.T, inst *install.Installation, namespace string) *clientWatch {
-	t.Helper()
-	events, err := inst.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, client.InNamespace(namespace))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var (
-		w       = &clientWatch{seen: map[string]map[string]bool{}}
-		unready []string
-		running sync.WaitGroup
-	)
-	running.Go(func() {
-		for event := range events.ResultChan() {
-			c, ok := event.Object.(*v1alpha1.ApiClient)
-			if !ok {
-				return // Stop ends the watch with an error
-			}
-			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
-				unready = append(unready, fmt.Sprintf("%s is %v", c.Name, ready))
-			}
-			w.note(c)
-		}
-	})
-	stop := sync.OnceFunc(func() { events.Stop(); running.Wait() })
-	t.Cleanup(stop)
-	w.stop = func() []string { stop(); return unready }
-	return w
-}
-
-func (w *clientWatch) note(c *v1alpha1.ApiClient) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.seen[c.Name] == nil {
-		w.seen[c.Name] = map[string]bool{}
-	}
-	for _, s := range c.Status.Secrets {
-		w.seen[c.Name][s.ID] = true
-	}
 }

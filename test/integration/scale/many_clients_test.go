@@ -64,7 +64,6 @@ func TestManyClients(t *testing.T) {
 		t.Errorf("%d ApiClients caused %d reconciles, want at most %d for each; and these writes, want at most %d for each:\n%s",
 			*manyClients, reconciles, reconcilesEach, writesEach, summaryOf(writes))
 	}
-	logMemory(t, inst)
 
 	inst.StopOperator(t)
 	before = len(writesByOperator(t, cluster))
@@ -88,7 +87,6 @@ func TestManyClients(t *testing.T) {
 	if reconciles > 2**manyClients {
 		t.Errorf("the restarted operator reconciled %d times for %d ApiClients", reconciles, *manyClients)
 	}
-	logMemory(t, inst)
 }
 
 // awaitIdle waits until the operator reconciles no ApiClients between heartbeats, and returns the
@@ -307,22 +305,4 @@ func summaryOf(writes []auditv1.Event) string {
 		lines = append(lines, fmt.Sprintf("  %d of %s", counts[kind], kind))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// logMemory logs the memory usage of the programs. With the race detector, it is several times
-// higher.
-func logMemory(t *testing.T, inst *install.Installation) {
-	t.Helper()
-	log := func(name, metrics string) {
-		for line := range strings.Lines(metrics) {
-			value, ok := strings.CutPrefix(strings.TrimSpace(line), "process_resident_memory_bytes ")
-			if bytes, err := strconv.ParseFloat(value, 64); ok && err == nil {
-				t.Logf("%s uses %.0f MiB with %d ApiClients", name, bytes/(1<<20), *manyClients)
-			}
-		}
-	}
-	log("the operator", inst.OperatorMetrics(t))
-	for _, s := range inst.Servers() {
-		log(s.Name, s.Metrics(t))
-	}
 }
