@@ -46,7 +46,6 @@ func TestSite(t *testing.T) {
 		"search finds reasons in tables and headings": search,
 		"landing page fits on one screen":             landing,
 		"pages fit on a phone":                        phone,
-		"dark mode changes the colors":                darkMode,
 		"landing page is accessible":                  accessibility,
 	} {
 		t.Run(name, func(t *testing.T) { test(&browser{t: t, ctx: b.ctx, url: b.url}) })
@@ -118,18 +117,6 @@ func phone(b *browser) {
 			b.screenshot(strings.ReplaceAll(page[1:], "/", "-") + "-phone-light")
 		}
 	}
-}
-
-func darkMode(b *browser) {
-	const background = "getComputedStyle(document.body).backgroundColor"
-	b.show(desktop, "light")
-	b.open("/introduction.html")
-	before := evaluate[string](b, background)
-	b.run("Switching to dark mode", chromedp.Click(".VPNavBarAppearance button"))
-	b.run("Waiting for other colors", chromedp.Poll[chromedp.Void](background+` !== "`+before+`"`))
-	b.screenshot("introduction-desktop-dark")
-	b.run("Switching to light mode", chromedp.Click(".VPNavBarAppearance button"))
-	b.run("Waiting for the first colors", chromedp.Poll[chromedp.Void](background+` === "`+before+`"`))
 }
 
 // accessibility tests that the landing page conforms to WCAG 2.1 AA.

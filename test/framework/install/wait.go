@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -142,5 +143,22 @@ func (i *Installation) AwaitQuiet(t testing.TB, p *FaultProxy) {
 			return fmt.Errorf("%d writes so far, the last one at %s", writes, since)
 		}
 		return nil
+	})
+}
+
+// AwaitEvent waits for an Event about an object.
+func (i *Installation) AwaitEvent(t testing.TB, obj client.Object, kind string, reason v1alpha1.EventReason) {
+	t.Helper()
+	Eventually(t, fmt.Sprintf("an Event %s %s about %s", kind, reason, obj.GetName()), func() error {
+		events := &eventsv1.EventList{}
+		if err := i.Env.Client.List(t.Context(), events); err != nil {
+			return err
+		}
+		for k := range events.Items {
+			if e := &events.Items[k]; e.Regarding.UID == obj.GetUID() && e.Type == kind && e.Reason == string(reason) {
+				return nil
+			}
+		}
+		return fmt.Errorf("there is none among %d", len(events.Items))
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-// A user replaces the CA. It signs immediately, and clients get it.
+// A user replaces the CA, and later deletes it. The new one signs immediately, and clients get it.
 func TestCAReplacedByHand(t *testing.T) {
 	s := newSite(t, long, false)
 	clients := s.start(t, "", 1, "billing")
@@ -32,16 +32,11 @@ func TestCAReplacedByHand(t *testing.T) {
 	}
 	s.change(t, map[string][]byte{corev1.TLSPrivateKeyKey: own.Key})
 	s.awaitBundle(t, []*x509.Certificate{own.Leaf}, clients...)
-}
 
-// After a user has deleted the CA, because its key is compromised, another one signs, and nothing
-// contains the old one.
-func TestCompromisedCA(t *testing.T) {
-	s := newSite(t, long, false)
-	clients := s.start(t, "", 1, "billing")
-	before := s.current(t)
+	// After the user has deleted the CA, because its key is compromised, another one signs, and nothing
+	// contains the old one.
 	s.Delete(t, s.caSecret(t))
-	now := s.awaitSwitch(t, before)
+	now := s.awaitSwitch(t, own.Leaf)
 	s.awaitServed(t, now)
 	s.awaitBundle(t, []*x509.Certificate{now}, clients...)
 	s.wantTokens(t, clients)

@@ -40,7 +40,7 @@ func TestOutage(t *testing.T) {
 	inst.Create(t, workload)
 	inst.AwaitReady(t, workload, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	token := install.PodToken(t, cluster.Client, pod, strings.TrimSuffix(workload.Status.TokenEndpoint, "/oauth2/token"))
-	wrongAudience := resigned(t, cluster, token, map[string]any{"aud": "x"})
+	wrongAudience := install.PodToken(t, cluster.Client, pod, "https://api.example.com")
 	awaitResponse(t, inst, workload, token, "")
 
 	cluster.StopAPIServer(t)

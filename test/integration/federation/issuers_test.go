@@ -126,7 +126,7 @@ func TestHostileIssuers(t *testing.T) {
 	if !strings.Contains(string(inst.OperatorLog(t)), string(issuerkeys.ErrConnection)) {
 		t.Errorf("the operator's log does not contain %q, which conditions hide", issuerkeys.ErrConnection)
 	}
-	awaitEvents(t, inst, realm, v1alpha1.EventIssuerNotResolved, corev1.EventTypeWarning)
+	inst.AwaitEvent(t, realm, corev1.EventTypeWarning, v1alpha1.EventIssuerNotResolved)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
 	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
 		t.Error("the Realm was not Ready in the meantime")
@@ -148,7 +148,7 @@ func TestHostileIssuers(t *testing.T) {
 		}
 	})
 	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
-	awaitEvents(t, inst, realm, v1alpha1.EventIssuerResolved, corev1.EventTypeNormal)
+	inst.AwaitEvent(t, realm, corev1.EventTypeNormal, v1alpha1.EventIssuerResolved)
 	if strings.Contains(inst.OperatorMetrics(t), `issuer="down"`) {
 		t.Error("the operator has metrics of an issuer that is no longer trusted")
 	}
@@ -249,23 +249,6 @@ func awaitFetches(t *testing.T, inst *install.Installation, d *issuer.Discovered
 			return fmt.Errorf("last success at %s, was %s, after %d requests", after, before, d.Requests()-requests)
 		}
 		return nil
-	})
-}
-
-// awaitEvents waits for an Event about a Realm.
-func awaitEvents(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, reason v1alpha1.EventReason, kind string) {
-	t.Helper()
-	install.Eventually(t, "an Event "+string(reason), func() error {
-		events := &eventsv1.EventList{}
-		if err := inst.Env.Client.List(t.Context(), events); err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.Regarding.UID == realm.UID && e.Reason == string(reason) && e.Type == kind {
-				return nil
-			}
-		}
-		return fmt.Errorf("there is none")
 	})
 }
 

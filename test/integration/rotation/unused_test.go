@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,27 +62,11 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 		}
 		return nil
 	})
-	awaitOldSecretEvent(t, inst, lags)
+	inst.AwaitEvent(t, lags, corev1.EventTypeWarning, v1alpha1.EventOldSecretInUse)
 	if r := uses.Stop(); r.Failed > 0 || r.Tokens == 0 {
 		t.Errorf("the old secret that is in use got %d tokens, and %d requests failed: %q", r.Tokens, r.Failed, r.Failures)
 	}
 	if a, err := install.RequestToken(t, server, server.Client(t), oldOfLags); err != nil || a.Status != http.StatusOK {
 		t.Errorf("the old secret in use was rejected: %+v, %v", a, err)
 	}
-}
-
-func awaitOldSecretEvent(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
-	t.Helper()
-	install.Eventually(t, "an Event about the old secret", func() error {
-		recorded := &eventsv1.EventList{}
-		if err := inst.Env.Client.List(t.Context(), recorded, client.InNamespace(c.Namespace)); err != nil {
-			return err
-		}
-		for _, e := range recorded.Items {
-			if e.Regarding.Name == c.Name && e.Reason == string(v1alpha1.EventOldSecretInUse) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no such Event among %d", len(recorded.Items))
-	})
 }

@@ -230,7 +230,6 @@ func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 	b.grant(t, owner)
 	before := b.ready(t, owner, "recreated", byWorkload(subject))
 	token := b.workload(t, subject, nil)
-	b.awaitClientOf(t, "", token, before)
 	expectRejected(t, b.inst, attacker.apiClient("waiting", bankName, "", byWorkload(subject))(t), v1alpha1.ReasonNamespaceNotAllowed)
 	if err := owner.Delete(t.Context(), before); err != nil {
 		t.Fatal(err)
@@ -252,43 +251,6 @@ func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 	install.Change(t, b.inst, heir, byWorkload(subject+"-2"))
 	awaitSubject(t, b.inst, bankName, subject, nil)
 	b.awaitClientOf(t, "", token, nil)
-}
-
-// Only the realm administrator can take a subject from its holder.
-func testReleasedSubject(t *testing.T, b *bank) {
-	const subject = "repo:bank/released"
-	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
-	b.grant(t, attacker)
-	b.grant(t, owner)
-	squatter := b.ready(t, attacker, "squatter", byWorkload(subject))
-	own := b.ready(t, owner, "own", byWorkload(subject))
-	expectSubject(t, b.inst, bankName, subject, squatter)
-	b.change(t, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: attacker.namespace, Name: "squatter"})
-	})
-	expectRejected(t, b.inst, squatter, v1alpha1.ReasonClientIDReleased)
-	awaitSubject(t, b.inst, bankName, subject, own)
-	b.awaitClientOf(t, "", b.workload(t, subject, nil), own)
-	b.inst.AwaitReady(t, own, metav1.ConditionTrue, v1alpha1.ReasonReady)
-}
-
-// An attacker lists service accounts of another namespace through the issuer "kubernetes".
-func testForeignAccountSubject(t *testing.T, b *bank) {
-	attacker := newTenant(t, b.inst)
-	b.grant(t, attacker)
-	for name, subject := range map[string]string{
-		"other":   "system:serviceaccount:" + b.owner() + ":robot",
-		"system":  "system:serviceaccount:kube-system:token-cleaner",
-		"default": "system:serviceaccount:" + attacker.namespace + ":default",
-	} {
-		c := attacker.apiClient(name, bankName, "", func(c *v1alpha1.ApiClient) {
-			c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: v1alpha1.IssuerKubernetes, Subject: subject}}
-		})(t)
-		expectRejected(t, b.inst, c, v1alpha1.ReasonFederatedIdentityNotSupported)
-		if body, err := subjectHolder(t, b.inst, bankName, v1alpha1.IssuerKubernetes, subject); err != nil || body != nil {
-			t.Errorf("subject %s has the holder %+v: %v", subject, body, err)
-		}
-	}
 }
 
 // An attacker has all permissions in another realm that trusts the same issuer. It holds the victim's

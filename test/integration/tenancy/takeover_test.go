@@ -43,8 +43,6 @@ func TestTakeover(t *testing.T) {
 			"claims of another tenant's repository":    testForeignClaims,
 			"subject after a lost grant":               testSubjectAfterLostGrant,
 			"recreated holder of a subject":            testRecreatedSubjectHolder,
-			"released holder of a subject":             testReleasedSubject,
-			"service account of another namespace":     testForeignAccountSubject,
 			"subject in another realm":                 testSubjectInOtherRealm,
 			"renamed and re-pointed issuer":            testRepointedIssuer,
 		} {
