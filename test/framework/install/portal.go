@@ -117,14 +117,7 @@ func (i *Installation) ServiceAccount(t testing.TB, namespace, name string) stri
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	i.Create(t, account)
-	return i.Token(t, account, time.Hour)
-}
-
-// Token returns a token for a service account. The API server requires a lifetime of at least 10
-// minutes.
-func (i *Installation) Token(t testing.TB, account *corev1.ServiceAccount, lasts time.Duration) string {
-	t.Helper()
-	seconds := int64(lasts.Seconds())
+	seconds := int64(time.Hour.Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := i.Env.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
 		t.Fatalf("Failed to request a token for %s: %v", account.Name, err)

@@ -156,13 +156,7 @@ func (i *Installation) AwaitValid(t testing.TB, realm, token string, valid bool)
 // Valid reports whether the first token server considers the token valid in the realm.
 func (i *Installation) Valid(t testing.TB, realm, token string) bool {
 	t.Helper()
-	return i.ValidAt(t, i.servers[0], realm, token)
-}
-
-// ValidAt reports whether the token server considers the token valid in the realm.
-func (i *Installation) ValidAt(t testing.TB, s *TokenServer, realm, token string) bool {
-	t.Helper()
-	status, err := i.verify(t, s, realm, token)
+	status, err := i.verify(t, i.servers[0], realm, token)
 	if err != nil {
 		t.Fatal(err)
 	}

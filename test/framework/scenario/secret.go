@@ -49,10 +49,10 @@ func ClientSecret(credentials *corev1.Secret) string {
 	return string(credentials.Data[v1alpha1.SecretKeyClientSecret])
 }
 
-// RotatingSecret returns a generated secret that rotates once after the given time.
-func RotatingSecret(at *metav1.Time, overlap time.Duration) *v1alpha1.ClientSecretSource {
+// RotatingSecret returns a generated secret whose predecessor stays valid for the given time.
+func RotatingSecret(overlap time.Duration) *v1alpha1.ClientSecretSource {
 	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-		RotateAfter: at, Overlap: &v1alpha1.Duration{Duration: overlap},
+		Overlap: &v1alpha1.Duration{Duration: overlap},
 	}}}
 }
 

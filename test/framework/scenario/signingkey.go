@@ -18,18 +18,13 @@ func AwaitSigningKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
-		if got := SigningKeyStates(realm); !slices.Equal(got, want) {
+		var got []v1alpha1.SigningKeyState
+		for _, k := range realm.Status.SigningKeys {
+			got = append(got, k.State)
+		}
+		if !slices.Equal(got, want) {
 			return fmt.Errorf("the keys are %v, want %v", got, want)
 		}
 		return nil
 	})
-}
-
-// SigningKeyStates returns the states of a realm's signing keys.
-func SigningKeyStates(realm *v1alpha1.Realm) []v1alpha1.SigningKeyState {
-	var states []v1alpha1.SigningKeyState
-	for _, k := range realm.Status.SigningKeys {
-		states = append(states, k.State)
-	}
-	return states
 }

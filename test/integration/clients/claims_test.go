@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,20 +46,6 @@ func testFixedClaims(t *testing.T, inst *install.Installation) {
 	inst.AwaitTokens(t, credentials, false)
 	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Claims = v1alpha1.Claims{{Name: "tenant", String: "acme"}} })
 	awaitClaims(t, inst, credentials, map[string]any{"tier": "gold", "tenant": "acme"})
-
-	// The API server counts characters, and the operator the encoded claims of both objects.
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", Strings: []string{strings.Repeat("<", 169), strings.Repeat("<", 168)}}}
-	})
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClaimsTooLarge)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "2 claims with 2053 bytes", `"claims"`)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", Strings: []string{strings.Repeat("<", 256), strings.Repeat("<", 256)}}}
-	})
-	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonClaimsTooLarge)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Claims = nil })
-	awaitClaims(t, inst, credentials, map[string]any{"tenant": "acme"})
 }
 
 // awaitClaims waits until the tokens of each token server have these claims in addition to those of

@@ -15,12 +15,11 @@ func TestClients(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
 	for name, test := range map[string]func(*testing.T, *install.Installation){
-		"any order converges":            testAnyOrderConverges,
+		"client before its realm":        testClientBeforeRealm,
 		"private_key_jwt":                testPrivateKeyJWT,
 		"hashed secret":                  testHashedSecret,
 		"migration to provided secret":   testMigrationToProvidedSecret,
 		"metadata for other controllers": testMetadataForOtherControllers,
-		"imported hashes":                testImportedHashes,
 		"service accounts":               testServiceAccounts,
 		"deleted service account":        testDeletedServiceAccount,
 		"tokens per second":              testTokensPerSecond,

@@ -29,7 +29,7 @@ func TestLateWriteOfCredentials(t *testing.T) {
 
 	for name, change := range map[string]string{"next": next + `"`, "promoted": next + "null"} {
 		t.Run(name, func(t *testing.T) {
-			c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, shortOverlap) })
+			c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
 			inst.Create(t, c)
 			scenario.AwaitUsable(t, inst, c)
 			values := startDelivered(t, inst, c, shortOverlap)

@@ -125,7 +125,7 @@ func (f *leakFixture) ready(c *v1alpha1.ApiClient) {
 
 // generated rotates a generated secret, and suspends and deletes clients.
 func (f *leakFixture) generated() {
-	c := f.client("generated", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
+	c := f.client("generated", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
 	f.ready(c)
 	credentials := f.inst.CredentialsSecret(f.t, c)
 	old := string(credentials.Data[v1alpha1.SecretKeyClientSecret])

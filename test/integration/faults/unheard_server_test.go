@@ -123,7 +123,7 @@ const shortOverlap = 2 * time.Second
 // rotatingClient creates a client and waits until it is usable.
 func rotatingClient(t *testing.T, inst *install.Installation, name string) *v1alpha1.ApiClient {
 	t.Helper()
-	c := install.ApiClient(inst.Env.Namespace(t), name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, shortOverlap) })
+	c := install.ApiClient(inst.Env.Namespace(t), name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
 	inst.Create(t, c)
 	scenario.AwaitUsable(t, inst, c)
 	return c

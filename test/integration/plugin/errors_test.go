@@ -138,20 +138,6 @@ func testCompletion(t *testing.T, inst *install.Installation, sh *shell) {
 	}
 }
 
-// Every verb has help with an example.
-func testHelp(t *testing.T, _ *install.Installation, sh *shell) {
-	root := sh.succeeds(t, "kubectl realmkeeper --help")
-	for _, verb := range []string{"backup", "explain", "hash", "import", "restore", "resume", "revoke", "rotate", "stale", "status", "suspend", "token", "version"} {
-		if !strings.Contains(root, "\n  "+verb+" ") {
-			t.Errorf("The help does not list %s:\n%s", verb, root)
-		}
-		help := sh.run(t, "kubectl-realmkeeper "+verb+" --help").Stdout
-		if verb != "version" && !strings.Contains(help, "Examples:\n  # ") {
-			t.Errorf("The help of %s has no example:\n%s", verb, help)
-		}
-	}
-}
-
 // A new credential isn't stale. If a credential was never used, its age counts from its creation.
 func testStale(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "stale")

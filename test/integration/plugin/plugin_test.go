@@ -88,7 +88,6 @@ func TestPlugin(t *testing.T) {
 			"permissions":            testPermissions,
 			"managed by GitOps":      testManagedByGitOps,
 			"completion":             testCompletion,
-			"help":                   testHelp,
 			"commands fix the cause": testCommandsFixTheCause,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func testManyCompetitors(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker, "crowded")
 	b.grant(t, owner, "crowded")
-	crowded := newHolder(t, b.inst, owner.apiClient("crowded", bankName, "crowded", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Hour) }))
+	crowded := newHolder(t, b.inst, owner.apiClient("crowded", bankName, "crowded", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Hour) }))
 	var last *v1alpha1.ApiClient
 	for n := range *competitors {
 		last = attacker.apiClient(fmt.Sprintf("competitor-%d", n), bankName, "crowded")(t)
