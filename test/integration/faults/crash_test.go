@@ -63,7 +63,7 @@ func sampledFault(write install.Write) install.Fault {
 	case bits.OnesCount(uint(write.ToPath+len(write.Path)))%2 == 0:
 		return install.NoFault
 	case write.Number%2 == 0:
-		return install.Rejected
+		return install.RequestLost
 	}
 	return install.ResponseLost
 }
