@@ -66,7 +66,7 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 		r.Spec.Scopes, r.Spec.Audiences = []string{"read"}, []string{granted, withdrawn}
 	})
 	s.external, s.other = labeledSecret(s.team, "external", s.before), labeledSecret(s.team, "other", s.third)
-	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(nil, time.Second) })
+	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
 	s.deleted = install.ApiClient(s.team, "deleted", "acme")
 	s.lost = install.ApiClient(s.team, "lost", "acme")
 	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
