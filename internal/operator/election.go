@@ -33,7 +33,7 @@ func newLock(cfg *rest.Config, o Options) (*resourcelock.LeaseLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg = rest.AddUserAgent(cfg, "leader-election")
+	cfg = rest.AddUserAgent(rest.CopyConfig(cfg), "leader-election")
 	cfg.Timeout = renewDeadline / 2 // A single request without an answer must not end the leadership.
 	leases, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {
