@@ -2,21 +2,16 @@ package portal
 
 // Exported for tests.
 var (
-	ConditionsOf     = conditionsOf
-	ClientRemedies   = clientRemedies
-	RealmRemedies    = realmRemedies
-	DescribeRotation = describeRotation
-	CauseOf          = causeOf
-	StateOf          = stateOf
-	ParseCursor      = parseCursor
-	Relative         = relative
-	RelativeTime     = relativeTime
-	ExactTime        = exactTime
-	UseTime          = useTime
-	KeyTimeline      = keyTimeline
-	SecretTimeline   = secretTimeline
-	ExpiryOf         = expiryOf
-	Snippets         = snippets
+	ConditionsOf   = conditionsOf
+	ClientRemedies = clientRemedies
+	RealmRemedies  = realmRemedies
+	CauseOf        = causeOf
+	StateOf        = stateOf
+	ParseCursor    = parseCursor
+	KeyTimeline    = keyTimeline
+	SecretTimeline = secretTimeline
+	ExpiryOf       = expiryOf
+	Snippets       = snippets
 )
 
 // SecretView is exported for tests.
