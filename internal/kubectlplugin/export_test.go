@@ -11,9 +11,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 )
 
-// ParseAge exports parseAge.
-var ParseAge = parseAge
-
 // NextSecondAfter returns the time that the plugin writes to a spec after it has received the
 // response.
 func NextSecondAfter(response *http.Response) (time.Time, error) {
