@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,7 +84,6 @@ func TestCommandsNameTheObject(t *testing.T) {
 		spec   v1alpha1.ApiClientSpec
 		want   []string
 	}{
-		"suspended":       {v1alpha1.ReasonSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume apiclient/billing -n acme-apps"}},
 		"realm suspended": {v1alpha1.ReasonRealmSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume realm/acme"}},
 		"ready with a generated secret": {
 			v1alpha1.ReasonReady,
@@ -93,37 +91,10 @@ func TestCommandsNameTheObject(t *testing.T) {
 			[]string{"kubectl realmkeeper token billing -n acme-apps"},
 		},
 		"ready without a generated secret": {v1alpha1.ReasonReady, v1alpha1.ApiClientSpec{}, []string{"kubectl describe apiclient billing -n acme-apps"}},
-		// A quote in a scope must not end the shell's quoted string.
-		"not granted": {
-			v1alpha1.ReasonNotGranted,
-			v1alpha1.ApiClientSpec{
-				ClientID: "billing", Scopes: []string{"read", "o'r"}, Audiences: []string{"a"},
-				Introspection: v1alpha1.Introspection{Audiences: []string{"a", "b"}},
-			},
-			[]string{
-				"kubectl realmkeeper explain realm/acme",
-				`kubectl patch realm acme --type=json -p '[{"op":"add","path":"/spec/grants/-","value":{"name":"acme-apps-billing","namespaces":{"names":["acme-apps"]},"scopes":["read","o'\''r"],"audiences":["a","b"],"clientIds":["billing"],"issuers":["self"]}}]'`,
-			},
-		},
-		"expired": {
-			v1alpha1.ReasonExpired,
-			v1alpha1.ApiClientSpec{ExpiresAt: &metav1.Time{Time: time.Unix(1, 0)}},
-			[]string{`kubectl patch apiclient billing -n acme-apps --type=merge -p '{"spec":{"expiresAt":null}}'`},
-		},
 		"expired secrets": {
 			v1alpha1.ReasonExpired,
 			v1alpha1.ApiClientSpec{},
 			[]string{"kubectl realmkeeper hash", "kubectl edit apiclient billing -n acme-apps"},
-		},
-		"provided Secret without label": {
-			v1alpha1.ReasonSecretNotLabelled,
-			v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "vault"}}}},
-			[]string{"kubectl label secret vault -n acme-apps --overwrite auth.realmkeeper.dev/client-secret=true"},
-		},
-		"service account": {
-			v1alpha1.ReasonServiceAccountNotFound,
-			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"}}},
-			[]string{"kubectl create serviceaccount worker -n acme-apps"},
 		},
 		// Administrators copy commands for clients that other users created.
 		"subject with a command": {
@@ -316,7 +287,6 @@ func TestNoGrantIsSuggested(t *testing.T) {
 		"realm without an issuer":         {realm: &v1alpha1.Realm{}},
 		"all scopes":                      {realm, v1alpha1.ApiClientSpec{Scopes: []string{"*"}}},
 		"undefined scope":                 {realm, v1alpha1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
-		"undefined audience":              {realm, v1alpha1.ApiClientSpec{Audiences: []string{"b"}}},
 		"undefined introspected audience": {realm, v1alpha1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1alpha1.Introspection{Audiences: []string{"b"}}}},
 		"undefined issuer":                {realm, v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "github"}}}},
 		"audience only for introspection": {realm, v1alpha1.ApiClientSpec{Introspection: v1alpha1.Introspection{Audiences: []string{"i"}}}},
