@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,25 +38,6 @@ KEYS
       kubectl ` + strings.Repeat("x", 90) + "\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" || w.Err() != nil {
 		t.Errorf("Error %v, output (-want +got):\n%s", w.Err(), diff)
-	}
-}
-
-// Colors don't change the alignment, and every color is reset in its line.
-func TestColors(t *testing.T) {
-	var b, plain bytes.Buffer
-	write(terminal.WithColors(&b))
-	write(terminal.NewWriter(&plain))
-	for line := range strings.SplitSeq(b.String(), "\n") {
-		if strings.Contains(line, "\x1b[") && !strings.HasSuffix(line, "\x1b[0m") {
-			t.Errorf("Line %q does not reset its color", line)
-		}
-	}
-	stripped := b.String()
-	for _, code := range []string{"0", "1", "2", "31", "32", "33"} {
-		stripped = strings.ReplaceAll(stripped, "\x1b["+code+"m", "")
-	}
-	if diff := cmp.Diff(plain.String(), stripped); diff != "" || stripped == b.String() {
-		t.Errorf("Output without colors (-want +got):\n%s", diff)
 	}
 }
 
@@ -108,18 +88,5 @@ func TestNothingControlsTheTerminal(t *testing.T) {
 	w.Commands(2, []string{"kubectl \x1b[2J\rx"})
 	if want := "\na [2J\n  kubectl  [2J x\n"; b.String() != want {
 		t.Errorf("Output is %q, want %q", b.String(), want)
-	}
-}
-
-func TestRelative(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	for at, want := range map[time.Time]string{
-		{}:                          "never",
-		now.Add(-90 * time.Minute):  "90m ago",
-		now.Add(3 * 24 * time.Hour): "in 3d",
-	} {
-		if got := terminal.Relative(at, now); got != want {
-			t.Errorf("Relative(%s) = %q, want %q", at, got, want)
-		}
 	}
 }
