@@ -34,7 +34,6 @@ func TestInvalidInput(t *testing.T) {
 		want string
 	}{
 		"no flags":                           {nil, "--session-key-file"},
-		"empty session key file":             {with("--session-key-file="), "--session-key-file"},
 		"missing session key file":           {with("--session-key-file", none), "--session-key-file"},
 		"short session key":                  {with("--session-key-file", file("short", strings.Repeat("k", 31)+"\n")), "--session-key-file"},
 		"empty API server URL":               {with("--api-server="), "--api-server"},
@@ -43,21 +42,17 @@ func TestInvalidInput(t *testing.T) {
 		"short time until stale":             {with("--stale-after", "59m"), "--stale-after"},
 		"missing authority file":             {with("--api-server-ca-file", none), "--api-server-ca-file"},
 		"certificate without key":            {with("--tls-cert-file", key), "--tls-key-file"},
-		"missing certificate file":           {with("--tls-cert-file", none, "--tls-key-file", none), "--tls-cert-file"},
 		"initial admin without namespace":    {with("--initial-admin", "admin"), "--initial-admin"},
 		"issuer without client ID":           {issuer("--oidc-client-id="), "--oidc-client-id"},
 		"client ID without issuer":           {issuer("--oidc-issuer-url="), "--oidc-issuer-url"},
-		"issuer without public URL":          {issuer("--public-url="), "--public-url"},
 		"issuer URL without TLS":             {issuer("--oidc-issuer-url", "http://login.example.com"), "--oidc-issuer-url"},
 		"public URL with a path":             {issuer("--public-url", "https://example.com/portal"), "--public-url"},
 		"missing client secret file":         {issuer("--oidc-client-secret-file", none), "--oidc-client-secret-file"},
 		"authority file without certificate": {issuer("--oidc-ca-file", key), "--oidc-ca-file"},
 		"proxy is not a network":             {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},
 		"passthrough with PROXY protocol":    {with("--passthrough-proxies", "10.1.0.0/16", "--proxy-protocol-from", "10.0.0.0/8"), "--passthrough-proxies"},
-		"unknown flag":                       {with("--nonsense"), "nonsense"},
 		"positional argument":                {with("surplus"), "surplus"},
 		"invalid listen address":             {with("--listen", "nowhere"), "--listen"},
-		"invalid operations listen address":  {with("--operations-listen", "127.0.0.1:99999"), "--operations-listen"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
