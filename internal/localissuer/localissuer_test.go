@@ -295,7 +295,6 @@ func TestReloadsFiles(t *testing.T) {
 
 func TestInvalidFilesAtStart(t *testing.T) {
 	for name, test := range map[string]struct{ files, want string }{
-		"rule":   {realm + client("billing", "secret: {}"), `ApiClient.auth.realmkeeper.dev "billing" is invalid: spec.secret: Invalid value`},
 		"twice":  {realm + billing + billing, "ApiClient apps/billing: the object is also in"},
 		"Secret": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: apps}\ndatas: {}\n", `unknown field "datas"`},
 	} {

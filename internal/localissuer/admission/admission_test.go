@@ -43,15 +43,10 @@ func TestAdmit(t *testing.T) {
 		change        bool // of the object without the replacement
 		want          string
 	}{
-		"accepted":            {},
-		"unchanged":           {change: true},
-		"schema":              {replace: "ES256", with: "HS256", want: `Unsupported value: "HS256"`},
-		"CEL rule":            {replace: "ES256", with: "ES256, rotationInterval: 1m", want: "spec.signing.rotationInterval must be at least 1h"},
-		"list map":            {replace: "grants: [", with: "grants: [{name: all, namespaces: {all: {}}}, ", want: "Duplicate value"},
-		"metadata":            {replace: "{name: acme}", with: "{name: acme, annotations: {'?': a}}", want: "metadata.annotations"},
-		"unknown field":       {replace: "signing:", with: "singing:", want: `strict decoding error: unknown field "spec.singing"`},
-		"change":              {replace: "ES256", with: "ES384", change: true},
-		"change to a mistake": {replace: "ES256", with: "HS256", change: true, want: `Unsupported value: "HS256"`},
+		"accepted":      {},
+		"unchanged":     {change: true},
+		"unknown field": {replace: "signing:", with: "singing:", want: `strict decoding error: unknown field "spec.singing"`},
+		"change":        {replace: "ES256", with: "ES384", change: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var old *unstructured.Unstructured
