@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -240,51 +239,6 @@ func TestArchive(t *testing.T) {
 	must(t, err)
 	if len(left) > 0 {
 		t.Errorf("temporary files remain: %v", left)
-	}
-}
-
-// TestLibrary runs a dynamically linked program in an image. The program comes from this machine. Without
-// root, it runs in a user namespace.
-func TestLibrary(t *testing.T) {
-	binary, err := exec.LookPath("true")
-	must(t, err)
-	linked, err := exec.Command("ldd", binary).Output()
-	if err != nil {
-		t.Fatalf("%s isn't linked dynamically: %v", binary, err)
-	}
-	var library string
-	for field := range strings.FieldsSeq(string(linked)) {
-		if strings.HasPrefix(field, "/") && strings.Contains(field, "libc.") {
-			library = field
-		}
-	}
-	archive := filepath.Join(t.TempDir(), "true.tar")
-	out, err := exec.Command(program, "archive", "--image=true:v1", "--output="+archive, "--library="+library, binary).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	tag, err := name.NewTag("true:v1")
-	must(t, err)
-	image, err := tarball.ImageFromPath(archive, &tag)
-	must(t, err)
-	layers, err := image.Layers()
-	must(t, err)
-	content, err := layers[0].Uncompressed()
-	must(t, err)
-	root := t.TempDir()
-	extract := exec.Command("tar", "-C", root, "-x")
-	extract.Stdin = content
-	if out, err := extract.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	command := exec.Command("/true")
-	command.Dir, command.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
-	if os.Geteuid() != 0 {
-		command.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER
-		command.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
-	}
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Errorf("the program does not run: %v\n%s", err, out)
 	}
 }
 
