@@ -127,7 +127,6 @@ func TestReadyDependsOnTheActiveKey(t *testing.T) {
 	}{
 		"first key is pending":           {written(t, realm, firstDecision(t, realm, now)), acknowledgement.Waiting, nil, "Unknown Progressing", "Unknown Progressing", "load the first signing key"},
 		"first key without token server": {written(t, realm, firstDecision(t, realm, now)), acknowledgement.NoServer, nil, "False NoTokenServer", "False NoTokenServer", ""},
-		"decrypted":                      {encrypted(t, realm), acknowledgement.Acknowledged, nil, "True Ready", "True Ready", ""},
 		"not decrypted by two":           {encrypted(t, realm), acknowledgement.Acknowledged, []string{"a", "b"}, "True Ready", "False KMSUnavailable", "signing key: a, b."},
 		"in plaintext":                   {settled(t, realm, sealing.Off), acknowledgement.Acknowledged, []string{"a"}, "True Ready", "True Ready", ""},
 	} {
