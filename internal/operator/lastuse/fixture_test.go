@@ -167,8 +167,7 @@ func (o *objects) lost(t *testing.T) time.Time {
 	if object == nil {
 		t.Fatal("the state was not persisted")
 	}
-	at := testkit.Value(time.Parse(time.RFC3339Nano, object.Data["lost"]))(t)
-	return at
+	return testkit.Value(time.Parse(time.RFC3339Nano, object.Data["lost"]))(t)
 }
 
 // newClient returns an ApiClient with a valid secret.

@@ -17,30 +17,6 @@ import (
 // unknownDelay is how long a use of an unknown client or credential is kept.
 const unknownDelay = 30 * time.Second
 
-func TestUseMovesToStatusAndReportIsDeleted(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	object := f.publish(report(server, c, secret("s1"), f.now))
-	testkit.Diff(t, "enqueued clients", []string{"a"}, f.flush())
-	if !f.store.Granted(c.UID) {
-		t.Error("the write of the status was not granted")
-	}
-	if f.api.configMaps[object.Name] == nil {
-		t.Fatal("the report was deleted before the status showed its use")
-	}
-	c = f.write(c)
-	if got, want := c.Status.Secrets[0].LastUsedTime, usage.Truncate(f.now, resolution); got == nil || !got.Time.Equal(want) {
-		t.Errorf("the status shows %v, want %s", got, want)
-	}
-	if f.flush(); f.api.configMaps[object.Name] != nil {
-		t.Error("the report was not deleted, although the status shows its use")
-	}
-	if f.store.Granted(c.UID) {
-		t.Error("another write is granted")
-	}
-}
-
 // The status of a client that is used all the time is written once per period, regardless of the
 // number of servers and credentials.
 func TestOneWritePerPeriod(t *testing.T) {
@@ -69,29 +45,14 @@ func TestOneWritePerPeriod(t *testing.T) {
 	}
 	testkit.Diff(t, "enqueued clients in the next hour", []string{"a"}, f.flush())
 	c = f.write(c)
+	if f.store.Granted(c.UID) {
+		t.Error("another write is granted")
+	}
 	for _, s := range c.Status.Secrets {
 		if s.LastUsedTime == nil || s.LastUsedTime.Before(c.Status.LastUsedTime) {
 			t.Errorf("secret %s was last used at %v, the client at %v", s.ID, s.LastUsedTime, c.Status.LastUsedTime)
 		}
 	}
-}
-
-// The operator was restarted, so it doesn't remember its writes.
-func TestRestartWritesNothing(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	f.publish(report(server, c, secret("s1"), f.now))
-	f.flush()
-	c = f.write(c)
-	f.api.writes = nil
-	f.restart()
-	f.sync()
-	f.store.Observe(c)
-	if enqueued := f.flush(); len(enqueued) > 0 || f.store.Granted(c.UID) {
-		t.Errorf("the status is written again: %v", enqueued)
-	}
-	testkit.Diff(t, "writes", []string{"delete " + usage.Name(server, 0)}, f.api.writes)
 }
 
 func TestWritesAreLimited(t *testing.T) {
@@ -151,25 +112,6 @@ func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
 	}
 }
 
-// A server can add a use every minute. If each change of the report restarted the delay, a use of a
-// deleted client would keep the report forever.
-func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	r := &usage.Report{Server: server}
-	r.Add("gone", secret("s1"), f.now)
-	f.publish(r)
-	f.now = f.now.Add(unknownDelay)
-	r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
-	object := f.publish(r)
-	f.flush()
-	f.write(c)
-	if f.flush(); f.api.configMaps[object.Name] != nil {
-		t.Error("the report was kept")
-	}
-}
-
 // The limit of one write per period holds after a restart, too.
 func TestRestartKeepsTheLimit(t *testing.T) {
 	f := running(t)
@@ -211,61 +153,6 @@ func running(t *testing.T) *fixture {
 	f.sync()
 	f.now = f.now.Add(24 * time.Hour)
 	return f
-}
-
-func TestQuietNeedsReportsOfServers(t *testing.T) {
-	f := newFixture(t)
-	c := newClient("a", "s1")
-	f.heartbeat(server, f.now, 0)
-	if got := f.quiet(c, "s1", time.Time{}); got.ok {
-		t.Errorf("got %v before the state was read", got)
-	}
-	f.flush()
-	if got := f.quiet(c, "s1", time.Time{}); !got.ok {
-		t.Errorf("got %v, want a known period", got)
-	}
-	f.store.Remove(f.heartbeat(server, f.now, 0))
-	if got := f.quiet(c, "s1", time.Time{}); got.ok {
-		t.Errorf("got %v without a token server", got)
-	}
-}
-
-func TestQuietSinceTheLatestUse(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.heartbeat(server, f.now, 0)
-	f.publish(report("one", c, secret("s1"), f.now.Add(-3*time.Hour)))
-	f.publish(report("two", c, secret("s1"), f.now.Add(-2*time.Hour)))
-	for name, recorded := range map[string]time.Time{"not recorded": {}, "recorded before": f.now.Add(-10 * time.Hour)} {
-		if got, want := f.quiet(c, "s1", recorded).since, time.Date(2026, 3, 2, 11, 0, 0, 0, time.UTC); !got.Equal(want) {
-			t.Errorf("%s: quiet since %s, want the end of the hour of the latest use, %s", name, got, want)
-		}
-	}
-	if got, want := f.quiet(c, "s1", f.now.Truncate(time.Hour)).since, time.Date(2026, 3, 2, 13, 0, 0, 0, time.UTC); !got.Equal(want) {
-		t.Errorf("quiet since %s, want the end of the recorded hour, %s", got, want)
-	}
-	if got, want := f.quiet(c, "s2", time.Time{}).since, f.api.lost(t); !got.Equal(want) {
-		t.Errorf("an unused credential is quiet since %s, want the time before which uses may be missing, %s", got, want)
-	}
-}
-
-func TestQuietUntilAllServersHaveReported(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.heartbeat("one", f.now.Add(-time.Minute), 0)
-	f.heartbeat("two", f.now.Add(-time.Hour), 0)
-	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now.Add(-time.Hour); !got.Equal(want) {
-		t.Errorf("quiet until %s, want the report of the last server at %s", got, want)
-	}
-	f.heartbeat("two", f.now.Add(time.Hour), 0)
-	f.heartbeat("one", f.now.Add(time.Hour), 0)
-	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now; !got.Equal(want) {
-		t.Errorf("quiet until %s in the future, want now", got)
-	}
-	f.heartbeat("three", time.Time{}, 0)
-	if got := f.quiet(c, "s1", time.Time{}).until; !got.IsZero() {
-		t.Errorf("quiet until %s, although a server has never reported", got)
-	}
 }
 
 // While there is no token server, workloads can't use their credentials.
@@ -314,12 +201,10 @@ func TestMerge(t *testing.T) {
 		uses lastuse.Uses
 		want func(*v1alpha1.ApiClientStatus)
 	}{
-		"nothing":        {nil, func(*v1alpha1.ApiClientStatus) {}},
 		"an earlier use": {lastuse.Uses{secret("s1"): hour(8), {Type: usage.PublicKey, ID: "2026-02"}: hour(8)}, func(*v1alpha1.ApiClientStatus) {}},
 		"a later use": {lastuse.Uses{secret("s1"): hour(11)}, func(s *v1alpha1.ApiClientStatus) {
 			s.LastUsedTime, s.Secrets[0].LastUsedTime = used(11), used(11)
 		}},
-		"the first use of a secret": {lastuse.Uses{secret("s2"): hour(9)}, func(s *v1alpha1.ApiClientStatus) { s.Secrets[1].LastUsedTime = used(9) }},
 		"a credential that was removed": {lastuse.Uses{secret("gone"): hour(12), {Type: usage.PublicKey, ID: "gone"}: hour(11)}, func(s *v1alpha1.ApiClientStatus) {
 			s.LastUsedTime = used(12)
 		}},
@@ -361,4 +246,59 @@ func TestKeepDropsRemovedCredentials(t *testing.T) {
 		Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
 	}
 	testkit.Diff(t, "status", want, next)
+}
+
+// A server can add a use every minute. If each change of the report restarted the delay, a use of a
+// deleted client would keep the report forever.
+func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.store.Observe(c)
+	r := &usage.Report{Server: server}
+	r.Add("gone", secret("s1"), f.now)
+	f.publish(r)
+	f.now = f.now.Add(unknownDelay)
+	r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
+	object := f.publish(r)
+	f.flush()
+	f.write(c)
+	if f.flush(); f.api.configMaps[object.Name] != nil {
+		t.Error("the report was kept")
+	}
+}
+
+func TestQuietNeedsReportsOfServers(t *testing.T) {
+	f := newFixture(t)
+	c := newClient("a", "s1")
+	f.heartbeat(server, f.now, 0)
+	if got := f.quiet(c, "s1", time.Time{}); got.ok {
+		t.Errorf("got %v before the state was read", got)
+	}
+	f.flush()
+	if got := f.quiet(c, "s1", time.Time{}); !got.ok {
+		t.Errorf("got %v, want a known period", got)
+	}
+	f.store.Remove(f.heartbeat(server, f.now, 0))
+	if got := f.quiet(c, "s1", time.Time{}); got.ok {
+		t.Errorf("got %v without a token server", got)
+	}
+}
+
+func TestQuietUntilAllServersHaveReported(t *testing.T) {
+	f := running(t)
+	c := newClient("a", "s1")
+	f.heartbeat("one", f.now.Add(-time.Minute), 0)
+	f.heartbeat("two", f.now.Add(-time.Hour), 0)
+	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now.Add(-time.Hour); !got.Equal(want) {
+		t.Errorf("quiet until %s, want the report of the last server at %s", got, want)
+	}
+	f.heartbeat("two", f.now.Add(time.Hour), 0)
+	f.heartbeat("one", f.now.Add(time.Hour), 0)
+	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now; !got.Equal(want) {
+		t.Errorf("quiet until %s in the future, want now", got)
+	}
+	f.heartbeat("three", time.Time{}, 0)
+	if got := f.quiet(c, "s1", time.Time{}).until; !got.IsZero() {
+		t.Errorf("quiet until %s, although a server has never reported", got)
+	}
 }

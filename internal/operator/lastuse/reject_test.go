@@ -24,7 +24,6 @@ func TestRejectedReports(t *testing.T) {
 		wantLost bool
 	}{
 		"damaged":          {func(_ *fixture, o *corev1.ConfigMap) { o.Data[usage.DataKey] = "{" }, metrics.Damaged, true},
-		"empty":            {func(_ *fixture, o *corev1.ConfigMap) { o.Data = nil }, metrics.Damaged, true},
 		"another server's": {func(_ *fixture, o *corev1.ConfigMap) { o.Name = usage.Name("other", 0) }, metrics.Damaged, true},
 		"another name":     {func(_ *fixture, o *corev1.ConfigMap) { o.Name = "notes" }, metrics.NotAServer, false},
 		"from the future":  {func(f *fixture, _ *corev1.ConfigMap) { f.now = f.now.Add(-2 * time.Hour) }, metrics.Future, true},
@@ -55,17 +54,6 @@ func TestRejectedReports(t *testing.T) {
 				t.Errorf("kept: %t; only reports of token servers are deleted", kept)
 			}
 		})
-	}
-}
-
-// A server's clock can be slightly ahead.
-func TestReportFromTheNearFutureIsValid(t *testing.T) {
-	f := running(t)
-	f.now = f.now.Truncate(time.Hour).Add(-4 * time.Minute)
-	client := newClient("a", "s1")
-	f.publish(report(server, client, secret("s1"), f.now.Add(5*time.Minute)))
-	if len(f.rejected) > 0 || len(f.store.Uses(client.UID)) != 1 {
-		t.Errorf("rejected: %v", f.rejected)
 	}
 }
 
@@ -115,17 +103,6 @@ func TestOtherResolutionOfServer(t *testing.T) {
 	}
 	if len(f.rejected) > 0 {
 		t.Errorf("rejected: %v; a rolling update must not count as an error", f.rejected)
-	}
-}
-
-// A Lease that was not renewed says nothing about the server's clock.
-func TestOldLeaseIsNotAWrongClock(t *testing.T) {
-	f := running(t)
-	lease := f.heartbeat(server, f.now, 0)
-	f.now = f.now.Add(time.Hour)
-	f.store.Observe(lease)
-	if len(f.rejected) > 0 || f.flush() != nil || !f.api.lost(t).Before(f.now.Add(-time.Hour)) {
-		t.Errorf("rejected: %v", f.rejected)
 	}
 }
 
@@ -193,7 +170,6 @@ func TestUnknownPastCountsAsUsed(t *testing.T) {
 		"no state":            {nil, true},
 		"another resolution":  {map[string]string{"lost": "2026-02-01T00:00:00Z", "resolution": "24h0m0s"}, true},
 		"damaged time":        {map[string]string{"lost": "yesterday", "resolution": "1h0m0s"}, true},
-		"damaged resolution":  {map[string]string{"lost": "2026-02-01T00:00:00Z", "resolution": "hourly"}, true},
 		"from the far future": {map[string]string{"lost": "2126-02-01T00:00:00Z", "resolution": "1h0m0s"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,5 +205,16 @@ func TestDeletedStateIsWrittenAgain(t *testing.T) {
 	f.flush()
 	if got := f.api.lost(t); !got.Equal(lost) {
 		t.Errorf("uses may be missing before %s, want %s as before", got, lost)
+	}
+}
+
+// A Lease that was not renewed says nothing about the server's clock.
+func TestOldLeaseIsNotAWrongClock(t *testing.T) {
+	f := running(t)
+	lease := f.heartbeat(server, f.now, 0)
+	f.now = f.now.Add(time.Hour)
+	f.store.Observe(lease)
+	if len(f.rejected) > 0 || f.flush() != nil || !f.api.lost(t).Before(f.now.Add(-time.Hour)) {
+		t.Errorf("rejected: %v", f.rejected)
 	}
 }
