@@ -75,8 +75,7 @@ func keySet(t testing.TB, ids ...string) []byte {
 		key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id})
 	}
-	data := testkit.Value(json.Marshal(set))(t)
-	return data
+	return testkit.Value(json.Marshal(set))(t)
 }
 
 func body(data []byte) http.HandlerFunc {
@@ -103,23 +102,14 @@ func TestFetch(t *testing.T) {
 		change func(*foreign, *Issuer)
 		want   error // nil if the key "a" is found
 	}{
-		"discovery":           {func(*foreign, *Issuer) {}, nil},
-		"keys at a given URL": {func(f *foreign, i *Issuer) { i.JWKSURI, f.metadata = f.URL+"/keys", status(404) }, nil},
-		"SPIFFE bundle":       {func(f *foreign, i *Issuer) { i.URL, i.JWKSURI = "spiffe://example.org", f.URL+"/keys" }, nil},
-		"largest set": {func(f *foreign, _ *Issuer) {
-			f.keys = body(append(keySet(t, "a"), bytes.Repeat([]byte(" "), maxBody-300)...))
-		}, nil},
-		"other certificate":  {func(_ *foreign, i *Issuer) { i.CABundle = nil }, ErrCertificate},
-		"metadata not found": {func(f *foreign, _ *Issuer) { f.metadata = status(404) }, badStatus(404)},
-		"keys not found":     {func(f *foreign, _ *Issuer) { f.keys = status(503) }, badStatus(503)},
-		"redirect of keys":   {func(f *foreign, _ *Issuer) { f.keys = redirect("http://169.254.169.254/" + canary) }, ErrRedirect},
-		"huge metadata":      {func(f *foreign, _ *Issuer) { f.metadata = body(bytes.Repeat([]byte(canary), maxBody)) }, ErrTooLarge},
+		"discovery":         {func(*foreign, *Issuer) {}, nil},
+		"SPIFFE bundle":     {func(f *foreign, i *Issuer) { i.URL, i.JWKSURI = "spiffe://example.org", f.URL+"/keys" }, nil},
+		"other certificate": {func(_ *foreign, i *Issuer) { i.CABundle = nil }, ErrCertificate},
+		"keys not found":    {func(f *foreign, _ *Issuer) { f.keys = status(503) }, badStatus(503)},
+		"redirect of keys":  {func(f *foreign, _ *Issuer) { f.keys = redirect("http://169.254.169.254/" + canary) }, ErrRedirect},
 		"huge keys": {func(f *foreign, _ *Issuer) {
 			f.keys = body(append(keySet(t, "a"), bytes.Repeat([]byte(" "), maxBody)...))
 		}, ErrTooLarge},
-		"no keys":          {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[]}`)) }, ErrNoKeys},
-		"private key":      {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[{"kty":"oct","k":"` + canary + `"}]}`)) }, ErrPrivateKey},
-		"compressed keys":  {func(f *foreign, _ *Issuer) { f.keys = zipped(keySet(t, "a")) }, ErrKeySet},
 		"compressed zeros": {func(f *foreign, _ *Issuer) { f.keys = zipped(make([]byte, 1<<20)) }, ErrKeySet}, // ErrTooLarge if they were expanded
 		"endless header": {func(f *foreign, _ *Issuer) {
 			f.metadata = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }
@@ -133,8 +123,7 @@ func TestFetch(t *testing.T) {
 				}
 			}
 		}, ErrResponse},
-		"server is down": {func(f *foreign, _ *Issuer) { f.Close() }, ErrConnection},
-		"unknown host":   {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
+		"unknown host": {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := startForeign(t)
@@ -187,10 +176,7 @@ func TestFetchDeniesLocalAddresses(t *testing.T) {
 	for name, change := range map[string]func(*Issuer){
 		"address":             func(*Issuer) {},
 		"host name":           func(i *Issuer) { i.URL = "https://localhost:" + port },
-		"URL of the keys":     func(i *Issuer) { i.JWKSURI = f.URL + "/keys" },
-		"IPv6":                func(i *Issuer) { i.URL = "https://[::1]:" + port },
 		"mapped":              func(i *Issuer) { i.URL = "https://[::ffff:127.0.0.1]:" + port },
-		"unspecified":         func(i *Issuer) { i.URL = "https://0.0.0.0:" + port },
 		"metadata of a cloud": func(i *Issuer) { i.URL = "https://169.254.169.254" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,14 +247,12 @@ func (b slowBody) Read(p []byte) (int, error) {
 
 func TestIsLocal(t *testing.T) {
 	for address, want := range map[string]bool{
-		"8.8.8.8":                 false,
-		"10.1.2.3":                false, // RFC 1918: other clusters are there
-		"100.64.0.1":              false, // RFC 6598
-		"169.253.255.255":         false,
-		"169.255.0.0":             false,
-		"2a00:1450:4001:830::200": false,
-		"fd12:3456:789a::1":       false, // RFC 4193
-		"::2":                     true,  // contains 0.0.0.2
+		"8.8.8.8":           false,
+		"10.1.2.3":          false, // RFC 1918: other clusters are there
+		"100.64.0.1":        false, // RFC 6598
+		"169.253.255.255":   false,
+		"fd12:3456:789a::1": false, // RFC 4193
+		"::2":               true,  // contains 0.0.0.2
 
 		"0.0.0.0":         true,
 		"127.0.0.1":       true,
@@ -276,7 +260,6 @@ func TestIsLocal(t *testing.T) {
 		"100.100.100.200": true,
 		"168.63.129.16":   true,
 		"192.0.0.192":     true,
-		"239.255.255.255": true,
 		"255.255.255.255": true,
 		"::":              true,
 		"::1":             true,
@@ -286,7 +269,6 @@ func TestIsLocal(t *testing.T) {
 		"fd20:ce::254":    true,
 
 		"::ffff:169.254.169.254":       true,
-		"::ffff:8.8.8.8":               false,
 		"::127.0.0.1":                  true,
 		"64:ff9b::169.254.169.254":     true,
 		"64:ff9b::8.8.8.8":             false,
@@ -322,18 +304,9 @@ func TestParseMetadata(t *testing.T) {
 	}{
 		"keys at another host": {`{"issuer":"` + issuer + `","jwks_uri":"` + good + `"}`, nil},
 		"slash at the end":     {`{"issuer":"` + issuer + `/","jwks_uri":"` + good + `"}`, ErrIssuer},
-		"other case":           {`{"issuer":"` + strings.ToUpper(issuer) + `","jwks_uri":"` + good + `"}`, ErrIssuer},
-		"no issuer":            {`{"jwks_uri":"` + good + `"}`, ErrIssuer},
-		"no keys":              {`{"issuer":"` + issuer + `"}`, ErrMetadata},
 		"HTTP":                 {`{"issuer":"` + issuer + `","jwks_uri":"http://keys.example.net"}`, ErrMetadata},
-		"file":                 {`{"issuer":"` + issuer + `","jwks_uri":"file:///etc/passwd"}`, ErrMetadata},
-		"no host":              {`{"issuer":"` + issuer + `","jwks_uri":"https:///keys"}`, ErrMetadata},
-		"relative":             {`{"issuer":"` + issuer + `","jwks_uri":"/keys"}`, ErrMetadata},
 		"user information":     {`{"issuer":"` + issuer + `","jwks_uri":"https://a@keys.example.net"}`, ErrMetadata},
 		"fragment":             {`{"issuer":"` + issuer + `","jwks_uri":"https://keys.example.net/#"}`, ErrMetadata},
-		"number":               {`{"issuer":"` + issuer + `","jwks_uri":7}`, ErrMetadata},
-		"list":                 {`[]`, ErrMetadata},
-		"empty":                {``, ErrMetadata},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseMetadata([]byte(test.document), issuer)
@@ -341,19 +314,6 @@ func TestParseMetadata(t *testing.T) {
 				t.Errorf("URL %q and error %v, want %v", got, err, test.want)
 			}
 		})
-	}
-}
-
-func TestMetadataURL(t *testing.T) {
-	for issuer, want := range map[string]string{
-		"https://issuer.example.com":    "https://issuer.example.com/.well-known/openid-configuration",
-		"https://issuer.example.com/":   "https://issuer.example.com/.well-known/openid-configuration",
-		"https://issuer.example.com/a":  "https://issuer.example.com/a/.well-known/openid-configuration",
-		"https://issuer.example.com/a/": "https://issuer.example.com/a/.well-known/openid-configuration",
-	} {
-		if got := metadataURL(issuer); got != want {
-			t.Errorf("metadata of %s at %s, want %s", issuer, got, want)
-		}
 	}
 }
 

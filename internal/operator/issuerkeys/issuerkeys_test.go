@@ -2,14 +2,12 @@ package issuerkeys
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,9 +134,7 @@ func at(name string, url string) Issuer { return Issuer{Name: name, URL: url, So
 func (n *network) expect(t *testing.T, url string, start time.Time, want ...time.Duration) {
 	t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, n.since(url, start)); diff != "" {
-		t.Errorf("fetches from %s (-want +got):\n%s", url, diff)
-	}
+	testkit.Diff(t, "fetches from "+url, want, n.since(url, start))
 }
 
 // Keys are fetched immediately, and then at least every 10 minutes. Only a change reconciles the Realm.
@@ -155,37 +151,6 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("state %+v, want the key b", got)
 		}
 		testkit.Diff(t, "reconciled Realms", []string{"acme", "acme"}, n.changes)
-	})
-}
-
-// After a failure, the last keys are kept and the fetch is retried at growing intervals. Other
-// issuers are not affected, even if a fetch never ends.
-func TestFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, start := lead(t), time.Now()
-		for _, url := range []string{"good", "failing", "hanging"} {
-			n.publish(t, url, "a")
-		}
-		n.Want("acme", []Issuer{at("good", "good"), at("failing", "failing"), at("hanging", "hanging")})
-		time.Sleep(time.Second)
-		n.mu.Lock()
-		delete(n.sets, "failing")
-		n.hangs["hanging"] = true
-		n.mu.Unlock()
-		time.Sleep(20 * time.Minute)
-		const first = 570 * time.Second
-		n.expect(t, "failing", start, 0, first, first+30*time.Second, first+90*time.Second, first+210*time.Second, first+450*time.Second)
-		n.expect(t, "hanging", start, 0, first)
-		n.expect(t, "good", start, 0, first, 2*first)
-		got := n.State("acme", "failing", "failingfailing")
-		if ids(got.Keys) != "a" || got.Err != ErrConnection || !got.FailingSince.Equal(start.Add(first)) {
-			t.Errorf("state %+v, want the key a and a failure since %s", got, start.Add(first))
-		}
-		n.publish(t, "failing", "b")
-		time.Sleep(10 * time.Minute)
-		if got := n.State("acme", "failing", "failingfailing"); ids(got.Keys) != "b" || got.Err != "" || !got.FailingSince.IsZero() {
-			t.Errorf("state %+v after the recovery", got)
-		}
 	})
 }
 
@@ -235,24 +200,6 @@ func TestRequests(t *testing.T) {
 		}
 		n.expect(t, "u", start, 0, time.Minute, 2*time.Minute, 3*time.Minute)
 		n.expect(t, "v", start)
-	})
-}
-
-// A new key that already signs tokens works at most 75 seconds after it is published. The server's
-// heartbeat, the wait for the next fetch, the fetch, and the update of the records take less in total.
-func TestRequestWhileFetching(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, start := lead(t), time.Now()
-		n.publish(t, "u", "a")
-		n.Want("acme", []Issuer{at("edge", "u")})
-		time.Sleep(time.Second)
-		n.publish(t, "u", "b")
-		n.Request("acme", "edge")
-		time.Sleep(time.Minute)
-		n.expect(t, "u", start, 0, time.Minute)
-		if got := n.State("acme", "edge", "edgeu"); ids(got.Keys) != "b" {
-			t.Errorf("keys %s, want b", ids(got.Keys))
-		}
 	})
 }
 
@@ -329,43 +276,6 @@ func (n *network) series(t *testing.T, want string) (names []string) {
 		}
 	}
 	return names
-}
-
-// The time of the last success starts with the first attempt, so that an alert fires for an issuer
-// that never responds.
-func TestLastSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, start := lead(t), time.Now()
-		n.Want("acme", []Issuer{at("edge", "u")})
-		time.Sleep(time.Hour)
-		if got := gauge(t, n.registry); got != float64(start.Unix()) {
-			t.Errorf("last success at %v, want %d", got, start.Unix())
-		}
-		n.publish(t, "u", "a")
-		time.Sleep(10 * time.Minute)
-		if got := gauge(t, n.registry); got <= float64(start.Add(time.Hour).Unix()) {
-			t.Errorf("last success at %v after the recovery", got)
-		}
-	})
-}
-
-func gauge(t *testing.T, registry *prometheus.Registry) float64 {
-	t.Helper()
-	families := testkit.Value(registry.Gather())(t)
-	for _, f := range families {
-		if f.GetName() == "realmkeeper_issuer_last_success_timestamp_seconds" && len(f.GetMetric()) == 1 {
-			return f.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatal("no time of the last success")
-	return 0
-}
-
-// An error other than the fixed ones is reported as a connection error, without its text.
-func TestOtherErrorsAreNotRepeated(t *testing.T) {
-	if got := fetchErrorOf(errors.New(canary), false); got != ErrConnection {
-		t.Errorf("error %q, want %q", got, ErrConnection)
-	}
 }
 
 // Each request in a Lease counts once, even if later heartbeats change other parts of the Lease.
@@ -451,6 +361,37 @@ func TestFetchFollowsRecordedOne(t *testing.T) {
 		revoked := want(second.FetchedAt)
 		if len(revoked.Keys) > 0 || !revoked.FetchedAt.After(second.FetchedAt) || !revoked.After.Equal(second.FetchedAt) {
 			t.Errorf("the revocation is %+v", revoked)
+		}
+	})
+}
+
+// After a failure, the last keys are kept and the fetch is retried at growing intervals. Other
+// issuers are not affected, even if a fetch never ends.
+func TestFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, start := lead(t), time.Now()
+		for _, url := range []string{"good", "failing", "hanging"} {
+			n.publish(t, url, "a")
+		}
+		n.Want("acme", []Issuer{at("good", "good"), at("failing", "failing"), at("hanging", "hanging")})
+		time.Sleep(time.Second)
+		n.mu.Lock()
+		delete(n.sets, "failing")
+		n.hangs["hanging"] = true
+		n.mu.Unlock()
+		time.Sleep(20 * time.Minute)
+		const first = 570 * time.Second
+		n.expect(t, "failing", start, 0, first, first+30*time.Second, first+90*time.Second, first+210*time.Second, first+450*time.Second)
+		n.expect(t, "hanging", start, 0, first)
+		n.expect(t, "good", start, 0, first, 2*first)
+		got := n.State("acme", "failing", "failingfailing")
+		if ids(got.Keys) != "a" || got.Err != ErrConnection || !got.FailingSince.Equal(start.Add(first)) {
+			t.Errorf("state %+v, want the key a and a failure since %s", got, start.Add(first))
+		}
+		n.publish(t, "failing", "b")
+		time.Sleep(10 * time.Minute)
+		if got := n.State("acme", "failing", "failingfailing"); ids(got.Keys) != "b" || got.Err != "" || !got.FailingSince.IsZero() {
+			t.Errorf("state %+v after the recovery", got)
 		}
 	})
 }
