@@ -1,7 +1,6 @@
 package tokenservice
 
 import (
-	"bytes"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
@@ -40,45 +39,6 @@ func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
 		t.Errorf("step %q for a different instance domain", d.plan.Step)
 	} else {
 		verifies(t, d, d.bundle, now, "api.example.org")
-	}
-}
-
-// One whole renewal, carried out with a crash after each write.
-func TestRenewal(t *testing.T) {
-	i := instance(t, "")
-	first := decided(t, observed{}, i, now)
-	seen, old := settled(t, first), first.bundle
-
-	switchAt := now.Add((3650 - 90) * 24 * time.Hour)
-	publishAt := switchAt.Add(-365 * 24 * time.Hour)
-	published := decided(t, seen, i, publishAt)
-	if published.plan.Step != authority.Published || !bytes.HasPrefix(published.bundle, old) || len(published.bundle) == len(old) {
-		t.Fatalf("step %q, want the next CA published after the current one", published.plan.Step)
-	}
-	seen.authority = settled(t, published).authority // The operator is killed before it writes the rest.
-	published = decided(t, seen, i, publishAt.Add(time.Minute))
-	seen = settled(t, published)
-	both := published.bundle
-	verifies(t, published, old, publishAt, "api.example.com")
-
-	seen = settled(t, decided(t, seen, i, switchAt.Add(-24*time.Hour)))
-	last := decided(t, seen, i, switchAt.Add(-time.Hour)) // the last serving certificate of the old CA
-	switched := decided(t, seen, i, switchAt)
-	if switched.plan.Step != authority.Switched || switched.unexpected {
-		t.Errorf("step %q, unexpected: %t", switched.plan.Step, switched.unexpected)
-	}
-	seen.authority = settled(t, switched).authority
-	switched = decided(t, seen, i, switchAt.Add(time.Minute)) // The old certificate is still served.
-	if switched.unexpected {
-		t.Error("after a crash, clients are told to load ca.crt again")
-	}
-	verifies(t, switched, both, switchAt, "api.example.com")
-	verifies(t, last, switched.bundle, switchAt, "api.example.com")
-	seen = settled(t, switched)
-
-	end := now.Add(3650*24*time.Hour + time.Second)
-	if d := decided(t, seen, i, end); len(d.plan.Previous) > 0 || bytes.Contains(d.bundle, old) {
-		t.Error("the bundle contains the old CA after its end")
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -30,8 +29,7 @@ func instance(t *testing.T, more string) *config.Instance {
 
 func decided(t *testing.T, seen observed, i *config.Instance, at time.Time) decision {
 	t.Helper()
-	d := testkit.Value(decide(seen, i, "image:1", at, rand.Reader))(t)
-	return d
+	return testkit.Value(decide(seen, i, "image:1", at, rand.Reader))(t)
 }
 
 // settled returns the observed state after the certificates of a decision are written.
@@ -45,8 +43,7 @@ func settled(t *testing.T, d decision) observed {
 
 func secretOf(t *testing.T, desired *corev1ac.SecretApplyConfiguration) *corev1.Secret {
 	t.Helper()
-	secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
-	return secret
+	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 }
 
 func TestObjectsFollowTheConfiguration(t *testing.T) {
@@ -141,14 +138,11 @@ func TestLatestReplicasTakePrecedence(t *testing.T) {
 		wantApplied          int32 // 0: not applied
 		wantDisruptionBudget bool
 	}{
-		"no Deployment":                     {nil, two, 2, true},
 		"changed without scale subresource": {live(5, "2", ""), two, 2, true},
-		"scaled":                            {live(5, "2", "scale"), two, 0, true},
 		"scaled to one":                     {live(1, "2", "scale"), two, 0, false},
 		"configured to one, then scaled":    {live(3, "1", "scale"), one, 0, true},
 		"scaled, then configured":           {live(5, "3", "scale"), two, 2, true},
 		"scaled, then configured to one":    {live(5, "2", "scale"), one, 1, false},
-		"status update":                     {live(2, "2", "status"), two, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decided(t, observed{deployment: test.live}, test.instance, now)
@@ -161,29 +155,6 @@ func TestLatestReplicasTakePrecedence(t *testing.T) {
 					applied, d.disruptionBudget != nil, test.wantApplied, test.wantDisruptionBudget)
 			}
 		})
-	}
-}
-
-// Uninstalling Realmkeeper must delete the token service, but not Secrets with keys.
-func TestOperatorServiceAccountOwnsTokenService(t *testing.T) {
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", UID: "uid"}}
-	d := decided(t, observed{operator: account}, instance(t, ""), now)
-	for name, owners := range map[string][]metav1ac.OwnerReferenceApplyConfiguration{
-		"Service":             d.service.OwnerReferences,
-		"NetworkPolicy":       d.networkPolicy.OwnerReferences,
-		"ConfigMap":           d.caBundle.OwnerReferences,
-		"PodDisruptionBudget": d.disruptionBudget.OwnerReferences,
-		"Deployment":          d.deployment.OwnerReferences,
-	} {
-		if len(owners) != 1 || *owners[0].UID != "uid" || *owners[0].Kind != "ServiceAccount" {
-			t.Errorf("%s has owners %v, want only the service account", name, owners)
-		}
-	}
-	seen := settled(t, d)
-	for _, secret := range []*corev1.Secret{seen.authority, seen.serving} {
-		if len(secret.OwnerReferences) != 0 {
-			t.Errorf("Secret with keys has owners %v, want none", secret.OwnerReferences)
-		}
 	}
 }
 
@@ -228,15 +199,5 @@ func TestKMSPluginIsASidecar(t *testing.T) {
 		if !slices.Contains(server.Args, want) {
 			t.Errorf("the token server's arguments lack %s: %v", want, server.Args)
 		}
-	}
-}
-
-func TestNoKMSPluginByDefault(t *testing.T) {
-	spec := podSpecOf(t, "")
-	if len(spec.InitContainers) > 0 || slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == "kms-plugin" }) {
-		t.Errorf("got init containers %v and volumes %v", spec.InitContainers, spec.Volumes)
-	}
-	if slices.ContainsFunc(spec.Containers[0].Args, func(arg string) bool { return arg == "--kms-socket=/var/run/realmkeeper/kms/kms.sock" }) {
-		t.Errorf("got arguments %v", spec.Containers[0].Args)
 	}
 }
