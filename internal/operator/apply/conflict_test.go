@@ -31,12 +31,8 @@ func TestIsStale(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"no error":                       {nil, false},
 		"conflict":                       {errConflict, true},
 		"already exists":                 {errAlreadyExists, true},
-		"another error":                  {errForbidden, false},
-		"joined with nil":                {errors.Join(nil, errConflict), true},
-		"two conflicts":                  {errors.Join(errConflict, errAlreadyExists), true},
 		"two wrapped conflicts":          {fmt.Errorf("writing: %w", errors.Join(errConflict, errAlreadyExists)), true},
 		"conflict joined with an error":  {errors.Join(errConflict, errForbidden), false},
 		"conflict wrapped with an error": {fmt.Errorf("%w: %w", errForbidden, errConflict), false},
@@ -63,7 +59,6 @@ func TestRetryConflicts(t *testing.T) {
 	}{
 		"success":                       {result: done, want: done},
 		"conflict":                      {err: errConflict, want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "modified"},
-		"already exists":                {result: done, err: errors.Join(errAlreadyExists), want: reconcile.Result{RequeueAfter: apply.ConflictDelay}, wantLog: "already exists"},
 		"another error":                 {err: errForbidden, wantErr: errForbidden},
 		"conflict joined with an error": {err: errors.Join(errConflict, errForbidden), wantErr: errForbidden},
 	}
