@@ -4,23 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
-
-func TestKeyEncryptionDefaults(t *testing.T) {
-	got, err := config.Parse([]byte(minimal + "keyEncryption: {kms: {image: kms}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if timeout := got.KeyEncryption.KMS.Timeout.Duration; timeout != 3*time.Second {
-		t.Errorf("the timeout is %s", timeout)
-	}
-	if got, err = config.Parse([]byte(minimal)); err != nil || got.KeyEncryption.KMS != nil {
-		t.Errorf("keys are encrypted by default: %v, %v", got, err)
-	}
-}
 
 func TestKeyEncryptionRejects(t *testing.T) {
 	for name, test := range map[string]struct{ kms, want string }{
