@@ -28,20 +28,12 @@ func TestSummarize(t *testing.T) {
 		result condition.Result
 		want   []metav1.Condition
 	}{
-		"ready": {
-			result: condition.Ready("All good."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", now)},
-		},
 		"ready removes Reconciling and Stalled": {
 			before: []metav1.Condition{
 				of("Ready", "Unknown", "Progressing", "Wait.", earlier), of("Reconciling", "True", "Progressing", "Wait.", earlier), of("Stalled", "True", "X", "", earlier),
 			},
 			result: condition.Ready("All good."),
 			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", now)},
-		},
-		"progressing": {
-			result: condition.Progressing("Wait."),
-			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
 		},
 		"not ready and stuck": {
 			result: condition.NotReady(v1alpha1.ReasonSecretConflict, "Delete the Secret."),
@@ -50,11 +42,6 @@ func TestSummarize(t *testing.T) {
 		"not ready but not stuck": {
 			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Suspended."),
 			want:   []metav1.Condition{of("Ready", "False", "NoTokenServer", "Suspended.", now)},
-		},
-		"unchanged status keeps the transition time": {
-			before: []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
-			result: condition.Ready("All good."),
-			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
 		},
 		"new message keeps the transition time": {
 			before: []metav1.Condition{of("Ready", "True", "Ready", "All good.", earlier)},
