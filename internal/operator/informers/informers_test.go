@@ -107,23 +107,6 @@ func start(t *testing.T, s *server) (*informers.Set, cache.SharedIndexInformer) 
 	return set, informer
 }
 
-func TestReached(t *testing.T) {
-	for name, test := range map[string]struct {
-		version, target string
-		want            bool
-	}{
-		"no list yet": {"", "5", false},
-		"older":       {"9", "10", false},
-		"same":        {"10", "10", true},
-		"newer":       {"11", "10", true},
-		"no number":   {"a", "10", false},
-	} {
-		if got := informers.Reached(test.version, test.target); got != test.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 // seen returns the resource versions of the lists, and the number of watches.
 func (s *server) seen() (lists []string, watches int) {
 	s.mu.Lock()
@@ -240,7 +223,6 @@ func TestCatchUp(t *testing.T) {
 		wantLists int           // at most, in addition to the first one
 		wantIn    time.Duration // at most
 	}{
-		"current":                   {change: func(*server) {}},
 		"quiet, with a bookmark":    {change: func(s *server) { s.revision, s.bookmarks = 50, true }, wantIn: 3 * time.Second},
 		"quiet, without a bookmark": {change: func(s *server) { s.revision = 50 }, wantLists: 1, wantIn: 8 * time.Second},
 		"a change hasn't arrived":   {change: func(s *server) { s.revision = 50; time.AfterFunc(time.Second, s.deliver) }, wantIn: 2 * time.Second},
