@@ -45,7 +45,6 @@ func TestManagerOf(t *testing.T) {
 			},
 			"Argo CD (application apps)", false,
 		},
-		"unreadable ownership": {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{managedBy("helm", "{")}}, "Helm", true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
