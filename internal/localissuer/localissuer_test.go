@@ -3,17 +3,12 @@ package localissuer_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
@@ -142,19 +135,13 @@ func (f *fixture) credentials(name string) map[string]string {
 // token requests a token with the files of a client.
 func token(t *testing.T, files map[string]string) (*oauth2.Token, error) {
 	t.Helper()
-	return tokenWith(t, clientcredentials.Config{ClientID: files["client_id"], ClientSecret: files["client_secret"]}, files)
-}
-
-// tokenWith requests a token with other credentials.
-func tokenWith(t *testing.T, config clientcredentials.Config, files map[string]string) (*oauth2.Token, error) {
-	t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(files["ca.crt"])) {
 		t.Fatal("no certificate authority")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	defer transport.CloseIdleConnections()
-	config.TokenURL = files["token_url"]
+	config := clientcredentials.Config{ClientID: files["client_id"], ClientSecret: files["client_secret"], TokenURL: files["token_url"]}
 	return config.Token(context.WithValue(t.Context(), oauth2.HTTPClient, &http.Client{Transport: transport}))
 }
 
@@ -183,13 +170,8 @@ func TestServesTokens(t *testing.T) {
 			t.Errorf("output lacks %q:\n%s", line, f.out)
 		}
 	}
-	key, jwk := newKey(t)
-	trusting := strings.Replace(realm, "spec:\n", "spec:\n  trustedIssuers: [{name: platform, issuer: '"+platform+"', keys: {jwks: '{\"keys\":["+jwk+"]}'}}]\n", 1)
-	f.write("realm.yaml", strings.Replace(trusting, `scopes: ["*"]}`, `scopes: ["*"], issuers: [platform]}`, 1)+
-		client("signer", "publicKeys: [{keyId: k1, jwk: '"+jwk+"'}]")+client("job", "federatedIdentities: [{issuer: platform, subject: job-1}]"))
-	for _, name := range []string{"billing", "signer", "job"} {
-		f.await("ApiClient apps/" + name + " is Ready.")
-	}
+	f.write("realm.yaml", realm)
+	f.await("ApiClient apps/billing is Ready.")
 	files := f.credentials("billing")
 	wantToken(t, files)
 	for _, text := range []string{
@@ -203,42 +185,11 @@ func TestServesTokens(t *testing.T) {
 	if files["cluster_token_url"] != files["token_url"] || !regexp.MustCompile(`^https://localhost:\d+/acme/oauth2/token$`).MatchString(files["token_url"]) {
 		t.Errorf("token_url %q, cluster_token_url %q; want the same URL of localhost", files["token_url"], files["cluster_token_url"])
 	}
-	for subject, issuer := range map[string]string{"apps.signer": "apps.signer", "job-1": platform} {
-		signed := url.Values{
-			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
-			"client_assertion":      {sign(t, key, issuer, subject, files["issuer"])},
-		}
-		config := clientcredentials.Config{EndpointParams: signed, AuthStyle: oauth2.AuthStyleInParams}
-		if got, err := tokenWith(t, config, files); err != nil || got.AccessToken == "" {
-			t.Errorf("token with an assertion about %s: %v", subject, err)
-		}
-	}
 	checkLoopback(t, regexp.MustCompile(`localhost:(\d+)`).FindStringSubmatch(f.out.String())[1])
 	f.end()
 	if _, err := token(t, files); err == nil || isRejected(err) {
 		t.Errorf("token request after the end: %v, want no response", err)
 	}
-}
-
-const platform = "https://platform.example.com"
-
-// newKey returns the key of a client and of the trusted issuer, and its public half as a JWK.
-func newKey(t *testing.T) (key *ecdsa.PrivateKey, jwk string) {
-	t.Helper()
-	key = testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	public := testkit.Value(json.Marshal(jose.JSONWebKey{Key: key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}))(t)
-	return key, string(public)
-}
-
-// sign returns an assertion about a subject.
-func sign(t *testing.T, key *ecdsa.PrivateKey, issuer, subject, audience string) string {
-	t.Helper()
-	signer := testkit.Value(jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k1"}}, nil))(t)
-	assertion := testkit.Value(jwt.Signed(signer).Claims(jwt.Claims{
-		Issuer: issuer, Subject: subject, Audience: jwt.Audience{audience}, ID: rand.Text(),
-		IssuedAt: jwt.NewNumericDate(time.Now()), Expiry: jwt.NewNumericDate(time.Now().Add(time.Minute)),
-	}).Serialize())(t)
-	return assertion
 }
 
 // checkLoopback checks that nothing listens on the port at other addresses.
