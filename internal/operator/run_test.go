@@ -1,7 +1,6 @@
 package operator_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 )
 
@@ -23,14 +21,10 @@ func TestUnavailable(t *testing.T) {
 		want bool
 	}{
 		"refused":             {&url.Error{Op: "Get", Err: errors.New("connection refused")}, true},
-		"no answer":           {context.DeadlineExceeded, true},
-		"starting":            {apierrors.NewServiceUnavailable("starting"), true},
 		"overloaded":          {apierrors.NewTooManyRequests("later", 1), true},
 		"etcd without leader": {apierrors.NewInternalError(errors.New("no leader")), true},
 		"forbidden":           {apierrors.NewForbidden(leases, "", nil), false},
-		"unauthorized":        {apierrors.NewUnauthorized("token"), false},
 		"another instance":    {operator.ErrInstallation, false},
-		"restore":             {leader.ErrRestoreHolds, false},
 	} {
 		if got := operator.Unavailable(fmt.Errorf("reading: %w", test.err)); got != test.want {
 			t.Errorf("%s: %t", name, got)
