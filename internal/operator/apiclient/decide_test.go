@@ -113,38 +113,6 @@ func deliveredSecret(seen *observed) string {
 	return ""
 }
 
-// The client keeps its secret if the secret in the credentials Secret matches the record, and
-// neither the client nor the Realm was recreated.
-func TestDecideKeepsOrReplacesSecret(t *testing.T) {
-	for name, test := range map[string]struct {
-		disturb  func(*observed)
-		wantKept bool
-	}{
-		"nothing changed":            {func(*observed) {}, true},
-		"keys renamed":               {func(s *observed) { rename(s) }, true},
-		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, true},
-		"credentials Secret deleted": {func(s *observed) { s.credentials = nil }, false},
-		"record deleted":             {func(s *observed) { s.setRecord(nil) }, true},
-		"secret overwritten":         {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false},
-		"realm recreated":            {func(s *observed) { s.realm.UID = "r2"; s.setRecord(nil) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			seen := reconciled(t, observe())
-			before := deliveredSecret(&seen)
-			test.disturb(&seen)
-			seen, d := settled(t, seen, now)
-			credentials := testkit.Value(apply.Convert[corev1.Secret](d.credentials))(t)
-			secret := string(credentials.Data[seen.client.GeneratedSecret().DataKey(v1alpha1.SecretKeyClientSecret)])
-			if kept := secret == before; kept != test.wantKept {
-				t.Errorf("secret kept: %t, want %t", kept, test.wantKept)
-			}
-			if !clientsecret.WellFormed(secret) || !verifies(d.desired.Secrets, secret) {
-				t.Error("the record does not verify the secret in the credentials Secret")
-			}
-		})
-	}
-}
-
 func rename(seen *observed) {
 	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
 		Keys: map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyClientSecret: "PASSWORD"},
@@ -311,11 +279,6 @@ func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	damaged.setRecord(damaged.recordSecret)
 	if d, err = decide(&damaged, now, rand.Reader); err != nil || !d.release {
 		t.Errorf("released with an unreadable record: %+v, error %v", d, err)
-	}
-	seen.realm.Spec.ReleasedClients, seen.realm.Spec.Grants = nil, nil
-	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || d.release || d.desired == nil || !d.desired.Disabled {
-		t.Errorf("grant lost: %+v, error %v; want a disabled record", d, err)
 	}
 }
 

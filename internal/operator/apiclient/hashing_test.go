@@ -1,14 +1,11 @@
 package apiclient
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -35,8 +32,6 @@ func mustDecide(t *testing.T, seen observed) decision {
 func TestChangesDoNotWaitForHash(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.ApiClientSpec){
 		"suspended":           func(s *v1alpha1.ApiClientSpec) { s.Suspend = true },
-		"expired":             func(s *v1alpha1.ApiClientSpec) { s.ExpiresAt = &metav1.Time{Time: now} },
-		"earlier tokens":      func(s *v1alpha1.ApiClientSpec) { s.TokensValidAfter = &metav1.Time{Time: now} },
 		"scopes were changed": func(s *v1alpha1.ApiClientSpec) { s.Scopes = []string{"read"} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,45 +42,12 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			if !d.hash || d.desired == nil {
 				t.Fatalf("hash %t, record %+v", d.hash, d.desired)
 			}
-			if diff := cmp.Diff(before.Secrets, d.desired.Secrets); diff != "" {
-				t.Errorf("secrets (-before +after):\n%s", diff)
-			}
+			testkit.Diff(t, "secrets", before.Secrets, d.desired.Secrets)
 			want := newRecord(&seen, covered(&seen.request), secrets.Plan{Secrets: before.Secrets})
 			want.Basis = d.desired.Basis
 			testkit.Diff(t, "record", want, d.desired)
 		})
 	}
-}
-
-func TestStatusWhileHashing(t *testing.T) {
-	reasons := func(seen observed, d decision) []string {
-		state := acknowledgement.Acknowledged
-		var reasons []string
-		for _, c := range status(&seen, d, applied{written: d.desired != nil, state: &state}, now).Conditions {
-			if c.Type == string(v1alpha1.ConditionReady) || c.Type == string(v1alpha1.ConditionProgrammed) {
-				reasons = append(reasons, c.Reason)
-			}
-		}
-		slices.Sort(reasons)
-		return reasons
-	}
-	seen := rotating(t)
-	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Progressing")
-	seen.client.Spec.Suspend = true
-	want(t, reasons(seen, mustDecide(t, seen)), "Progressing", "Suspended")
-
-	first := observe(withProvided(0))
-	first.provided, first.unhashed = providedVersionOf(1, password), true
-	d := mustDecide(t, first)
-	if d.desired != nil || !d.hash {
-		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.desired)
-	}
-	want(t, reasons(first, d), "Progressing", "Progressing")
-}
-
-func want(t *testing.T, got []string, want ...string) {
-	t.Helper()
-	testkit.Diff(t, "result", want, got)
 }
 
 // A client that was rejected because of its provided secret, or is disabled, stays so until the

@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"crypto/rand"
-	"strings"
 	"testing"
 	"time"
 
@@ -91,23 +90,15 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 		change       func(*observed)
 		wantAccepted int
 	}{
-		"nothing changed":            {func(*observed) {}, 1},
-		"restore finished":           {func(s *observed) { s.recorded.Restored.Secrets = nil }, 0},
 		"credentials Secret lost":    {func(s *observed) { s.credentials = nil }, 1},
 		"tokens revoked":             {revoke, 0},
 		"revoked before the restore": {func(s *observed) { s.client.Spec.TokensValidAfter = &metav1.Time{Time: now.Add(-time.Second)} }, 1},
 		"revocation of the backup":   {func(s *observed) { s.recorded.Restored.TokensValidAfter = now; revoke(s) }, 1},
-		"tokens and secret revoked":  {func(s *observed) { revoke(s); s.credentials = nil }, 0},
 		"revoked during a rotation":  {func(s *observed) { rotate(s); revoke(s); s.credentials = nil }, 0},
-		"revoked, provided secret":   {func(s *observed) { withProvided(0)(s); s.provided = providedVersionOf(1, password); revoke(s) }, 0},
-		"provided secret":            {func(s *observed) { withProvided(0)(s); s.provided = providedVersionOf(1, password) }, 1},
-		"revoked, hashed secret":     {func(s *observed) { listHash(s); revoke(s) }, 0},
 		"hashed secret":              {listHash, 0},
 		"revoked and rejected":       {func(s *observed) { s.client.Spec.Scopes = []string{"unknown"}; revoke(s) }, 0},
 		"no secret in the spec":      {withKey, 0},
-		"rejected":                   {func(s *observed) { s.client.Spec.Scopes = []string{"unknown"} }, 1},
 		"expired":                    {func(s *observed) { s.recorded.Restored.Secrets[0].ExpiresAt = now }, 0},
-		"suspended":                  {func(s *observed) { s.client.Spec.Suspend = true }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, _ := reconciledRestore(t)
@@ -142,33 +133,5 @@ func TestDecideKeepsRestoredRevocation(t *testing.T) {
 	seen.client.Spec.TokensValidAfter = &metav1.Time{Time: now}
 	if got := mustDecide(t, seen).desired.TokensValidAfter; !got.Equal(now) {
 		t.Errorf("tokensValidAfter %s, want the later one in the spec, %s", got, now)
-	}
-}
-
-// A client keeps the secret in its credentials Secret if it is one of the backup.
-func TestDecideKeepsDeliveredSecret(t *testing.T) {
-	seen, plaintext := putBack(t)
-	seen.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "team", Name: "billing", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
-		OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: "billing", UID: "c1", Controller: new(true)}},
-	}, Type: corev1.SecretTypeOpaque, Data: map[string][]byte{v1alpha1.SecretKeyClientSecret: []byte(plaintext)}}
-	d := mustDecide(t, seen)
-	if len(d.desired.Secrets) != 1 || d.desired.Secrets[0].ID != "restored" || restoredCount(d.desired.Restored) != 0 {
-		t.Errorf("record %+v, want the secret of the backup as the client's own", d.desired)
-	}
-	if d.credentials == nil || string(d.credentials.Data[v1alpha1.SecretKeyClientSecret]) != plaintext {
-		t.Error("the credentials Secret does not keep the secret")
-	}
-}
-
-func TestRestoredMessageNamesSecrets(t *testing.T) {
-	seen, _ := reconciledRestore(t)
-	expiring := mustDecide(t, seen).desired.Restored
-	expiring.Secrets[0].ExpiresAt = now.Add(time.Hour)
-	message := restored(&seen, expiring).Message
-	for _, want := range []string{timestamp(backupTime), timestamp(now), "restored until " + timestamp(now.Add(time.Hour)), "restore --finish", "revoke apiclient/billing -n team"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message %q does not contain %q", message, want)
-		}
 	}
 }

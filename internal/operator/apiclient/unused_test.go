@@ -138,9 +138,7 @@ func TestUnusedFor(t *testing.T) {
 	}{
 		"as requested":                       {func(*observed) {}, 24 * time.Hour},
 		"an overlap":                         {func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }, 0},
-		"no rotation":                        {func(s *observed) { s.client.Spec.Secret.Generated.Rotation = v1alpha1.SecretRotation{} }, 0},
 		"shorter than the default lifetime":  {after(hours(2)), 3 * time.Hour},
-		"shorter than the realm's lifetime":  {after(hours(2), func(s *observed) { s.realm.Spec.TokenLifetime = hours(5) }), 7 * time.Hour},
 		"shorter than the client's lifetime": {after(hours(2), func(s *observed) { s.realm.Spec.TokenLifetime, s.client.Spec.TokenLifetime = hours(5), hours(4) }), 6 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,20 +178,16 @@ func TestOldSecretInUse(t *testing.T) {
 		change   func(*observed)
 		want     *metav1.Condition
 	}{
-		"never used":                  {use: &secrets.Use{Until: at}},
-		"used before the replacement": {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered, Until: at}},
-		"used in the same hour":       {used: delivered.Add(-time.Minute), use: &secrets.Use{Last: delivered.Add(59 * time.Minute), Until: at}},
-		"used after it":               {used: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
-		"the use is not shown yet":    {used: delivered.Add(-time.Hour), reported: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
-		"uses were lost":              {use: &secrets.Use{Last: delivered.Add(time.Second), Until: at}, want: &unknown},
-		"uses were lost before":       {use: &secrets.Use{Last: delivered, Until: at}},
-		"used, and uses were lost":    {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered.Add(time.Hour), Until: at}, want: &unknown},
-		"reports are late":            {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
-		"reports are on their way":    {use: &secrets.Use{Until: at.Add(-reportDelay)}},
-		"no token server":             {want: &unknown},
-		"an overlap":                  {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
-		"no secret":                   {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret = nil }},
-		"the secret ends":             {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
+		"used in the same hour":    {used: delivered.Add(-time.Minute), use: &secrets.Use{Last: delivered.Add(59 * time.Minute), Until: at}},
+		"used after it":            {used: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"the use is not shown yet": {used: delivered.Add(-time.Hour), reported: delivered.Add(time.Hour), use: &secrets.Use{Last: at, Until: at}, want: &inUse},
+		"uses were lost":           {use: &secrets.Use{Last: delivered.Add(time.Second), Until: at}, want: &unknown},
+		"used, and uses were lost": {used: delivered.Add(-time.Hour), use: &secrets.Use{Last: delivered.Add(time.Hour), Until: at}, want: &unknown},
+		"reports are late":         {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
+		"reports are on their way": {use: &secrets.Use{Until: at.Add(-reportDelay)}},
+		"no token server":          {want: &unknown},
+		"an overlap":               {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
+		"the secret ends":          {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, old, again := replacedSecret(t)
