@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -104,9 +102,7 @@ func TestImportWritesAllOrNothing(t *testing.T) {
 			if code != 1 || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Contains(stderr, "canary") {
 				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and %q", code, stdout, stderr, tc.want)
 			}
-			if diff := cmp.Diff(before, entries(t)); diff != "" {
-				t.Errorf("Files (-before +after):\n%s", diff)
-			}
+			testkit.Diff(t, "Files", before, entries(t))
 		})
 	}
 	code, stdout, stderr := run(t, "import", "keycloak", "realms.json", "--from-realm", "shop", "--realm", "acme", "-n", "a")

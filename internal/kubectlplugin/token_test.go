@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
@@ -121,9 +120,7 @@ claims:
   jti:  "x"
   sub:  "acme-apps.billing"
 `
-	if diff := cmp.Diff(want, stdout); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Diff(t, "result", want, stdout)
 	if strings.Contains(stdout, clientSecret) || strings.Contains(stdout, encode("signature")) {
 		t.Error("The output contains the client secret or the token")
 	}

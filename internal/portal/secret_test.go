@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -78,9 +77,7 @@ func TestGoSnippetHasExactClientID(t *testing.T) {
 			}
 			return true
 		})
-		if diff := cmp.Diff([]string{e.id, exampleSecret, exampleEndpoint(e.id)}, got); diff != "" {
-			t.Errorf("Strings of %s (-want +got):\n%s", e.code, diff)
-		}
+		testkit.Diff(t, "Strings of "+e.code, []string{e.id, exampleSecret, exampleEndpoint(e.id)}, got)
 	}
 }
 
@@ -98,8 +95,6 @@ func TestKubernetesSecretSnippetHasExactValues(t *testing.T) {
 			"metadata":   map[string]any{"name": "true", "namespace": "123"},
 			"stringData": map[string]any{"client_id": e.id, "client_secret": exampleSecret, "token_url": exampleEndpoint(e.id)},
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Object of %s (-want +got):\n%s", e.code, diff)
-		}
+		testkit.Diff(t, "Object of "+e.code, want, got)
 	}
 }

@@ -74,9 +74,7 @@ func TestWrap(t *testing.T) {
 		"a\u202eb\u2066c":      {"a b c"}, // nor look like another one
 		"ä ö ü ß é":            {"ä ö ü ß é"},
 	} {
-		if diff := cmp.Diff(want, terminal.Wrap(text, 9)); diff != "" {
-			t.Errorf("Wrap(%q) (-want +got):\n%s", text, diff)
-		}
+		testkit.Diff(t, text, want, terminal.Wrap(text, 9))
 	}
 }
 

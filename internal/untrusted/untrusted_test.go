@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -59,9 +58,7 @@ func TestShellReceivesQuotedWords(t *testing.T) {
 		}
 		got := hostile.Run(t, "curl --user "+untrusted.Quote(text)+" "+untrusted.Quote("x"+text), "curl")
 		want := [][]string{{"curl", "--user", hostile.Argument(text), "x" + hostile.Argument(text)}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Arguments of %q (-want +got):\n%s", text, diff)
-		}
+		testkit.Diff(t, "Arguments of "+untrusted.Quote(text), want, got)
 	}
 }
 
@@ -82,9 +79,7 @@ func TestEncodedTextIsEqual(t *testing.T) {
 		hostile.CheckPrintable(t, string(encoded))
 		var got []string
 		testkit.Do(t, format.unmarshal(encoded, &got))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Text decoded from %s (-want +got):\n%s", name, diff)
-		}
+		testkit.Diff(t, "Text decoded from "+name, want, got)
 		if _, err := format.marshal(func() {}); err == nil {
 			t.Errorf("A function is encoded as %s", name)
 		}

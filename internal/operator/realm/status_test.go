@@ -85,9 +85,7 @@ func TestStatusShowsKeys(t *testing.T) {
 		d := testkit.Value(decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader))(t)
 		waiting := acknowledgement.Waiting
 		got := status(realm, d, &waiting, instance(), now)
-		if diff := cmp.Diff(step.wantKeys, got.SigningKeys, cmpopts.IgnoreFields(v1alpha1.SigningKeyStatus{}, "KeyID")); diff != "" {
-			t.Errorf("keys after %s (-want +got):\n%s", step.after, diff)
-		}
+		testkit.Diff(t, "keys after "+step.after.String(), step.wantKeys, got.SigningKeys, cmpopts.IgnoreFields(v1alpha1.SigningKeyStatus{}, "KeyID"))
 		if diff := cmp.Diff(step.wantNext, got.NextKeyTransitionTime); diff != "" {
 			t.Errorf("next transition after %s (-want +got):\n%s", step.after, diff)
 		}

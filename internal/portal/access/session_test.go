@@ -24,8 +24,7 @@ func key(b byte) []byte { return []byte(strings.Repeat(string(b), access.MinSess
 
 func sessions(t *testing.T, key []byte, at time.Time) *access.Sessions {
 	t.Helper()
-	s := testkit.Value(access.NewSessions(key, access.DefaultIdleTimeout, func() time.Time { return at }))(t)
-	return s
+	return testkit.Value(access.NewSessions(key, access.DefaultIdleTimeout, func() time.Time { return at }))(t)
 }
 
 // token returns a JWT with the given exp claim and length.
