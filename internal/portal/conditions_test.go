@@ -19,10 +19,8 @@ func TestConditionKinds(t *testing.T) {
 		want      string
 	}{
 		"not ready yet":     {v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "busy"},
-		"suspended":         {v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "off"},
 		"stalled":           {v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRealmNotFound, "bad"},
 		"imported hash":     {v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash, "busy"},
-		"old secret in use": {v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue, v1alpha1.ReasonOldSecretUsed, "busy"},
 		"restored":          {v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRestoredFromBackup, "good"},
 		// Token servers keep the last keys of an issuer, so the realm stays Ready.
 		"issuer not resolved": {v1alpha1.ConditionIssuersResolved, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved, "busy"},

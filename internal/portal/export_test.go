@@ -9,13 +9,9 @@ var (
 	StateOf        = stateOf
 	ParseCursor    = parseCursor
 	KeyTimeline    = keyTimeline
-	SecretTimeline = secretTimeline
 	ExpiryOf       = expiryOf
 	Snippets       = snippets
 )
-
-// SecretView is exported for tests.
-type SecretView = secretView
 
 // Timeline is exported for tests.
 type Timeline = timeline

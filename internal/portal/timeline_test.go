@@ -38,14 +38,6 @@ func TestKeyTimeline(t *testing.T) {
 				"second · Active: pending 24-49 active 49-100", "now 73",
 			},
 		},
-		"a key is pending": {
-			keys: []v1alpha1.SigningKeyStatus{
-				key("first", v1alpha1.SigningKeyActive, -1000*hour, in(-1000*hour), nil),
-				key("second", v1alpha1.SigningKeyPending, -hour, nil, nil),
-			},
-			next: in(hour),
-			want: []string{"first · Active: pending 0-1 active 0-100", "second · Pending: pending 49-98", "now 73"},
-		},
 		"the removal isn't scheduled": {
 			keys: []v1alpha1.SigningKeyStatus{
 				key("first", v1alpha1.SigningKeyRetiring, -2*hour, in(-2*hour), nil),
@@ -61,30 +53,6 @@ func TestKeyTimeline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status := &v1alpha1.RealmStatus{SigningKeys: tc.keys, NextKeyTransitionTime: tc.next}
 			if got := describeTimeline(t, portal.KeyTimeline(status, timelineNow)); !slices.Equal(got, tc.want) {
-				t.Errorf("got  %q\nwant %q", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestSecretTimeline(t *testing.T) {
-	const day = 24 * time.Hour
-	tests := map[string]struct {
-		secrets []portal.SecretView
-		next    time.Time
-		want    []string
-	}{
-		"rotated": {
-			secrets: []portal.SecretView{
-				{ID: "old", Created: in(-90 * day), Expires: in(day)},
-				{ID: "new", Created: in(-day)},
-			},
-			want: []string{"old · Expires: retiring 0-98", "new · Valid: active 49-100", "now 73"},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := describeTimeline(t, portal.SecretTimeline(tc.secrets, tc.next, timelineNow)); !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})

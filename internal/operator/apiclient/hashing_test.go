@@ -3,8 +3,6 @@ package apiclient
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -50,20 +48,12 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 	}
 }
 
-// A client that was rejected because of its provided secret, or is disabled, stays so until the
-// current value is checked.
+// A disabled client stays so until the current value is checked.
 func TestHashingEnablesNoClient(t *testing.T) {
 	seen := rotating(t)
 	seen.recorded.Disabled = true
 	if d := mustDecide(t, seen); d.desired == nil || !d.desired.Disabled || !d.hash {
 		t.Errorf("a disabled client: hash %t, record %+v", d.hash, d.desired)
-	}
-	seen.client.Status.Conditions = []metav1.Condition{{
-		Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(v1alpha1.ReasonSecretTooShort), Message: "as before",
-	}}
-	d := mustDecide(t, seen)
-	if d.accepted.Reason != v1alpha1.ReasonSecretTooShort || d.accepted.Message != "as before" || !d.desired.Disabled || !d.hash {
-		t.Errorf("a rejected client: %+v, hash %t, record %+v", d.accepted, d.hash, d.desired)
 	}
 }
 

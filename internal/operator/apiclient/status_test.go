@@ -122,32 +122,6 @@ func TestLostGrant(t *testing.T) {
 	}
 }
 
-func TestRotated(t *testing.T) {
-	at := func(last *metav1.Time, ids ...string) v1alpha1.ApiClientStatus {
-		s := v1alpha1.ApiClientStatus{LastRotationTime: last}
-		for _, id := range ids {
-			s.Secrets = append(s.Secrets, v1alpha1.ClientSecretStatus{ID: id})
-		}
-		return s
-	}
-	first, second := metav1.NewTime(now), metav1.NewTime(now.Add(time.Second))
-	of := func(note string) *notice.Event {
-		return &notice.Event{Type: "Normal", Reason: "SecretRotated", Action: "Rotate", Note: note}
-	}
-	for name, test := range map[string]struct {
-		before, after v1alpha1.ApiClientStatus
-		want          *notice.Event
-	}{
-		"a pending secret":             {at(nil, "a"), at(nil, "a", "b"), nil},
-		"the pending secret is active": {at(nil, "a", "b"), at(&first, "a", "b"), of("Client secret rotated. The active secret is now b. Secret a stays valid until it expires; see status.secrets.")},
-		"a rotation without overlap":   {at(&first, "b"), at(&second, "c"), of("Client secret rotated. The active secret is now c.")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "result", test.want, rotated(&test.before, &test.after))
-		})
-	}
-}
-
 func TestOldSecretUsed(t *testing.T) {
 	at := func(status metav1.ConditionStatus, id string, used time.Time) v1alpha1.ApiClientStatus {
 		s := v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: id}, {ID: "new"}}}
@@ -166,9 +140,7 @@ func TestOldSecretUsed(t *testing.T) {
 	}{
 		"known to be used":      {at(metav1.ConditionUnknown, "a", now), at(metav1.ConditionTrue, "a", now), true},
 		"used again that day":   {at(metav1.ConditionTrue, "a", now), at(metav1.ConditionTrue, "a", late), false},
-		"used the next day":     {at(metav1.ConditionTrue, "a", late), at(metav1.ConditionTrue, "a", late.Add(time.Hour)), true},
 		"the day of UTC counts": {at(metav1.ConditionTrue, "a", late), at(metav1.ConditionTrue, "a", late.Add(time.Hour-1).In(time.FixedZone("", 7200))), false},
-		"no longer used":        {at(metav1.ConditionTrue, "a", now), at("", "a", now), false},
 		"another secret":        {at(metav1.ConditionTrue, "a", now), at(metav1.ConditionTrue, "b", now), true},
 	} {
 		t.Run(name, func(t *testing.T) {

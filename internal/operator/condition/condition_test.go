@@ -48,11 +48,6 @@ func TestSummarize(t *testing.T) {
 			result: condition.Ready("Better."),
 			want:   []metav1.Condition{of("Ready", "True", "Ready", "Better.", earlier)},
 		},
-		"new status updates the transition time": {
-			before: []metav1.Condition{of("Ready", "False", "NoTokenServer", "Check the Deployment.", earlier), of("Stalled", "True", "NoTokenServer", "Check the Deployment.", earlier)},
-			result: condition.Progressing("Wait."),
-			want:   []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now), of("Reconciling", "True", "Progressing", "Wait.", now)},
-		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,6 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 		states states // in chronological order
 		want   []string
 	}{
-		"new suspended object":          {states{nil, isProgressing, isSuspended, isReady}, []string{suspendedEvent, readyEvent}},
 		"spec changed":                  {states{isReady, isProgressing, isProgressing, isReady}, nil},
 		"suspended while Progressing":   {states{isReady, isProgressing, isSuspended}, []string{suspendedEvent}},
 		"suspended, edited and resumed": {states{isReady, isProgressing, isSuspended, isProgressing, isSuspended, isReady}, []string{suspendedEvent, readyEvent}},

@@ -14,7 +14,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -219,31 +218,6 @@ func states(keys []signingkey.Key) string {
 		shown = append(shown, string(k.Algorithm)+" "+string(k.State))
 	}
 	return strings.Join(shown, ", ")
-}
-
-func TestRotated(t *testing.T) {
-	key := func(id string, algorithm v1alpha1.SigningAlgorithm, state v1alpha1.SigningKeyState) v1alpha1.SigningKeyStatus {
-		return v1alpha1.SigningKeyStatus{KeyID: id, Algorithm: algorithm, State: state}
-	}
-	type keys = []v1alpha1.SigningKeyStatus
-	active := keys{key("a", "ES256", "Active")}
-	for name, test := range map[string]struct {
-		before, after keys
-		want          *notice.Event
-	}{
-		"new key is published": {active, keys{active[0], key("b", "EdDSA", "Pending")}, nil},
-		"old key is removed":   {keys{key("z", "ES256", "Retiring"), active[0]}, active, nil},
-		"new key becomes active": {
-			keys{active[0], key("b", "EdDSA", "Pending")},
-			keys{key("a", "ES256", "Retiring"), key("b", "EdDSA", "Active")},
-			&notice.Event{Type: "Normal", Reason: "SigningKeyRotated", Action: "Rotate", Note: "Signing key rotated to b (EdDSA) from a (ES256)."},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := rotated(&v1alpha1.RealmStatus{SigningKeys: test.before}, &v1alpha1.RealmStatus{SigningKeys: test.after})
-			testkit.Diff(t, "result", test.want, got)
-		})
-	}
 }
 
 // A record has the generation of the Realm that it implements, and the version from which on clients have

@@ -2,12 +2,11 @@ package realm
 
 import (
 	"crypto/rand"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,80 +14,40 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestStatusShowsKeys(t *testing.T) {
 	realm := acme(func(*v1alpha1.Realm) {})
-	at := func(after time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(after)} }
+	after := func(at *metav1.Time) string {
+		if at == nil {
+			return "-"
+		}
+		return at.Sub(now).String()
+	}
 	var secret *corev1.Secret
 	for _, step := range []struct {
 		after     time.Duration
 		algorithm v1alpha1.SigningAlgorithm
 		state     acknowledgement.State
-		wantKeys  []v1alpha1.SigningKeyStatus
-		wantNext  *metav1.Time
+		want      string // each key with the times of its creation, activation, and removal, and the next transition
 	}{
-		{
-			0, v1alpha1.SigningAlgorithmES256, acknowledgement.NoServer,
-			[]v1alpha1.SigningKeyStatus{{Algorithm: "ES256", State: "Pending", CreatedAt: *at(0)}},
-			at(signingkey.FirstKeyWait),
-		},
-		{
-			0, v1alpha1.SigningAlgorithmES256, acknowledgement.Acknowledged,
-			[]v1alpha1.SigningKeyStatus{{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)}},
-			at(719 * time.Hour),
-		},
-		{
-			time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Acknowledged,
-			[]v1alpha1.SigningKeyStatus{
-				{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)},
-				{Algorithm: "EdDSA", State: "Pending", CreatedAt: *at(time.Hour)},
-			},
-			nil,
-		},
-		{
-			2 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Acknowledged,
-			[]v1alpha1.SigningKeyStatus{
-				{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)},
-				{Algorithm: "EdDSA", State: "Pending", CreatedAt: *at(time.Hour)},
-			},
-			at(3 * time.Hour),
-		},
-		{
-			3 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Waiting,
-			[]v1alpha1.SigningKeyStatus{
-				{Algorithm: "ES256", State: "Active", CreatedAt: *at(0), ActiveAt: at(0)},
-				{Algorithm: "EdDSA", State: "Pending", CreatedAt: *at(time.Hour)},
-			},
-			nil,
-		},
-		{
-			3 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Acknowledged,
-			[]v1alpha1.SigningKeyStatus{
-				{Algorithm: "ES256", State: "Retiring", CreatedAt: *at(0), ActiveAt: at(0)},
-				{Algorithm: "EdDSA", State: "Active", CreatedAt: *at(time.Hour), ActiveAt: at(3 * time.Hour)},
-			},
-			at((3 + 719) * time.Hour),
-		},
-		{
-			4 * time.Hour, v1alpha1.SigningAlgorithmEdDSA, acknowledgement.Acknowledged,
-			[]v1alpha1.SigningKeyStatus{
-				{Algorithm: "ES256", State: "Retiring", CreatedAt: *at(0), ActiveAt: at(0), RemoveAt: at(4*time.Hour + 10*time.Minute)},
-				{Algorithm: "EdDSA", State: "Active", CreatedAt: *at(time.Hour), ActiveAt: at(3 * time.Hour)},
-			},
-			at(4*time.Hour + 10*time.Minute),
-		},
+		{0, "ES256", acknowledgement.NoServer, "ES256 Pending 0s - -; 1m0s"},
+		{0, "ES256", acknowledgement.Acknowledged, "ES256 Active 0s 0s -; 719h0m0s"},
+		{time.Hour, "EdDSA", acknowledgement.Acknowledged, "ES256 Active 0s 0s -; EdDSA Pending 1h0m0s - -; -"},
+		{2 * time.Hour, "EdDSA", acknowledgement.Acknowledged, "ES256 Active 0s 0s -; EdDSA Pending 1h0m0s - -; 3h0m0s"},
+		{3 * time.Hour, "EdDSA", acknowledgement.Waiting, "ES256 Active 0s 0s -; EdDSA Pending 1h0m0s - -; -"},
+		{3 * time.Hour, "EdDSA", acknowledgement.Acknowledged, "ES256 Retiring 0s 0s -; EdDSA Active 1h0m0s 3h0m0s -; 722h0m0s"},
+		{4 * time.Hour, "EdDSA", acknowledgement.Acknowledged, "ES256 Retiring 0s 0s 4h10m0s; EdDSA Active 1h0m0s 3h0m0s -; 4h10m0s"},
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
 		d := testkit.Value(decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader))(t)
-		waiting := acknowledgement.Waiting
-		got := status(realm, d, &waiting, instance(), now)
-		testkit.Diff(t, "keys after "+step.after.String(), step.wantKeys, got.SigningKeys, cmpopts.IgnoreFields(v1alpha1.SigningKeyStatus{}, "KeyID"))
-		if diff := cmp.Diff(step.wantNext, got.NextKeyTransitionTime); diff != "" {
-			t.Errorf("next transition after %s (-want +got):\n%s", step.after, diff)
+		s := status(realm, d, new(acknowledgement.Waiting), instance(), now)
+		got := ""
+		for _, k := range s.SigningKeys {
+			got += fmt.Sprintf("%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreatedAt), after(k.ActiveAt), after(k.RemoveAt))
 		}
+		testkit.Diff(t, "keys after "+step.after.String(), step.want, got+after(s.NextKeyTransitionTime))
 		secret = written(t, realm, d)
 	}
 }
