@@ -3,7 +3,10 @@ package apiclient
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -63,5 +66,15 @@ func TestRejectedClientIsNotHashed(t *testing.T) {
 	seen.realm.Spec.Grants = nil
 	if d := mustDecide(t, seen); d.hash {
 		t.Errorf("a client that no grant covers is hashed: %+v", d.accepted)
+	}
+}
+
+func TestStatusWhileHashing(t *testing.T) {
+	seen := rotating(t)
+	s := status(&seen, mustDecide(t, seen), applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
+	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(s.Conditions, string(kind)); c.Reason != string(v1alpha1.ReasonProgressing) {
+			t.Errorf("%s is %+v", kind, c)
+		}
 	}
 }

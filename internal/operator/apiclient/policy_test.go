@@ -48,6 +48,9 @@ func TestAccepted(t *testing.T) {
 		wantReason v1alpha1.ConditionReason
 		wantWord   string
 	}{
+		"lifetime of the Realm": {[]func(*observed){func(s *observed) {
+			s.client.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour}
+		}}, v1alpha1.ReasonAccepted, ""},
 		"valid":                                 {nil, v1alpha1.ReasonAccepted, ""},
 		"no realm":                              {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
 		"namespace not named":                   {[]func(*observed){allow("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},

@@ -81,6 +81,19 @@ func wantAccepted(t *testing.T, seen *observed, at time.Time, want map[string]bo
 	}
 }
 
+// A value is hashed once, and a cache that lags doesn't bring back an older one.
+func TestProvidedVersions(t *testing.T) {
+	seen := observe(withProvided(0))
+	seen.provided = providedVersionOf(5, password)
+	step(t, &seen, now)
+	for version, want := range map[int]bool{4: true, 5: true, 6: false} {
+		seen.provided = providedVersionOf(version, newPassword)
+		if got := seen.providedUnchanged(); got != want {
+			t.Errorf("version %d after 5: unchanged %t", version, got)
+		}
+	}
+}
+
 // A spec that refers to a different Secret takes effect even if that Secret is older than the one in
 // the record. Otherwise, a client that moves away from a leaked secret would keep it.
 func TestOlderProvidedSecretReplacesNewer(t *testing.T) {

@@ -157,3 +157,24 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 		t.Errorf("when the overlap ends: %+v, want a rotation", d.plan)
 	}
 }
+
+// The status reports the last rotation even if it could not be written at the time and the old
+// secret has expired since.
+func TestStatusReportsLastRotationLate(t *testing.T) {
+	seen := observe(withRotation)
+	step(t, &seen, now)
+	due := now.Add(10 * time.Hour)
+	d := step(t, &seen, due)
+	if got := status(&seen, d, applied{written: true}, due).LastRotationTime; got != nil {
+		t.Errorf("before the delivery the last rotation was at %s", got)
+	}
+	seen.acknowledged = true
+	step(t, &seen, due)
+	late := due.Add(5 * time.Hour)
+	for range 2 {
+		d = step(t, &seen, late)
+		if got := status(&seen, d, applied{written: true}, late).LastRotationTime; got == nil || !got.Time.Equal(due) {
+			t.Errorf("last rotation at %v, want %s", got, due)
+		}
+	}
+}
