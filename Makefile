@@ -217,7 +217,7 @@ INTEGRATION := ./integration/{faults,clients,rotation,observers,plugin,tenancy,b
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries softhsm ## Run the operator and token servers against real API servers.
-	@echo "Running the integration tests; 8 min ..."
+	@echo "Running the integration tests; 6 min ..."
 	@$(SUITES) -p 8 $(INTEGRATION)
 
 # The oldest version differs from the newest mainly in the validation of objects.
