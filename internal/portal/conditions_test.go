@@ -18,10 +18,10 @@ func TestConditionKinds(t *testing.T) {
 		reason    v1alpha1.ConditionReason
 		want      string
 	}{
-		"not ready yet":     {v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "busy"},
-		"stalled":           {v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRealmNotFound, "bad"},
-		"imported hash":     {v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash, "busy"},
-		"restored":          {v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRestoredFromBackup, "good"},
+		"not ready yet": {v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonProgressing, "busy"},
+		"stalled":       {v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRealmNotFound, "bad"},
+		"imported hash": {v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash, "busy"},
+		"restored":      {v1alpha1.ConditionRestored, metav1.ConditionTrue, v1alpha1.ReasonRestoredFromBackup, "good"},
 		// Token servers keep the last keys of an issuer, so the realm stays Ready.
 		"issuer not resolved": {v1alpha1.ConditionIssuersResolved, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved, "busy"},
 	}
