@@ -213,12 +213,6 @@ func federatedTokens(t testing.TB) map[string]federated {
 	}
 }
 
-// unsigned returns a token without its signature.
-func unsigned(t testing.TB, token string) string {
-	t.Helper()
-	return token[:strings.LastIndex(token, ".")+1]
-}
-
 // Both ways to present a token of a third party accept the same tokens, and for the same client. The
 // responses to all rejected tokens are the same.
 func TestFederatedTokens(t *testing.T) {

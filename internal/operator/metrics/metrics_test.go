@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,10 +32,11 @@ func TestMetrics(t *testing.T) {
 	got := map[string]float64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
-			key := family.GetName()
+			names := []string{family.GetName()}
 			for _, label := range metric.GetLabel() {
-				key += " " + label.GetValue()
+				names = append(names, label.GetValue())
 			}
+			key := strings.Join(names, " ")
 			if value := metric.GetGauge().GetValue() + metric.GetCounter().GetValue(); value != 0 {
 				got[key] = value
 			}

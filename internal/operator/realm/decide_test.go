@@ -80,7 +80,6 @@ func TestDecide(t *testing.T) {
 		}
 	}
 
-	const untilNext = 718 * time.Hour // until the successor of a one-hour-old key is published
 	type outcome struct {
 		Reason   v1alpha1.ConditionReason
 		Keys     string // algorithms and states

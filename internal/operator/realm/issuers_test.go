@@ -208,8 +208,6 @@ func TestIssuerFailures(t *testing.T) {
 	other := issuer
 	other.Issuer = inline
 	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
-	failedLater := timeout
-	failedLater.Keys = keys
 	wasFailing := v1alpha1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
 	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
 	for name, test := range map[string]struct {

@@ -43,11 +43,11 @@ func TestStatusShowsKeys(t *testing.T) {
 		realm.Spec.Signing.Algorithm = step.algorithm
 		d := testkit.Value(decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader))(t)
 		s := status(realm, d, new(acknowledgement.Waiting), instance(), now)
-		got := ""
+		var got strings.Builder
 		for _, k := range s.SigningKeys {
-			got += fmt.Sprintf("%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreatedAt), after(k.ActiveAt), after(k.RemoveAt))
+			fmt.Fprintf(&got, "%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreatedAt), after(k.ActiveAt), after(k.RemoveAt))
 		}
-		testkit.Diff(t, "keys after "+step.after.String(), step.want, got+after(s.NextKeyTransitionTime))
+		testkit.Diff(t, "keys after "+step.after.String(), step.want, got.String()+after(s.NextKeyTransitionTime))
 		secret = written(t, realm, d)
 	}
 }
