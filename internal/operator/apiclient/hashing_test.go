@@ -77,4 +77,10 @@ func TestStatusWhileHashing(t *testing.T) {
 			t.Errorf("%s is %+v", kind, c)
 		}
 	}
+
+	first := observe(withProvided(0))
+	first.provided, first.unhashed = providedVersionOf(1, password), true
+	if d := mustDecide(t, first); d.desired != nil || !d.hash {
+		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.desired)
+	}
 }

@@ -164,6 +164,24 @@ func TestDecideWithServiceAccounts(t *testing.T) {
 // A client is not Accepted, and its record is disabled, if none of its service accounts exists and
 // it has no other way to authenticate.
 func TestMissingServiceAccounts(t *testing.T) {
+	if got := accepted(new(observe(withAccounts(nil, "b", "a")))); got.Reason != v1alpha1.ReasonServiceAccountNotFound {
+		t.Errorf("without other credentials: %s: %s", got.Reason, got.Message)
+	}
+	for name, other := range map[string]func(*observed){
+		"a public key": withKeys(onP256),
+		"a secret": func(s *observed) {
+			s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+		},
+		"another account": func(s *observed) {
+			s.accounts = map[string]types.UID{"c": "1"}
+			s.client.Spec.ServiceAccounts = append(s.client.Spec.ServiceAccounts, v1alpha1.ServiceAccountReference{Name: "c"})
+		},
+	} {
+		got := accepted(new(observe(withAccounts(nil, "b", "a"), other)))
+		if got.Reason != v1alpha1.ReasonAccepted || !strings.HasSuffix(got.Message, " These service accounts do not exist yet: a, b.") {
+			t.Errorf("with %s: %s: %s", name, got.Reason, got.Message)
+		}
+	}
 	seen := reconciled(t, observe(withAccounts(map[string]types.UID{"a": "1"}, "a")))
 	seen.accounts = nil
 	d, err := decide(&seen, now, rand.Reader)

@@ -117,3 +117,21 @@ func TestDecideKeepsRestoredRevocation(t *testing.T) {
 		t.Errorf("tokensValidAfter %s, want the later one in the spec, %s", got, now)
 	}
 }
+
+// A client with a record of a backup is enabled as its spec says, gets a secret of its own, and accepts
+// that of the backup with the identity that it had.
+func TestDecideAfterRestore(t *testing.T) {
+	seen, _ := putBack(t)
+	d := mustDecide(t, seen)
+	if r := d.desired; r.Disabled || r.Identity != "old" || len(r.Secrets) != 1 || restoredCount(r.Restored) != 1 {
+		t.Errorf("the record is %+v, want one that is enabled with identity \"old\", one secret, and one of the backup", r)
+	}
+	if c := restored(&seen, d.desired.Restored); c == nil || c.Reason != v1alpha1.ReasonRestoredFromBackup {
+		t.Errorf("the condition Restored is %+v", c)
+	}
+	suspended, _ := putBack(t)
+	suspended.client.Spec.Suspend = true
+	if d := mustDecide(t, suspended); !d.desired.Disabled {
+		t.Error("a suspended client is enabled")
+	}
+}

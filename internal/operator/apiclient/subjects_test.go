@@ -65,6 +65,7 @@ func TestDecideSubjects(t *testing.T) {
 		wantFree int
 		wantNote string
 	}{
+		"all held":         {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop), gitlab: subjectRecord(t, &seen, gitlabURL, shop)}, []subject{gitlab, github, builder, robot}, 2, ""},
 		"all free":         {nil, []subject{gitlab, github, builder, robot}, 4, ""},
 		"held by another":  {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, ofOther)}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
 		"unreadable":       {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, githubURL, shop))}, []subject{gitlab, github, builder, robot}, 3, ""},

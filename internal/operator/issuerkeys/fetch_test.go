@@ -123,7 +123,10 @@ func TestFetch(t *testing.T) {
 				}
 			}
 		}, ErrResponse},
-		"unknown host": {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
+		"no keys":        {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[]}`)) }, ErrNoKeys},
+		"private key":    {func(f *foreign, _ *Issuer) { f.keys = body([]byte(`{"keys":[{"kty":"oct","k":"` + canary + `"}]}`)) }, ErrPrivateKey},
+		"server is down": {func(f *foreign, _ *Issuer) { f.Close() }, ErrConnection},
+		"unknown host":   {func(_ *foreign, i *Issuer) { i.URL = "https://issuer.invalid" }, ErrHost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := startForeign(t)
@@ -307,6 +310,8 @@ func TestParseMetadata(t *testing.T) {
 		"HTTP":                 {`{"issuer":"` + issuer + `","jwks_uri":"http://keys.example.net"}`, ErrMetadata},
 		"user information":     {`{"issuer":"` + issuer + `","jwks_uri":"https://a@keys.example.net"}`, ErrMetadata},
 		"fragment":             {`{"issuer":"` + issuer + `","jwks_uri":"https://keys.example.net/#"}`, ErrMetadata},
+		"no host":              {`{"issuer":"` + issuer + `","jwks_uri":"https:///keys"}`, ErrMetadata},
+		"empty":                {``, ErrMetadata},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseMetadata([]byte(test.document), issuer)

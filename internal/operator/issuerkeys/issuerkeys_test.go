@@ -2,6 +2,7 @@ package issuerkeys
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -394,4 +395,11 @@ func TestFailure(t *testing.T) {
 			t.Errorf("state %+v after the recovery", got)
 		}
 	})
+}
+
+// An error other than the fixed ones is reported as a connection error, without its text.
+func TestOtherErrorsAreNotRepeated(t *testing.T) {
+	if got := fetchErrorOf(errors.New(canary), false); got != ErrConnection {
+		t.Errorf("error %q, want %q", got, ErrConnection)
+	}
 }

@@ -74,7 +74,7 @@ func accepts(recorded []record.ClientSecret, plaintext string, at time.Time) boo
 	})
 }
 
-// The table covers every state of a client with a generated secret, and which write follows from it.
+// The table shows which write follows from the state of a client with a generated secret.
 func TestMakeGenerated(t *testing.T) {
 	old, next, fresh := newSecret(t, now.Add(-time.Hour)), newSecret(t, now.Add(-time.Minute)), newSecret(t, now)
 	week := secrets.Schedule{Interval: 7 * 24 * time.Hour, Overlap: 2 * time.Hour}
