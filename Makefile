@@ -199,7 +199,7 @@ test-all: test test-extra ## Run all tests except e2e: test and test-extra.
 
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
-	@echo "Running the unit tests with the race detector; 1 to 3 min, 5 min the first time ..."
+	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
 	@CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 ./...
 
 # The suites share one build of the product. Those in which much happens at the same time share one
@@ -240,12 +240,12 @@ test-versions: build race-binaries softhsm helm ## Run the integration and chart
 
 .PHONY: test-extra
 test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, and the release, then attack the servers.
-	@echo "Running the other tests, the longest first; 5 min ..."
+	@echo "Running the other tests, the longest first; 3 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
 	@$(SUITES) -p 3 ./{interop,chart,portal} $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
-	@echo "Attacking the token server and the portal; 5 min ..."
+	@echo "Attacking the token server and the portal; 2 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 
 # The attacked servers are ordinary builds, because the race detector takes several times the
