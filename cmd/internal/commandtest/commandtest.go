@@ -4,6 +4,7 @@ package commandtest
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"os"
 	"os/exec"
@@ -49,5 +50,23 @@ func Help(t *testing.T, want ...string) {
 		if missing := func(text string) bool { return !strings.Contains(stdout, text) }; code != 0 || stderr != "" || slices.ContainsFunc(want, missing) {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", flag, code, stdout, stderr)
 		}
+	}
+}
+
+// PublicAuthorities checks that the program trusts certificate authorities on a system without any, such as
+// the image. The calling test runs again in a process of its own, because they are loaded once.
+func PublicAuthorities(t *testing.T) {
+	t.Helper()
+	const child = "REALMKEEPER_WITHOUT_SYSTEM_ROOTS"
+	if os.Getenv(child) != "" {
+		if roots, err := x509.SystemCertPool(); err != nil || roots.Equal(x509.NewCertPool()) {
+			t.Fatalf("no certificate authority is trusted: %v", err)
+		}
+		return
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // The test binary runs itself.
+	again.Env = append(os.Environ(), child+"=1", "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
+	if output, err := again.CombinedOutput(); err != nil {
+		t.Errorf("Without system roots: %v\n%s", err, output)
 	}
 }
