@@ -23,34 +23,34 @@ import (
 // server rejects this key, so no user can set the annotation.
 const digestKey = "Realmkeeper Digest"
 
-// Secret creates the desired Secret or changes live, and returns the result. live is nil if no Secret is
+// Secret creates the desired Secret or changes known, and returns the result. known is nil if no Secret is
 // known to exist. It may be one with a Summary, as in a cache.
 //
-// Secret never changes a Secret other than live. A creation fails if the Secret already exists, and a
-// change fails with a conflict if live is not the latest version. Therefore no decision based on a stale
+// Secret never changes a Secret other than known. A creation fails if the Secret already exists, and a
+// change fails with a conflict if known is not the latest version. Therefore no decision based on a stale
 // read takes effect. IsStale returns true for both errors.
 //
 // Labels, annotations and data of others stay. Server-side apply would keep them too, but it can't create
 // a Secret only if there is none, and it doesn't remove what was created otherwise. So the annotation
 // v1alpha1.AppliedFieldsAnnotation names what the operator has set, and a change removes what it no longer
 // sets.
-func Secret(ctx context.Context, c client.Client, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+func Secret(ctx context.Context, c client.Client, known *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	wanted := newContent(desired)
 	desired.WithAnnotations(map[string]string{v1alpha1.AppliedFieldsAnnotation: wanted.Fields})
-	if live == nil {
+	if known == nil {
 		return createSecret(ctx, c, desired)
 	}
-	if digestOf(live) == wanted.digest() {
-		return live, nil
+	if digestOf(known) == wanted.digest() {
+		return known, nil
 	}
-	patch, err := json.Marshal(newPatch(live, desired))
+	patch, err := json.Marshal(newPatch(known, desired))
 	if err != nil {
-		return nil, fmt.Errorf("encoding the change of Secret %s: %w", client.ObjectKeyFromObject(live), err)
+		return nil, fmt.Errorf("encoding the change of Secret %s: %w", client.ObjectKeyFromObject(known), err)
 	}
-	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
+	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: known.Namespace, Name: known.Name}}
 	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
 	if err = deleted(err); err != nil {
-		return nil, fmt.Errorf("changing Secret %s: %w", client.ObjectKeyFromObject(live), err)
+		return nil, fmt.Errorf("changing Secret %s: %w", client.ObjectKeyFromObject(known), err)
 	}
 	return changed, nil
 }
