@@ -161,7 +161,7 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 		rbac:roleName=realmkeeper-operator output:rbac:dir=config/rbac
 	@go run ./hack/chart
 	@mkdir -p docs
-	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1alpha1 --renderer=markdown \
+	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1beta1 --renderer=markdown \
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
 	@go run ./hack/reasons > docs/reasons.md
 	@$(HELM_TOOL) helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning

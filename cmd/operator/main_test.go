@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
 
-const good = `apiVersion: config.realmkeeper.dev/v1alpha1
+const good = `apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: example.com
 security: {defaultTokenLifetime: 5m}

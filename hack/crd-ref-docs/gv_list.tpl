@@ -1,5 +1,5 @@
 {{- define "gvList" -}}
-<!-- Generated from the comments in api/v1alpha1 by `make generate`. Do not edit. -->
+<!-- Generated from the comments in api/v1beta1 by `make generate`. Do not edit. -->
 
 # API reference
 {{ range . }}

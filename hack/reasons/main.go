@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 const head = `# Reasons
@@ -27,7 +27,7 @@ objects and values, and ` + "`kubectl realmkeeper explain`" + ` prints the comma
 
 func main() {
 	fmt.Print(head)
-	for _, reason := range v1alpha1.Reasons() {
+	for _, reason := range v1beta1.Reasons() {
 		e, _ := reason.Explain()
 		fmt.Printf("| `%s` | %s | %s | %s |\n", reason, e.Severity, cell(e.Cause), cell(e.Action))
 	}

@@ -72,7 +72,7 @@ export RECORDING
 trap 'command make --no-print-directory demo-down; rm -rf "$RECORDING"' EXIT
 go build -o "$RECORDING/" ./cmd/kubectl-realmkeeper
 cat >"$RECORDING/reports.yaml" <<'YAML'
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata: {name: reports}
 spec:

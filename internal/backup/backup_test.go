@@ -172,7 +172,7 @@ func TestRejects(t *testing.T) {
 // A backup has what a user sets, and nothing that belongs to the cluster or a controller.
 func TestNewObject(t *testing.T) {
 	entry := testkit.Value(backup.NewObject(&unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "auth.realmkeeper.dev/v1alpha1", "kind": "ApiClient",
+		"apiVersion": "auth.realmkeeper.dev/v1beta1", "kind": "ApiClient",
 		"metadata": map[string]any{
 			"namespace": "acme-apps", "name": "billing", "uid": "1", "resourceVersion": "2", "generation": int64(3), "creationTimestamp": "2026-01-02T03:04:05Z",
 			"finalizers": []any{"example.com/x"}, "managedFields": []any{map[string]any{"manager": "kubectl"}},
@@ -183,7 +183,7 @@ func TestNewObject(t *testing.T) {
 		"spec":   map[string]any{"unknown": "kept"},
 		"status": map[string]any{"clientID": "x"},
 	}}))(t)
-	const want = `{"apiVersion":"auth.realmkeeper.dev/v1alpha1","kind":"ApiClient","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"labels":{"team":"payments"},"name":"billing","namespace":"acme-apps"},"spec":{"unknown":"kept"}}`
+	const want = `{"apiVersion":"auth.realmkeeper.dev/v1beta1","kind":"ApiClient","metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"},"labels":{"team":"payments"},"name":"billing","namespace":"acme-apps"},"spec":{"unknown":"kept"}}`
 	if got := strings.TrimSpace(string(entry.Object)); got != want || entry.UID != "1" {
 		t.Errorf("Entry %+v, object (-want +got):\n%s", entry, cmp.Diff(want, got))
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -21,7 +21,7 @@ func EachObject(ctx context.Context, c client.Reader, kind Kind, visit func(*uns
 	next := ""
 	for {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(string(kind) + "List"))
+		list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(string(kind) + "List"))
 		if err := c.List(ctx, list, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return fmt.Errorf("listing %ss: %w", kind, err)
 		}
@@ -41,7 +41,7 @@ func EachRecord(ctx context.Context, c client.Reader, namespace string, kind rec
 	next := ""
 	for {
 		list := &corev1.SecretList{}
-		labels := client.MatchingLabels{v1alpha1.RecordLabel: string(kind)}
+		labels := client.MatchingLabels{v1beta1.RecordLabel: string(kind)}
 		if err := c.List(ctx, list, client.InNamespace(namespace), labels, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return fmt.Errorf("listing the records in namespace %s: %w", namespace, err)
 		}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // NewObject returns the entry of a Realm or ApiClient. It contains what a user or tool sets: the spec,
@@ -42,7 +42,7 @@ func (e *Entry) Manifest() (*unstructured.Unstructured, error) {
 	if err := manifest.UnmarshalJSON(e.Object); err != nil {
 		return nil, fmt.Errorf("%w (%s %s is not an object)", ErrDamaged, e.Kind, e.String())
 	}
-	sameKind := manifest.GetKind() == string(e.Kind) && manifest.GroupVersionKind().Group == v1alpha1.GroupVersion.Group
+	sameKind := manifest.GetKind() == string(e.Kind) && manifest.GroupVersionKind().Group == v1beta1.GroupVersion.Group
 	if !sameKind || manifest.GetName() != e.Name || manifest.GetNamespace() != e.Namespace || (e.Kind == KindClient) != (e.Namespace != "") {
 		return nil, fmt.Errorf("%w (the object of %s %s has another name or kind)", ErrDamaged, e.Kind, e.String())
 	}

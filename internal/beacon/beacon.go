@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Name is the name of the Secret.
@@ -32,7 +32,7 @@ const timeKey = "time"
 // write that changes nothing.
 func Secret(namespace string, now time.Time) *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(Name, namespace).
-		WithLabels(map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordBeacon, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
+		WithLabels(map[string]string{v1beta1.RecordLabel: v1beta1.RecordBeacon, v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
 		WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{timeKey: []byte(now.UTC().Format(time.RFC3339Nano))})
 }

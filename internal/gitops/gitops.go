@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// Names of the field managers of Realmkeeper's own tools, in addition to v1alpha1.FieldOwner.
+// Names of the field managers of Realmkeeper's own tools, in addition to v1beta1.FieldOwner.
 const (
 	FieldOwnerPortal = "realmkeeper-portal"
 	FieldOwnerPlugin = "kubectl-realmkeeper"
@@ -107,7 +107,7 @@ func (m Manager) isOwner(o metav1.Object) func(string) bool {
 		return known
 	}
 	return func(name string) bool {
-		return name != v1alpha1.FieldOwner && name != FieldOwnerPortal && name != FieldOwnerPlugin
+		return name != v1beta1.FieldOwner && name != FieldOwnerPortal && name != FieldOwnerPlugin
 	}
 }
 

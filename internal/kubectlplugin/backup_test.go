@@ -38,9 +38,9 @@ var discovery = map[string]string{
 	"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
 	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","namespaced":true},{"name":"configmaps","kind":"ConfigMap","namespaced":true}]}`,
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[
-		{"name":"auth.realmkeeper.dev","versions":[{"groupVersion":"auth.realmkeeper.dev/v1alpha1","version":"v1alpha1"}]},
+		{"name":"auth.realmkeeper.dev","versions":[{"groupVersion":"auth.realmkeeper.dev/v1beta1","version":"v1beta1"}]},
 		{"name":"rbac.authorization.k8s.io","versions":[{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}]}]}`,
-	"/apis/auth.realmkeeper.dev/v1alpha1": `{"kind":"APIResourceList","groupVersion":"auth.realmkeeper.dev/v1alpha1","resources":[
+	"/apis/auth.realmkeeper.dev/v1beta1": `{"kind":"APIResourceList","groupVersion":"auth.realmkeeper.dev/v1beta1","resources":[
 		{"name":"realms","kind":"Realm","namespaced":false},{"name":"apiclients","kind":"ApiClient","namespaced":true}]}`,
 	"/apis/rbac.authorization.k8s.io/v1": `{"kind":"APIResourceList","groupVersion":"rbac.authorization.k8s.io/v1","resources":[{"name":"clusterrolebindings","kind":"ClusterRoleBinding","namespaced":false}]}`,
 }
@@ -59,7 +59,7 @@ func (c *largeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/apiclients"):
 		c.list(w, query.Get("continue"), limit, "ApiClientList", func(i int) any {
 			return map[string]any{
-				"apiVersion": "auth.realmkeeper.dev/v1alpha1", "kind": "ApiClient",
+				"apiVersion": "auth.realmkeeper.dev/v1beta1", "kind": "ApiClient",
 				"metadata": map[string]any{"namespace": "apps", "name": fmt.Sprintf("client-%d", i), "uid": fmt.Sprintf("uid-%d", i), "annotations": map[string]any{"a": strings.Repeat("x", 2000)}},
 				"spec":     map[string]any{"realmRef": map[string]any{"name": "acme"}},
 			}
@@ -67,7 +67,7 @@ func (c *largeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/secrets") && strings.HasSuffix(query.Get("labelSelector"), "=client"):
 		c.list(w, query.Get("continue"), limit, "SecretList", clientRecord)
 	case strings.HasSuffix(path, "/realms"):
-		respond(w, map[string]any{"kind": "RealmList", "apiVersion": "auth.realmkeeper.dev/v1alpha1", "items": []any{}})
+		respond(w, map[string]any{"kind": "RealmList", "apiVersion": "auth.realmkeeper.dev/v1beta1", "items": []any{}})
 	case strings.HasSuffix(path, "/secrets"):
 		respond(w, map[string]any{"kind": "SecretList", "apiVersion": "v1", "items": []any{}})
 	default:
@@ -104,7 +104,7 @@ func (c *largeCluster) list(w http.ResponseWriter, next string, limit int, kind 
 	if to < c.clients {
 		metadata["continue"] = strconv.Itoa(to)
 	}
-	apiVersion := "auth.realmkeeper.dev/v1alpha1"
+	apiVersion := "auth.realmkeeper.dev/v1beta1"
 	if kind == "SecretList" {
 		apiVersion = "v1"
 	}

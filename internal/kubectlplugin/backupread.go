@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -79,7 +79,7 @@ func (r *backupReport) addRecord(w *backup.Writer, secret *corev1.Secret) error 
 
 // describe returns the name of a record and its owner.
 func describe(secret *corev1.Secret) string {
-	return fmt.Sprintf("%s (of %s)", secret.Name, secret.Annotations[v1alpha1.OwnerAnnotation])
+	return fmt.Sprintf("%s (of %s)", secret.Name, secret.Annotations[v1beta1.OwnerAnnotation])
 }
 
 // checkRestorable checks that a restore accepts a record with all its secrets.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
@@ -155,7 +155,7 @@ func isTransient(err error) bool {
 // loaded reports whether every live token server has loaded the latest change. It returns an error if
 // the Programmed condition is False, for example because the object isn't Accepted.
 func loaded(t *target) (state string, ok bool, err error) {
-	c := t.condition(v1alpha1.ConditionProgrammed)
+	c := t.condition(v1beta1.ConditionProgrammed)
 	switch {
 	case c == nil:
 		return "Waiting for the operator to process the change", false, nil

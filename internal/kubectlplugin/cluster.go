@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // pageSize is the maximum number of objects that a list request returns.
@@ -104,7 +104,7 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(
 		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme),
+		v1beta1.AddToScheme(scheme),
 	); err != nil {
 		return nil, err
 	}
@@ -129,11 +129,11 @@ func (o *clusterOptions) inNamespace(c *cluster) client.ListOption {
 
 // eachClient calls visit for every ApiClient of a list. It reads the list in pages, so that a large
 // instance needs little memory.
-func (c *cluster) eachClient(ctx context.Context, visit func(*v1alpha1.ApiClient), options ...client.ListOption) error {
-	var list v1alpha1.ApiClientList
+func (c *cluster) eachClient(ctx context.Context, visit func(*v1beta1.ApiClient), options ...client.ListOption) error {
+	var list v1beta1.ApiClientList
 	for {
 		page := append([]client.ListOption{client.Limit(pageSize), client.Continue(list.Continue)}, options...)
-		list = v1alpha1.ApiClientList{}
+		list = v1beta1.ApiClientList{}
 		if err := c.List(ctx, &list, page...); err != nil {
 			return describeError(err, "listing ApiClients")
 		}

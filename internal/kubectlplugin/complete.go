@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // exactlyOneObject checks that the user named one object.
@@ -66,7 +66,7 @@ func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
 	}
 	var names []string
 	if kind == kindRealm {
-		list := &v1alpha1.RealmList{}
+		list := &v1beta1.RealmList{}
 		if err := c.List(command.Context(), list); err != nil {
 			return nil
 		}
@@ -75,7 +75,7 @@ func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
 		}
 		return names
 	}
-	if err := c.eachClient(command.Context(), func(a *v1alpha1.ApiClient) { names = append(names, a.Name) }, o.inNamespace(c)); err != nil {
+	if err := c.eachClient(command.Context(), func(a *v1beta1.ApiClient) { names = append(names, a.Name) }, o.inNamespace(c)); err != nil {
 		return nil
 	}
 	return names

@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // credentials contains the values from a credentials Secret that are needed to get a token.
@@ -50,7 +50,7 @@ func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL b
 	}
 	namespace := reader.namespace
 	return func(ctx context.Context) (credentials, error) {
-		c := &v1alpha1.ApiClient{}
+		c := &v1beta1.ApiClient{}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c); err != nil {
 			return credentials{}, retryable{fmt.Errorf("reading ApiClient %s/%s: %w", namespace, name, err)}
 		}
@@ -76,8 +76,8 @@ var (
 
 // checkUsable returns an error with the reason and message from the client's status if the client
 // can't get tokens.
-func checkUsable(c *v1alpha1.ApiClient) error {
-	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+func checkUsable(c *v1beta1.ApiClient) error {
+	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady))
 	switch {
 	case ready == nil:
 		return fmt.Errorf("%w: it has no status yet; check that the operator is running", errNotReady)
@@ -96,19 +96,19 @@ var errIncomplete = errors.New("incomplete credentials")
 func parseCredentials(origin string, clusterURL bool, lookup func(key string) (string, error)) (credentials, error) {
 	var c credentials
 	var authority string
-	endpoint := v1alpha1.SecretKeyTokenURL
+	endpoint := v1beta1.SecretKeyTokenURL
 	if clusterURL {
-		endpoint = v1alpha1.SecretKeyClusterTokenURL
+		endpoint = v1beta1.SecretKeyClusterTokenURL
 	}
 	for _, field := range []struct {
 		key      string
 		value    *string
 		optional bool
 	}{
-		{key: v1alpha1.SecretKeyClientID, value: &c.clientID},
-		{key: v1alpha1.SecretKeyClientSecret, value: &c.clientSecret},
+		{key: v1beta1.SecretKeyClientID, value: &c.clientID},
+		{key: v1beta1.SecretKeyClientSecret, value: &c.clientSecret},
 		{key: endpoint, value: &c.endpoint},
-		{key: v1alpha1.SecretKeyCACrt, value: &authority, optional: true},
+		{key: v1beta1.SecretKeyCACrt, value: &authority, optional: true},
 	} {
 		value, err := lookup(field.key)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
@@ -114,14 +114,14 @@ type eventReport struct {
 
 func (c *cluster) explain(ctx context.Context, t *target) explanation {
 	if t.client != nil {
-		parent := &v1alpha1.Realm{}
+		parent := &v1beta1.Realm{}
 		if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, parent); err == nil {
 			t.parent = parent
 		}
 	}
 	r := explanation{
 		Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(),
-		Ready: t.state() == string(v1alpha1.ReasonReady), Findings: t.findings(),
+		Ready: t.state() == string(v1beta1.ReasonReady), Findings: t.findings(),
 		title: t.String(), now: c.clock.now(),
 	}
 	if t.realm != nil {
@@ -149,7 +149,7 @@ func newClientReport(t *target) *clientReport {
 		ExpiresAt: c.Spec.ExpiresAt, TokensValidAfter: c.Spec.TokensValidAfter, NextRotationTime: c.Status.NextRotationTime,
 		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t),
 	}
-	if accepted := t.condition(v1alpha1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
+	if accepted := t.condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
 		r.Accepted = accepted.Message
 	}
 	for _, u := range c.CredentialUses() {
@@ -158,7 +158,7 @@ func newClientReport(t *target) *clientReport {
 	return r
 }
 
-func newCredentialReport(u v1alpha1.CredentialUse) credentialReport {
+func newCredentialReport(u v1beta1.CredentialUse) credentialReport {
 	return credentialReport{
 		Type: string(u.Type), ID: u.ID, Name: u.Name,
 		CreatedAt: optional(u.CreatedAt), LastUsedTime: optional(u.LastUsed), ExpiresAt: optional(u.ExpiresAt),

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // NextSecondAfter returns the time that the plugin writes to a spec after it has received the
@@ -23,7 +23,7 @@ func NextSecondAfter(response *http.Response) (time.Time, error) {
 type Problem = problem
 
 // ProblemsOf returns the problems of clients and realms.
-func ProblemsOf(clients []*v1alpha1.ApiClient, realms []*v1alpha1.Realm) []Problem {
+func ProblemsOf(clients []*v1beta1.ApiClient, realms []*v1beta1.Realm) []Problem {
 	p := newProblems()
 	for _, c := range clients {
 		p.add(&target{kind: kindClient, object: c, client: c})
@@ -38,7 +38,7 @@ func ProblemsOf(clients []*v1alpha1.ApiClient, realms []*v1alpha1.Realm) []Probl
 func Title(p Problem) string { return p.title() }
 
 // PrintExplanation prints the report of explain about the client, or the realm if it is not nil.
-func PrintExplanation(out io.Writer, format string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm, event corev1.Event) error {
+func PrintExplanation(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm, event corev1.Event) error {
 	t := &target{kind: kindClient, object: c, client: c}
 	if realm != nil {
 		t = &target{kind: kindRealm, object: realm, realm: realm}
@@ -56,8 +56,8 @@ func PrintExplanation(out io.Writer, format string, c *v1alpha1.ApiClient, realm
 }
 
 // PrintProblems prints the problems of the objects in the report of status.
-func PrintProblems(out io.Writer, format string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm) error {
-	return printTo(out, format, &statusReport{Problems: ProblemsOf([]*v1alpha1.ApiClient{c}, []*v1alpha1.Realm{realm})})
+func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm) error {
+	return printTo(out, format, &statusReport{Problems: ProblemsOf([]*v1beta1.ApiClient{c}, []*v1beta1.Realm{realm})})
 }
 
 func printTo(out io.Writer, format string, r report) error {

@@ -3,7 +3,7 @@ package kubectlplugin
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
@@ -23,14 +23,14 @@ const notProcessed = "The operator has not processed the latest change yet."
 // findings returns the Ready condition first, and then the conditions that add information: other
 // reasons why the object is not Ready, and warnings.
 func (t *target) findings() []finding {
-	ready := t.condition(v1alpha1.ConditionReady)
+	ready := t.condition(v1beta1.ConditionReady)
 	if ready == nil {
 		ready = &metav1.Condition{
-			Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionUnknown, Reason: string(v1alpha1.ReasonProgressing), Message: notProcessed,
+			Type: string(v1beta1.ConditionReady), Status: metav1.ConditionUnknown, Reason: string(v1beta1.ReasonProgressing), Message: notProcessed,
 		}
 	}
 	found := []finding{t.finding(ready)}
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed} {
 		if c := t.condition(kind); c != nil && c.Status == metav1.ConditionFalse && c.Reason != ready.Reason && c.Reason != found[len(found)-1].Reason {
 			found = append(found, t.finding(c))
 		}
@@ -41,12 +41,12 @@ func (t *target) findings() []finding {
 // warnings returns the conditions that do not affect Ready but need attention.
 func (t *target) warnings() []finding {
 	var found []finding
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionIssuersResolved} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionIssuersResolved} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionTrue {
 			found = append(found, t.finding(c))
 		}
 	}
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionWeakHash, v1alpha1.ConditionOldSecretInUse} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionWeakHash, v1beta1.ConditionOldSecretInUse} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionFalse {
 			found = append(found, t.finding(c))
 		}
@@ -68,9 +68,9 @@ func (t *target) finding(c *metav1.Condition) finding {
 // color returns the color that shows the state of the condition.
 func (f finding) color() terminal.Color {
 	switch {
-	case f.Condition == string(v1alpha1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
+	case f.Condition == string(v1beta1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
 		return terminal.Green
-	case f.Status == string(metav1.ConditionFalse) && v1alpha1.ConditionReason(f.Reason).Severity() != v1alpha1.SeverityIntended:
+	case f.Status == string(metav1.ConditionFalse) && v1beta1.ConditionReason(f.Reason).Severity() != v1beta1.SeverityIntended:
 		return terminal.Red
 	}
 	return terminal.Yellow

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -17,9 +17,9 @@ import (
 const password = "correct horse battery staple"
 
 // hashIn returns the only hash in a YAML snippet of an ApiClient.
-func hashIn(t *testing.T, snippet string) v1alpha1.HashedSecret {
+func hashIn(t *testing.T, snippet string) v1beta1.HashedSecret {
 	t.Helper()
-	c := &v1alpha1.ApiClient{}
+	c := &v1beta1.ApiClient{}
 	if err := yaml.UnmarshalStrict([]byte(snippet), c); err != nil {
 		t.Fatalf("%v:\n%s", err, snippet)
 	}

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
@@ -102,7 +102,7 @@ func TestImportReportsHostileClients(t *testing.T) {
 	}
 	var descriptions []string
 	for document := range strings.SplitSeq(stdout, "---\n") {
-		var c v1alpha1.ApiClient
+		var c v1beta1.ApiClient
 		if err := yaml.Unmarshal([]byte(document), &c); err != nil {
 			t.Errorf("%v:\n%s", err, document)
 		}
@@ -132,24 +132,24 @@ func TestImportReportsHostileClients(t *testing.T) {
 }
 
 // hostileObjects returns an ApiClient, a Realm, and an Event with the text in every field.
-func hostileObjects(text string) (*v1alpha1.ApiClient, *v1alpha1.Realm, corev1.Event) {
+func hostileObjects(text string) (*v1beta1.ApiClient, *v1beta1.Realm, corev1.Event) {
 	conditions := []metav1.Condition{
 		{Type: "Ready", Status: metav1.ConditionFalse, Reason: text, Message: text},
 		{Type: "Accepted", Status: metav1.ConditionFalse, Reason: "NotGranted", Message: text},
 	}
-	c := &v1alpha1.ApiClient{
+	c := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: text}, ClientID: text, Description: text, Scopes: []string{text}, Audiences: []string{text},
-			Introspection:       v1alpha1.Introspection{Audiences: []string{text}},
-			FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: text, Subject: text, Claims: v1alpha1.ClaimMatch{text: v1alpha1.ClaimMatchValue(text)}}},
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: text}, ClientID: text, Description: text, Scopes: []string{text}, Audiences: []string{text},
+			Introspection:       v1beta1.Introspection{Audiences: []string{text}},
+			FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: text, Subject: text, Claims: v1beta1.ClaimMatch{text: v1beta1.ClaimMatchValue(text)}}},
 		},
-		Status: v1alpha1.ApiClientStatus{Conditions: conditions, ClientID: text, TokenEndpoint: text, SecretName: text},
+		Status: v1beta1.ApiClientStatus{Conditions: conditions, ClientID: text, TokenEndpoint: text, SecretName: text},
 	}
-	realm := &v1alpha1.Realm{
+	realm := &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: text},
-		Spec:       v1alpha1.RealmSpec{Scopes: []string{text}, Audiences: []string{text}, Grants: []v1alpha1.Grant{{Name: text, Scopes: []string{text}}}},
-		Status:     v1alpha1.RealmStatus{Conditions: conditions, Issuer: text, TokenEndpoint: text, JWKSURI: text},
+		Spec:       v1beta1.RealmSpec{Scopes: []string{text}, Audiences: []string{text}, Grants: []v1beta1.Grant{{Name: text, Scopes: []string{text}}}},
+		Status:     v1beta1.RealmStatus{Conditions: conditions, Issuer: text, TokenEndpoint: text, JWKSURI: text},
 	}
 	return c, realm, corev1.Event{Reason: text, Message: text}
 }
@@ -179,7 +179,7 @@ func TestReportsOfHostileObjects(t *testing.T) {
 				}
 			}
 		}
-		for _, p := range kubectlplugin.ProblemsOf([]*v1alpha1.ApiClient{c}, []*v1alpha1.Realm{realm}) {
+		for _, p := range kubectlplugin.ProblemsOf([]*v1beta1.ApiClient{c}, []*v1beta1.Realm{realm}) {
 			text := hostile.Argument(valid)
 			commands = append(commands, p.Commands...)
 			if p.Kind == "ApiClient" {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Objects of an installation. The ClusterRoleBinding names its namespaces, and the ConfigMap contains
@@ -111,7 +111,7 @@ func (c *cluster) configuredURL(ctx context.Context, namespace string) (string, 
 
 // reportedURL returns the URL in the status of a Realm. It is empty if no Realm has an issuer yet.
 func (c *cluster) reportedURL(ctx context.Context) (string, error) {
-	realms := &v1alpha1.RealmList{}
+	realms := &v1beta1.RealmList{}
 	if err := c.List(ctx, realms, client.Limit(pageSize)); err != nil {
 		return "", describeError(err, "listing Realms")
 	}

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // apiServer serves API discovery and passes all other requests to handle.
 func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 	t.Helper()
-	group := v1alpha1.GroupVersion
+	group := v1beta1.GroupVersion
 	version := metav1.GroupVersionForDiscovery{GroupVersion: group.String(), Version: group.Version}
 	verbs := metav1.Verbs{"get", "patch", "delete"}
 	discovery := map[string]any{
@@ -47,7 +47,7 @@ func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 // Errors can contain text that other users control, such as annotations.
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 	c := client("billing")
-	c.APIVersion, c.Kind = v1alpha1.GroupVersion.String(), "ApiClient"
+	c.APIVersion, c.Kind = v1beta1.GroupVersion.String(), "ApiClient"
 	c.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop\x1b]0;title\x07\u009b2J\u202e"}
 	c.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "argocd-controller", Operation: "Apply", APIVersion: c.APIVersion, FieldsType: "FieldsV1",
@@ -67,11 +67,11 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 // value of tokensValidAfter does not revoke. With --wait, the command therefore sets the field again.
 func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 	c := client("leaked",
-		condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady),
-		condition(v1alpha1.ConditionProgrammed, metav1.ConditionTrue, v1alpha1.ReasonReady))
-	c.APIVersion, c.Kind, c.UID = v1alpha1.GroupVersion.String(), "ApiClient", types.UID("1")
-	c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old", Role: v1alpha1.SecretRoleCurrent}}
+		condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady),
+		condition(v1beta1.ConditionProgrammed, metav1.ConditionTrue, v1beta1.ReasonReady))
+	c.APIVersion, c.Kind, c.UID = v1beta1.GroupVersion.String(), "ApiClient", types.UID("1")
+	c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
+	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "old", Role: v1beta1.SecretRoleCurrent}}
 	controller := true
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "acme", Name: c.EffectiveSecretName(), UID: "2", ResourceVersion: "3",
@@ -109,9 +109,9 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 // A rotation waits for the previous one, so --wait doesn't begin one during another.
 func TestRotateDuringRotation(t *testing.T) {
 	c := client("billing")
-	c.APIVersion, c.Kind = v1alpha1.GroupVersion.String(), "ApiClient"
-	c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "old", Role: v1alpha1.SecretRoleCurrent}, {ID: "new", Role: v1alpha1.SecretRoleNext}}
+	c.APIVersion, c.Kind = v1beta1.GroupVersion.String(), "ApiClient"
+	c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
+	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "old", Role: v1beta1.SecretRoleCurrent}, {ID: "new", Role: v1beta1.SecretRoleNext}}
 	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL.Path)

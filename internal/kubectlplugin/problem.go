@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // maxNamed is the maximum number of objects that a problem names.
@@ -49,9 +49,9 @@ func newProblems() *problems { return &problems{byReason: map[[2]string]*problem
 
 // isProblem reports whether the reason of an object that isn't Ready is a problem of its own. Otherwise, the
 // status only counts the object.
-func isProblem(reason v1alpha1.ConditionReason) bool {
+func isProblem(reason v1beta1.ConditionReason) bool {
 	switch reason.Severity() {
-	case v1alpha1.SeverityNone, v1alpha1.SeverityProgress, v1alpha1.SeverityIntended, v1alpha1.SeverityConsequence:
+	case v1beta1.SeverityNone, v1beta1.SeverityProgress, v1beta1.SeverityIntended, v1beta1.SeverityConsequence:
 		return false
 	}
 	return true
@@ -59,7 +59,7 @@ func isProblem(reason v1alpha1.ConditionReason) bool {
 
 // add adds the problems of an object.
 func (p *problems) add(t *target) {
-	if isProblem(v1alpha1.ConditionReason(t.state())) {
+	if isProblem(v1beta1.ConditionReason(t.state())) {
 		p.record(t, t.findings()[0], false)
 	}
 	for _, f := range t.warnings() {

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/view"
 )
@@ -23,7 +23,7 @@ type realmReport struct {
 	AllowedClaims         []string           `json:"allowedClaims,omitempty"`
 	TrustedIssuers        []string           `json:"trustedIssuers,omitempty"`
 	ReleasedClients       []string           `json:"releasedClients,omitempty"`
-	Grants                []v1alpha1.Grant   `json:"grants"`
+	Grants                []v1beta1.Grant    `json:"grants"`
 	SigningKeys           []signingKeyReport `json:"signingKeys,omitempty"`
 	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
 	ManagedBy             string             `json:"managedBy,omitempty"`
@@ -97,7 +97,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 		switch {
 		case k.RemoveAt != nil:
 			change = "removed " + terminal.Relative(k.RemoveAt.Time, now)
-		case k.ActiveAt != nil && k.State == string(v1alpha1.SigningKeyActive):
+		case k.ActiveAt != nil && k.State == string(v1beta1.SigningKeyActive):
 			change = "for " + strings.TrimSuffix(terminal.Relative(k.ActiveAt.Time, now), " ago")
 		}
 		rows = append(rows, terminal.Row{Cells: []string{k.KeyID, k.Algorithm, k.State, change}})
@@ -113,7 +113,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 }
 
 // grantText describes a grant in one paragraph.
-func grantText(g *v1alpha1.Grant) string {
+func grantText(g *v1beta1.Grant) string {
 	text := "namespaces: " + view.Namespaces(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none")
 	if len(g.Audiences) > 0 {
 		text += "; audiences: " + strings.Join(g.Audiences, ", ")

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // requestTimeout limits each token request.
@@ -88,7 +88,7 @@ func newHTTPClient(authority []byte) (*http.Client, error) {
 		roots = x509.NewCertPool() // the given authority may be sufficient
 	}
 	if len(authority) > 0 && !roots.AppendCertsFromPEM(authority) {
-		return nil, fmt.Errorf("%w: %s contains no PEM certificate", errIncomplete, v1alpha1.SecretKeyCACrt)
+		return nil, fmt.Errorf("%w: %s contains no PEM certificate", errIncomplete, v1beta1.SecretKeyCACrt)
 	}
 	return &http.Client{
 		Timeout: requestTimeout,

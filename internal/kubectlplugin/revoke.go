@@ -11,7 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -61,7 +61,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		// The operator drops a retiring generated secret together with the current one. A retiring secret of
 		// another kind stays valid until the end of its overlap.
 		for _, s := range t.client.Status.Secrets {
-			old[s.ID] = s.Role != v1alpha1.SecretRoleRetiring
+			old[s.ID] = s.Role != v1beta1.SecretRoleRetiring
 		}
 	}
 	at := c.clock.next()
@@ -117,7 +117,7 @@ func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target,
 	})
 }
 
-func (t *target) secrets() []v1alpha1.ClientSecretStatus {
+func (t *target) secrets() []v1beta1.ClientSecretStatus {
 	if t.client == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func checkGenerated(t *target) error {
 
 // deleteCredentials deletes the credentials Secret. The operator then generates a new secret and
 // revokes the old one. A Secret that the client doesn't own is not deleted.
-func (c *cluster) deleteCredentials(ctx context.Context, owner *v1alpha1.ApiClient) error {
+func (c *cluster) deleteCredentials(ctx context.Context, owner *v1beta1.ApiClient) error {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.EffectiveSecretName()}
 	if err := c.Get(ctx, key, secret); err != nil {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
@@ -85,7 +85,7 @@ func (o *changeOptions) rotateAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	realms := &v1alpha1.RealmList{}
+	realms := &v1beta1.RealmList{}
 	if err := c.List(ctx, realms); err != nil {
 		return describeError(err, "listing the realms")
 	}
@@ -147,7 +147,7 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 // checkRotatable returns an error if --wait is set and the Ready condition is False, because the
 // rotation would not complete.
 func (o *changeOptions) checkRotatable(t *target) error {
-	c := t.condition(v1alpha1.ConditionReady)
+	c := t.condition(v1beta1.ConditionReady)
 	if !o.wait || c == nil || c.Status != metav1.ConditionFalse {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (o *changeOptions) checkRotatable(t *target) error {
 func checkRotated(t *target) error {
 	for _, s := range t.client.Status.Secrets {
 		switch {
-		case s.Role == v1alpha1.SecretRoleNext:
+		case s.Role == v1beta1.SecretRoleNext:
 			return fmt.Errorf("%w: secret %s replaces the current one as soon as every live token server accepts it; follow it with %q, or request another rotation after it with --wait=false",
 				errOverlap, s.ID, t.command("explain"))
 		case s.ExpiresAt != nil:
@@ -171,16 +171,16 @@ func checkRotated(t *target) error {
 
 // delivered reports whether a new secret is the current one.
 func delivered(t *target, old map[string]bool) (state string, ok bool, err error) {
-	if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+	if c := t.condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
 		return "", false, notReady(t, c)
 	}
 	state = "Waiting for a new secret"
 	for _, s := range t.client.Status.Secrets {
 		switch {
 		case old[s.ID]:
-		case s.Role == v1alpha1.SecretRoleCurrent:
+		case s.Role == v1beta1.SecretRoleCurrent:
 			return "", true, nil
-		case s.Role == v1alpha1.SecretRoleNext:
+		case s.Role == v1beta1.SecretRoleNext:
 			state = "Waiting for every live token server to accept the new secret"
 		}
 	}
@@ -188,10 +188,10 @@ func delivered(t *target, old map[string]bool) (state string, ok bool, err error
 }
 
 // describeSecrets adds messages that say which secret is new and when the old one ends.
-func describeSecrets(r *changed, c *v1alpha1.ApiClient, old map[string]bool, now time.Time) {
+func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now time.Time) {
 	for _, s := range c.Status.Secrets {
 		switch {
-		case !old[s.ID] && s.Role == v1alpha1.SecretRoleCurrent:
+		case !old[s.ID] && s.Role == v1beta1.SecretRoleCurrent:
 			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.ID))
 		case s.ExpiresAt != nil:
 			r.EndsAt = &metav1.Time{Time: s.ExpiresAt.UTC()}
@@ -215,7 +215,7 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 	old := map[string]bool{}
 	for _, k := range t.realm.Status.SigningKeys {
 		old[k.KeyID] = true
-		if k.State == v1alpha1.SigningKeyPending && o.wait {
+		if k.State == v1beta1.SigningKeyPending && o.wait {
 			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.command("explain"))
 		}
 	}
@@ -229,13 +229,13 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 	}
 	published := ""
 	err := o.await(ctx, c, t, func() (string, bool, error) {
-		if c := t.condition(v1alpha1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+		if c := t.condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
 			return "", false, notReady(t, c)
 		}
 		active := false
 		for _, k := range t.realm.Status.SigningKeys {
 			if !old[k.KeyID] {
-				published, active = k.KeyID, k.State == v1alpha1.SigningKeyActive
+				published, active = k.KeyID, k.State == v1beta1.SigningKeyActive
 			}
 		}
 		// The time of the next change is unset until every live token server publishes the key.
@@ -250,9 +250,9 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 }
 
 // describeKeys adds messages that say when the new key signs tokens and when the old key is removed.
-func describeKeys(r *changed, realm *v1alpha1.Realm, published string, now time.Time) {
-	active := slices.ContainsFunc(realm.Status.SigningKeys, func(k v1alpha1.SigningKeyStatus) bool {
-		return k.KeyID == published && k.State == v1alpha1.SigningKeyActive
+func describeKeys(r *changed, realm *v1beta1.Realm, published string, now time.Time) {
+	active := slices.ContainsFunc(realm.Status.SigningKeys, func(k v1beta1.SigningKeyStatus) bool {
+		return k.KeyID == published && k.State == v1beta1.SigningKeyActive
 	})
 	if next := realm.Status.NextKeyTransitionTime; active || next == nil {
 		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s signs tokens now.", published))

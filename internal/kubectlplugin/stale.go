@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
@@ -94,7 +94,7 @@ func (o *staleOptions) run(command *cobra.Command) error {
 		options = append(options, client.MatchingFields{realmField: o.realm})
 	}
 	r := staleReport{Credentials: []staleCredential{}, allNamespaces: o.allNamespaces}
-	visit := func(a *v1alpha1.ApiClient) { r.add(a, c.clock.now().Add(-age)) }
+	visit := func(a *v1beta1.ApiClient) { r.add(a, c.clock.now().Add(-age)) }
 	if err := c.eachClient(command.Context(), visit, options...); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (o *clusterOptions) scope(c *cluster) string {
 	return "namespace " + c.namespace
 }
 
-func (r *staleReport) add(c *v1alpha1.ApiClient, before time.Time) {
+func (r *staleReport) add(c *v1beta1.ApiClient, before time.Time) {
 	for _, u := range c.CredentialUses() {
 		if !u.UnusedSince().Before(before) {
 			continue

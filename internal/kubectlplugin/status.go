@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
 
@@ -94,7 +94,7 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 		options = append(options, client.MatchingFields{realmField: args[0]})
 	}
 	inRealm := map[string]int{}
-	visit := func(a *v1alpha1.ApiClient) {
+	visit := func(a *v1beta1.ApiClient) {
 		t := &target{kind: kindClient, object: a, client: a}
 		r.Clients[t.state()]++
 		inRealm[a.Spec.RealmRef.Name]++
@@ -123,19 +123,19 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 }
 
 // realms returns the realm that the user named, or all of them.
-func (o *clusterOptions) realms(ctx context.Context, c *cluster, args []string) ([]*v1alpha1.Realm, error) {
+func (o *clusterOptions) realms(ctx context.Context, c *cluster, args []string) ([]*v1beta1.Realm, error) {
 	if len(args) == 1 {
 		t, err := c.find(ctx, "realm/"+args[0])
 		if err != nil {
 			return nil, err
 		}
-		return []*v1alpha1.Realm{t.realm}, nil
+		return []*v1beta1.Realm{t.realm}, nil
 	}
-	list := &v1alpha1.RealmList{}
+	list := &v1beta1.RealmList{}
 	if err := c.List(ctx, list); err != nil {
 		return nil, describeError(err, "listing Realms")
 	}
-	var realms []*v1alpha1.Realm
+	var realms []*v1beta1.Realm
 	for i := range list.Items {
 		realms = append(realms, &list.Items[i])
 	}

@@ -8,45 +8,45 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-func condition(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) metav1.Condition {
+func condition(kind v1beta1.ConditionType, status metav1.ConditionStatus, reason v1beta1.ConditionReason) metav1.Condition {
 	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: "Message."}
 }
 
-func client(name string, conditions ...metav1.Condition) *v1alpha1.ApiClient {
-	return &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}, Status: v1alpha1.ApiClientStatus{Conditions: conditions}}
+func client(name string, conditions ...metav1.Condition) *v1beta1.ApiClient {
+	return &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}, Status: v1beta1.ApiClientStatus{Conditions: conditions}}
 }
 
 // The status of a large instance stays short, because objects with the same reason are one problem.
 // Consequences of other problems and intended states are not problems.
 func TestProblemsAreGrouped(t *testing.T) {
-	notReady := func(reason v1alpha1.ConditionReason) metav1.Condition {
-		return condition(v1alpha1.ConditionReady, metav1.ConditionFalse, reason)
+	notReady := func(reason v1beta1.ConditionReason) metav1.Condition {
+		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason)
 	}
-	var clients []*v1alpha1.ApiClient
+	var clients []*v1beta1.ApiClient
 	for i := range 1000 {
-		clients = append(clients, client(fmt.Sprintf("c%03d", i), notReady(v1alpha1.ReasonScopeNotInRealm)))
+		clients = append(clients, client(fmt.Sprintf("c%03d", i), notReady(v1beta1.ReasonScopeNotInRealm)))
 	}
 	clients = append(clients,
 		client("new"),
-		client("suspended", notReady(v1alpha1.ReasonSuspended)),
-		client("expired", notReady(v1alpha1.ReasonExpired)),
-		client("follows", notReady(v1alpha1.ReasonRealmNotReady)),
-		client("paused", notReady(v1alpha1.ReasonRealmSuspended)),
-		client("weak", condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady), condition(v1alpha1.ConditionWeakHash, metav1.ConditionTrue, v1alpha1.ReasonImportedHash)),
+		client("suspended", notReady(v1beta1.ReasonSuspended)),
+		client("expired", notReady(v1beta1.ReasonExpired)),
+		client("follows", notReady(v1beta1.ReasonRealmNotReady)),
+		client("paused", notReady(v1beta1.ReasonRealmSuspended)),
+		client("weak", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), condition(v1beta1.ConditionWeakHash, metav1.ConditionTrue, v1beta1.ReasonImportedHash)),
 		client("newer", notReady("FromNewerOperator")),
 	)
-	realm := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Status: v1alpha1.RealmStatus{Conditions: []metav1.Condition{notReady(v1alpha1.ReasonKeysUnreadable)}}}
+	realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{notReady(v1beta1.ReasonKeysUnreadable)}}}
 	// A condition of an older generation says nothing about the latest change.
-	changed := client("changed", notReady(v1alpha1.ReasonScopeNotInRealm))
+	changed := client("changed", notReady(v1beta1.ReasonScopeNotInRealm))
 	changed.Generation = 2
 	clients = append(clients, changed)
 	var titles []string
-	for _, p := range kubectlplugin.ProblemsOf(clients, []*v1alpha1.Realm{realm}) {
+	for _, p := range kubectlplugin.ProblemsOf(clients, []*v1beta1.Realm{realm}) {
 		titles = append(titles, kubectlplugin.Title(p))
 		if p.Message == "" || len(p.Commands) != 1 {
 			t.Errorf("Problem %+v has no message or no command", p)

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
@@ -78,7 +78,7 @@ func (r *statusReport) realmsText(w *terminal.Writer) {
 	for _, realm := range r.Realms {
 		algorithm, next := "", ""
 		for _, k := range realm.SigningKeys {
-			if k.State == string(v1alpha1.SigningKeyActive) {
+			if k.State == string(v1beta1.SigningKeyActive) {
 				algorithm = k.Algorithm
 			}
 		}
@@ -101,7 +101,7 @@ func (r *statusReport) clientsText(w *terminal.Writer) {
 	// Ready comes first, then the most frequent reasons.
 	states := slices.SortedFunc(maps.Keys(r.Clients), func(a, b string) int {
 		return cmp.Or(
-			order(a != string(v1alpha1.ReasonReady))-order(b != string(v1alpha1.ReasonReady)), r.Clients[b]-r.Clients[a], strings.Compare(a, b))
+			order(a != string(v1beta1.ReasonReady))-order(b != string(v1beta1.ReasonReady)), r.Clients[b]-r.Clients[a], strings.Compare(a, b))
 	})
 	var rows []terminal.Row
 	for _, state := range states {
@@ -115,8 +115,8 @@ func (r *statusReport) clientsText(w *terminal.Writer) {
 }
 
 func stateColor(state string) terminal.Color {
-	switch reason := v1alpha1.ConditionReason(state); {
-	case reason == v1alpha1.ReasonReady:
+	switch reason := v1beta1.ConditionReason(state); {
+	case reason == v1beta1.ReasonReady:
 		return terminal.Plain
 	case !isProblem(reason):
 		return terminal.Yellow

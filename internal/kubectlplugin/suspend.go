@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 const suspendUsage = `Suspend an ApiClient, or a Realm with all its clients. It gets no tokens, and the introspection and
@@ -73,7 +73,7 @@ func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target,
 	err := o.await(ctx, c, t, func() (string, bool, error) {
 		state, ok, err := loaded(t)
 		// A client without a grant gets no tokens either, so its suspension is effective.
-		if suspend && err != nil && t.condition(v1alpha1.ConditionReady).Reason == string(v1alpha1.ReasonSuspended) {
+		if suspend && err != nil && t.condition(v1beta1.ConditionReady).Reason == string(v1beta1.ReasonSuspended) {
 			return "", true, nil
 		}
 		if !ok || err != nil || suspend {
@@ -94,7 +94,7 @@ func (t *target) suspended() bool {
 
 // ready reports whether the object is Ready. It returns an error if the Ready condition is False.
 func ready(t *target) (state string, ok bool, err error) {
-	c := t.condition(v1alpha1.ConditionReady)
+	c := t.condition(v1beta1.ConditionReady)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
 		return "Waiting until it is Ready", false, nil

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
@@ -33,10 +33,10 @@ type target struct {
 	kind   string
 	object client.Object
 	// One of client and realm is the same object with its Go type. The other one is nil.
-	client *v1alpha1.ApiClient // set if the object is an ApiClient
-	realm  *v1alpha1.Realm     // set if the object is a Realm
+	client *v1beta1.ApiClient // set if the object is an ApiClient
+	realm  *v1beta1.Realm     // set if the object is a Realm
 	// parent is the Realm of an ApiClient. It is nil if nothing needs it, or if it cannot be read.
-	parent *v1alpha1.Realm
+	parent *v1beta1.Realm
 }
 
 // parseTarget returns the object that an argument such as "apiclient/billing" names.
@@ -46,10 +46,10 @@ func parseTarget(argument, namespace string) (*target, error) {
 		return nil, fmt.Errorf("%w: %q is not an object; use apiclient/NAME or realm/NAME", errUsage, argument)
 	}
 	if kinds[strings.ToLower(kind)] == kindRealm {
-		realm := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		return &target{kind: kindRealm, object: realm, realm: realm}, nil
 	}
-	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	return &target{kind: kindClient, object: c, client: c}, nil
 }
 
@@ -129,7 +129,7 @@ func (t *target) conditions() []metav1.Condition {
 
 // condition returns a condition of the latest generation. It returns nil if the operator has not
 // processed the latest change.
-func (t *target) condition(kind v1alpha1.ConditionType) *metav1.Condition {
+func (t *target) condition(kind v1beta1.ConditionType) *metav1.Condition {
 	found := meta.FindStatusCondition(t.conditions(), string(kind))
 	if found == nil || found.ObservedGeneration != t.object.GetGeneration() {
 		return nil
@@ -139,19 +139,19 @@ func (t *target) condition(kind v1alpha1.ConditionType) *metav1.Condition {
 
 func (t *target) remedy(reason string) (remedy.Remedy, bool) {
 	if t.realm != nil {
-		return remedy.ForRealm(t.realm, v1alpha1.ConditionReason(reason))
+		return remedy.ForRealm(t.realm, v1beta1.ConditionReason(reason))
 	}
-	return remedy.ForClient(t.client, func() *v1alpha1.Realm { return t.parent }, v1alpha1.ConditionReason(reason))
+	return remedy.ForClient(t.client, func() *v1beta1.Realm { return t.parent }, v1beta1.ConditionReason(reason))
 }
 
 // state summarizes the conditions in one word: Ready, or the reason why the object is not Ready.
 func (t *target) state() string {
-	ready := t.condition(v1alpha1.ConditionReady)
+	ready := t.condition(v1beta1.ConditionReady)
 	switch {
 	case ready == nil, ready.Status == metav1.ConditionUnknown:
-		return string(v1alpha1.ReasonProgressing)
+		return string(v1beta1.ReasonProgressing)
 	case ready.Status == metav1.ConditionTrue:
-		return string(v1alpha1.ReasonReady)
+		return string(v1beta1.ReasonReady)
 	}
 	return ready.Reason
 }

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // credentialFiles writes credentials Secrets to files as a Pod mounts them: one directory for each
@@ -27,7 +27,7 @@ func (i *issuer) writeCredentials() error {
 	if err != nil {
 		return err
 	}
-	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1alpha1.SecretKeyCACrt): ca.Certificate}
+	wanted := map[string][]byte{filepath.Join(i.CredentialsDir, v1beta1.SecretKeyCACrt): ca.Certificate}
 	for _, c := range i.objects.clients() {
 		secret := i.objects.secret(c.Namespace, c.Status.SecretName)
 		if secret == nil || !metav1.IsControlledBy(secret, c) {
@@ -40,7 +40,7 @@ func (i *issuer) writeCredentials() error {
 	return i.credentials.update(wanted)
 }
 
-func clientDir(dir string, c *v1alpha1.ApiClient) string {
+func clientDir(dir string, c *v1beta1.ApiClient) string {
 	return filepath.Join(dir, c.Namespace, c.Name)
 }
 

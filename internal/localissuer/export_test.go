@@ -6,12 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Report prints what the issuer reports about a client and a realm with the directory of credentials.
-func Report(out io.Writer, dir string, c *v1alpha1.ApiClient, realm *v1alpha1.Realm) {
-	newReporter(out, dir).report([]*v1alpha1.Realm{realm}, []*v1alpha1.ApiClient{c}, map[key]bool{
+func Report(out io.Writer, dir string, c *v1beta1.ApiClient, realm *v1beta1.Realm) {
+	newReporter(out, dir).report([]*v1beta1.Realm{realm}, []*v1beta1.ApiClient{c}, map[key]bool{
 		{"Realm", client.ObjectKeyFromObject(realm)}: true, {"ApiClient", client.ObjectKeyFromObject(c)}: true,
 	})
 }
@@ -19,7 +19,7 @@ func Report(out io.Writer, dir string, c *v1alpha1.ApiClient, realm *v1alpha1.Re
 // Conditions returns all conditions with the given status and text.
 func Conditions(status metav1.ConditionStatus, text string) []metav1.Condition {
 	var conditions []metav1.Condition
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
 		conditions = append(conditions, metav1.Condition{Type: string(kind), Status: status, Reason: text, Message: text})
 	}
 	return conditions

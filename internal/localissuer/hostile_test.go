@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
@@ -18,16 +18,16 @@ import (
 func TestReportPrintsExactCommand(t *testing.T) {
 	for _, text := range hostile.Texts {
 		text = hostile.Argument(text)
-		c := &v1alpha1.ApiClient{
+		c := &v1beta1.ApiClient{
 			ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text},
-			Spec: v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-				Keys: map[string]v1alpha1.SecretDataKey{"client_id": v1alpha1.SecretDataKey(text)},
+			Spec: v1beta1.ApiClientSpec{Secret: &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+				Keys: map[string]v1beta1.SecretDataKey{"client_id": v1beta1.SecretDataKey(text)},
 			}}},
-			Status: v1alpha1.ApiClientStatus{Conditions: localissuer.Conditions(metav1.ConditionTrue, text), ClientID: text, SecretName: text, TokenEndpoint: text},
+			Status: v1beta1.ApiClientStatus{Conditions: localissuer.Conditions(metav1.ConditionTrue, text), ClientID: text, SecretName: text, TokenEndpoint: text},
 		}
-		realm := &v1alpha1.Realm{
+		realm := &v1beta1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: text},
-			Status:     v1alpha1.RealmStatus{Conditions: localissuer.Conditions(metav1.ConditionTrue, text), Issuer: text, TokenEndpoint: text, JWKSURI: text},
+			Status:     v1beta1.RealmStatus{Conditions: localissuer.Conditions(metav1.ConditionTrue, text), Issuer: text, TokenEndpoint: text, JWKSURI: text},
 		}
 		var out bytes.Buffer
 		localissuer.Report(&out, text, c, realm)
@@ -66,7 +66,7 @@ func TestErrorsAndDirectoriesArePrintable(t *testing.T) {
 	f := newFixture(t, realm+billing)
 	f.options.CredentialsDir = t.TempDir() + "/it's \x1b[2J\u202e$(>canary)"
 	f.start()
-	f.write("\x1b]0;\u009b.yaml", "apiVersion: auth.realmkeeper.dev/v1alpha1\nkind: Realm\nmetadata: {name: \"\\e[2J\\u202e\"}\nspec: {\"\\e[3J\": \"\\u009b\"}\n")
+	f.write("\x1b]0;\u009b.yaml", "apiVersion: auth.realmkeeper.dev/v1beta1\nkind: Realm\nmetadata: {name: \"\\e[2J\\u202e\"}\nspec: {\"\\e[3J\": \"\\u009b\"}\n")
 	f.await("Error in")
 	f.write("objects.yaml", realm)
 	f.await("was removed")

@@ -42,7 +42,7 @@ type Options struct {
 
 // instanceConfiguration is the configuration of an instance with its defaults.
 const instanceConfiguration = `
-apiVersion: config.realmkeeper.dev/v1alpha1
+apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: localhost
 security: {defaultTokenLifetime: 5m}

@@ -25,7 +25,7 @@ import (
 )
 
 const realm = `
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata: {name: acme}
 spec:
@@ -36,7 +36,7 @@ spec:
 
 // client returns the YAML of an ApiClient in namespace apps.
 func client(name, spec string) string {
-	return "apiVersion: auth.realmkeeper.dev/v1alpha1\nkind: ApiClient\nmetadata: {name: " + name + ", namespace: apps}\n" +
+	return "apiVersion: auth.realmkeeper.dev/v1beta1\nkind: ApiClient\nmetadata: {name: " + name + ", namespace: apps}\n" +
 		"spec: {realmRef: {name: acme}, " + spec + "}\n---\n"
 }
 

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
@@ -47,8 +47,8 @@ const manager = "files"
 
 // Resources of the objects that the local issuer reads.
 var (
-	realmResource   = v1alpha1.GroupVersion.WithResource("realms")
-	clientResource  = v1alpha1.GroupVersion.WithResource("apiclients")
+	realmResource   = v1beta1.GroupVersion.WithResource("realms")
+	clientResource  = v1beta1.GroupVersion.WithResource("apiclients")
 	secretResource  = corev1.SchemeGroupVersion.WithResource("secrets")
 	namespaces      = corev1.SchemeGroupVersion.WithResource("namespaces")
 	accountResource = corev1.SchemeGroupVersion.WithResource("serviceaccounts")
@@ -218,18 +218,18 @@ func (o *objects) revision() int64 {
 }
 
 // realms returns the Realms, sorted by name.
-func (o *objects) realms() []*v1alpha1.Realm {
-	return typed[v1alpha1.Realm](o.fromFilesOf(realmResource))
+func (o *objects) realms() []*v1beta1.Realm {
+	return typed[v1beta1.Realm](o.fromFilesOf(realmResource))
 }
 
 // clients returns the ApiClients in the order of the files.
-func (o *objects) clients() []*v1alpha1.ApiClient {
-	clients := typed[v1alpha1.ApiClient](o.fromFilesOf(clientResource))
-	slices.SortStableFunc(clients, func(a, b *v1alpha1.ApiClient) int { return o.place(a) - o.place(b) })
+func (o *objects) clients() []*v1beta1.ApiClient {
+	clients := typed[v1beta1.ApiClient](o.fromFilesOf(clientResource))
+	slices.SortStableFunc(clients, func(a, b *v1beta1.ApiClient) int { return o.place(a) - o.place(b) })
 	return clients
 }
 
-func (o *objects) place(c *v1alpha1.ApiClient) int {
+func (o *objects) place(c *v1beta1.ApiClient) int {
 	return slices.Index(o.order, key{"ApiClient", client.ObjectKeyFromObject(c)})
 }
 
@@ -254,11 +254,11 @@ func (o *objects) secret(namespace, name string) *corev1.Secret {
 }
 
 // inProgress reports whether the operator hasn't finished with an object, according to its Ready condition.
-func inProgress(realms []*v1alpha1.Realm, clients []*v1alpha1.ApiClient) bool {
+func inProgress(realms []*v1beta1.Realm, clients []*v1beta1.ApiClient) bool {
 	waits := func(generation int64, conditions []metav1.Condition) bool {
-		ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
-		return ready == nil || ready.ObservedGeneration != generation || ready.Reason == string(v1alpha1.ReasonProgressing) || ready.Reason == string(v1alpha1.ReasonNoTokenServer)
+		ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
+		return ready == nil || ready.ObservedGeneration != generation || ready.Reason == string(v1beta1.ReasonProgressing) || ready.Reason == string(v1beta1.ReasonNoTokenServer)
 	}
-	return slices.ContainsFunc(realms, func(r *v1alpha1.Realm) bool { return waits(r.Generation, r.Status.Conditions) }) ||
-		slices.ContainsFunc(clients, func(c *v1alpha1.ApiClient) bool { return waits(c.Generation, c.Status.Conditions) })
+	return slices.ContainsFunc(realms, func(r *v1beta1.Realm) bool { return waits(r.Generation, r.Status.Conditions) }) ||
+		slices.ContainsFunc(clients, func(c *v1beta1.ApiClient) bool { return waits(c.Generation, c.Status.Conditions) })
 }

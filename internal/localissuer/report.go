@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
@@ -39,7 +39,7 @@ func (r *reporter) start() {
 }
 
 // report prints what has changed. existing are the objects in the files.
-func (r *reporter) report(realms []*v1alpha1.Realm, clients []*v1alpha1.ApiClient, existing map[key]bool) {
+func (r *reporter) report(realms []*v1beta1.Realm, clients []*v1beta1.ApiClient, existing map[key]bool) {
 	for _, realm := range realms {
 		r.print(key{"Realm", client.ObjectKeyFromObject(realm)}, realm.Status.Conditions, func(w *terminal.Writer) {
 			w.Line(terminal.Plain, "Realm %s is Ready.", realm.Name)
@@ -70,7 +70,7 @@ func (r *reporter) print(k key, conditions []metav1.Condition, usage func(*termi
 	var text strings.Builder
 	w := terminal.NewWriter(&text)
 	w.Line(terminal.Plain, "")
-	if meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionReady)) {
+	if meta.IsStatusConditionTrue(conditions, string(v1beta1.ConditionReady)) {
 		usage(w)
 	}
 	if !isFine(conditions) {
@@ -84,30 +84,30 @@ func (r *reporter) print(k key, conditions []metav1.Condition, usage func(*termi
 
 // isFine reports whether no condition needs attention.
 func isFine(conditions []metav1.Condition) bool {
-	for _, of := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+	for _, of := range []v1beta1.ConditionType{v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
 		if !meta.IsStatusConditionTrue(conditions, string(of)) {
 			return false
 		}
 	}
 	return len(conditions) == 3 || !slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
-		return c.Type == string(v1alpha1.ConditionWeakHash) || c.Type == string(v1alpha1.ConditionIssuersResolved) && c.Status != metav1.ConditionTrue
+		return c.Type == string(v1beta1.ConditionWeakHash) || c.Type == string(v1beta1.ConditionIssuersResolved) && c.Status != metav1.ConditionTrue
 	})
 }
 
 // usage prints how to get a token.
-func (r *reporter) usage(w *terminal.Writer, c *v1alpha1.ApiClient) {
+func (r *reporter) usage(w *terminal.Writer, c *v1beta1.ApiClient) {
 	w.Line(terminal.Plain, "ApiClient %s/%s is Ready.", c.Namespace, c.Name)
 	w.Line(terminal.Plain, "  Client ID:  %s", c.Status.ClientID)
 	if c.Status.SecretName == "" {
 		w.Line(terminal.Plain, "  Endpoint:   %s", c.Status.TokenEndpoint)
-		w.Line(terminal.Plain, "  CA:         %s", filepath.Join(r.dir, v1alpha1.SecretKeyCACrt))
+		w.Line(terminal.Plain, "  CA:         %s", filepath.Join(r.dir, v1beta1.SecretKeyCACrt))
 		return
 	}
 	dir, names := clientDir(r.dir, c), c.GeneratedSecret()
 	w.Line(terminal.Plain, "  Secret:     %s", dir)
 	w.Line(terminal.Plain, "  Get a token:")
-	w.Commands(4, []string{"curl -sS --cacert " + untrusted.Quote(filepath.Join(r.dir, v1alpha1.SecretKeyCACrt)) + ` -d grant_type=client_credentials \`})
-	for _, name := range []string{v1alpha1.SecretKeyClientID, v1alpha1.SecretKeyClientSecret} {
+	w.Commands(4, []string{"curl -sS --cacert " + untrusted.Quote(filepath.Join(r.dir, v1beta1.SecretKeyCACrt)) + ` -d grant_type=client_credentials \`})
+	for _, name := range []string{v1beta1.SecretKeyClientID, v1beta1.SecretKeyClientSecret} {
 		w.Commands(6, []string{"--data-urlencode " + untrusted.Quote(name+"@"+filepath.Join(dir, names.DataKey(name))) + ` \`})
 	}
 	w.Commands(6, []string{untrusted.Quote(c.Status.TokenEndpoint)})

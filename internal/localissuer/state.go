@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
@@ -116,7 +116,7 @@ func forgetReady(object *unstructured.Unstructured) {
 	}
 	conditions = slices.DeleteFunc(conditions, func(c any) bool {
 		condition, ok := c.(map[string]any)
-		return ok && condition["type"] == string(v1alpha1.ConditionReady)
+		return ok && condition["type"] == string(v1beta1.ConditionReady)
 	})
 	_ = unstructured.SetNestedSlice(object.Object, conditions, "status", "conditions") // It was there.
 }

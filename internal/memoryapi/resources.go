@@ -9,15 +9,15 @@ import (
 	clientgoac "k8s.io/client-go/applyconfigurations"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration"
 )
 
 // Resources returns the resources that the controllers of Realms and ApiClients and the token servers use.
 func Resources() []Resource {
 	return []Resource{
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("realms"), Kind: "Realm", HasStatus: true},
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("apiclients"), Kind: "ApiClient", Namespaced: true, HasStatus: true},
+		{GroupVersionResource: v1beta1.GroupVersion.WithResource("realms"), Kind: "Realm", HasStatus: true},
+		{GroupVersionResource: v1beta1.GroupVersion.WithResource("apiclients"), Kind: "ApiClient", Namespaced: true, HasStatus: true},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), Kind: "Namespace"},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Namespaced: true},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Namespaced: true},
@@ -29,14 +29,14 @@ func Resources() []Resource {
 
 // Types returns the types of the objects of Resources. scheme must contain them.
 func Types(scheme *runtime.Scheme) managedfields.TypeConverter {
-	return typeConverter{own: v1alpha1ac.NewTypeConverter(scheme), others: clientgoac.NewTypeConverter(scheme)}
+	return typeConverter{own: v1beta1ac.NewTypeConverter(scheme), others: clientgoac.NewTypeConverter(scheme)}
 }
 
 // typeConverter uses the schemas of Realmkeeper for its own objects, and those of Kubernetes for others.
 type typeConverter struct{ own, others managedfields.TypeConverter }
 
 func (t typeConverter) of(object runtime.Object) managedfields.TypeConverter {
-	if object.GetObjectKind().GroupVersionKind().Group == v1alpha1.GroupVersion.Group {
+	if object.GetObjectKind().GroupVersionKind().Group == v1beta1.GroupVersion.Group {
 		return t.own
 	}
 	return t.others

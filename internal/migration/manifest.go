@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -101,7 +101,7 @@ func checkAudiences(clients []Client, realm string) error {
 }
 
 // realmOf returns a realm that accepts the clients. Its token lifetime is the longest of all clients.
-func realmOf(clients []Client, target Target) (*v1alpha1.Realm, error) {
+func realmOf(clients []Client, target Target) (*v1beta1.Realm, error) {
 	all := needsOf(clients)
 	perGrant := maxGrantClientIDs
 	if target.AnyClientID {
@@ -118,17 +118,17 @@ func realmOf(clients []Client, target Target) (*v1alpha1.Realm, error) {
 	case len(all.audiences) > maxAudiences:
 		return nil, fmt.Errorf("%w: they have %d audiences, but a realm can have %d (clients without an audience get one, %q); split the export and import each part into a realm of its own", ErrTooMany, len(all.audiences), maxAudiences, target.Realm)
 	}
-	lifetime := v1alpha1.Duration{Duration: all.lifetime}
-	realm := &v1alpha1.Realm{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Realm"},
+	lifetime := v1beta1.Duration{Duration: all.lifetime}
+	realm := &v1beta1.Realm{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Realm"},
 		ObjectMeta: metav1.ObjectMeta{Name: target.Realm},
-		Spec:       v1alpha1.RealmSpec{Scopes: all.scopes, Audiences: all.audiences, TokenLifetime: &lifetime},
+		Spec:       v1beta1.RealmSpec{Scopes: all.scopes, Audiences: all.audiences, TokenLifetime: &lifetime},
 	}
 	for i, of := range grants {
 		needs := needsOf(of)
-		grant := v1alpha1.Grant{
+		grant := v1beta1.Grant{
 			Name:       fmt.Sprintf("%s-%d", target.System, i+1),
-			Namespaces: v1alpha1.GrantedNamespaces{Names: []string{target.Namespace}},
+			Namespaces: v1beta1.GrantedNamespaces{Names: []string{target.Namespace}},
 			Scopes:     needs.scopes, Audiences: needs.audiences, ClientIDs: needs.ids,
 		}
 		if target.AnyClientID {
@@ -160,35 +160,35 @@ func needsOf(clients []Client) needs {
 	return n
 }
 
-func (c *Client) object(name string, target Target, realmLifetime time.Duration) *v1alpha1.ApiClient {
-	object := &v1alpha1.ApiClient{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ApiClient"},
+func (c *Client) object(name string, target Target, realmLifetime time.Duration) *v1beta1.ApiClient {
+	object := &v1beta1.ApiClient{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "ApiClient"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: target.Namespace},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: target.Realm}, ClientID: c.ID, Description: c.Description,
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: target.Realm}, ClientID: c.ID, Description: c.Description,
 			Scopes: c.Scopes, Audiences: c.Audiences, Suspend: c.Disabled,
 		},
 	}
 	if c.TokenLifetime != realmLifetime {
-		object.Spec.TokenLifetime = &v1alpha1.Duration{Duration: c.TokenLifetime}
+		object.Spec.TokenLifetime = &v1beta1.Duration{Duration: c.TokenLifetime}
 	}
 	if c.BindTokens {
-		object.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP
+		object.Spec.SenderConstraint = v1beta1.SenderConstraintDPoP
 	}
 	if len(c.Hashes) > 0 {
-		object.Spec.Secret = &v1alpha1.ClientSecretSource{}
+		object.Spec.Secret = &v1beta1.ClientSecretSource{}
 	}
 	for i, hash := range c.Hashes {
 		id := target.System
 		if i > 0 {
 			id = fmt.Sprintf("%s-%d", target.System, i+1)
 		}
-		object.Spec.Secret.Hashed = append(object.Spec.Secret.Hashed, v1alpha1.HashedSecret{ID: id, Hash: hash})
+		object.Spec.Secret.Hashed = append(object.Spec.Secret.Hashed, v1beta1.HashedSecret{ID: id, Hash: hash})
 	}
 	for _, key := range c.PublicKeys {
-		object.Spec.PublicKeys = append(object.Spec.PublicKeys, v1alpha1.PublicKey{
-			KeyID: key.ID, Algorithm: v1alpha1.SigningAlgorithm(key.Algorithm),
-			JWK: v1alpha1.JSONWebKey(key.JWK), PEM: v1alpha1.PEMPublicKey(key.PEM),
+		object.Spec.PublicKeys = append(object.Spec.PublicKeys, v1beta1.PublicKey{
+			KeyID: key.ID, Algorithm: v1beta1.SigningAlgorithm(key.Algorithm),
+			JWK: v1beta1.JSONWebKey(key.JWK), PEM: v1beta1.PEMPublicKey(key.PEM),
 		})
 	}
 	return object

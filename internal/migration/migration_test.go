@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/migration/migrationtest"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -44,7 +44,7 @@ func TestManifests(t *testing.T) {
 		migration.Client{ID: "stock", Disabled: true, BindTokens: true, PublicKeys: []migration.PublicKey{{ID: "k", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}}},
 	)
 	want := map[string]string{
-		"realm.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+		"realm.yaml": `apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata:
   name: acme
@@ -71,7 +71,7 @@ spec:
   - b
   tokenLifetime: 1h0m0s
 `,
-		"apiclient-billing-3ac8bbca.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+		"apiclient-billing-3ac8bbca.yaml": `apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata:
   name: billing-3ac8bbca
@@ -94,7 +94,7 @@ spec:
       id: hydra-2
   tokenLifetime: 30m0s
 `,
-		"apiclient-stock.yaml": `apiVersion: auth.realmkeeper.dev/v1alpha1
+		"apiclient-stock.yaml": `apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata:
   name: stock
@@ -161,7 +161,7 @@ func TestGrantsListClientIDs(t *testing.T) {
 		"client IDs":    {target, []string{"hydra-1: 64 IDs from c-000 to c-063, scopes [s0]", "hydra-2: 1 IDs from c-064 to c-064, scopes [s1]"}},
 		"any client ID": {anyID, []string{"hydra-1: 1 IDs from * to *, scopes [s0 s1]"}},
 	} {
-		var realm v1alpha1.Realm
+		var realm v1beta1.Realm
 		testkit.Do(t, yaml.Unmarshal([]byte(migrationtest.Manifests(t, export(clients...), tc.target)["realm.yaml"]), &realm))
 		var got []string
 		for _, g := range realm.Spec.Grants {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// These follow the rules of the API; see api/v1alpha1/grant_types.go.
+// These follow the rules of the API; see api/v1beta1/grant_types.go.
 var (
 	clientIDPattern = regexp.MustCompile(`^[!-$&-),-9;-~]+$`) //nolint:gocritic // The ranges are those of the API.
 	scopePattern    = regexp.MustCompile(`^[!#-\[\]-~]+$`)    //nolint:gocritic // The ranges are those of the API.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
@@ -57,7 +57,7 @@ func (w *beaconWriter) Start(ctx context.Context) error {
 func (w *beaconWriter) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beaconTimeout)
 	defer cancel()
-	return w.client.Apply(ctx, beacon.Secret(w.namespace, time.Now()), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	return w.client.Apply(ctx, beacon.Secret(w.namespace, time.Now()), client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
 }
 
 // beaconReader checks whether the changes of the records reach this operator.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
 
@@ -57,7 +57,7 @@ func (e electionEvents) Eventf(lease runtime.Object, eventType, reason, message 
 func addCandidate(mgr ctrl.Manager, namespace, identity string) error {
 	err := mgr.Add(&leader.Candidate{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Identity: identity,
-		FieldOwner: v1alpha1.FieldOwner, Elected: mgr.Elected(),
+		FieldOwner: v1beta1.FieldOwner, Elected: mgr.Elected(),
 		Report: func(cleared string, err error) {
 			if err != nil {
 				ctrl.Log.Info("Failed to check whether the leader's Pod exists, will retry", "error", err.Error())

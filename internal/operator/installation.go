@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
@@ -73,13 +73,13 @@ func checkRecords(ctx context.Context, reader client.Reader, instance *config.In
 	records := &metav1.PartialObjectMetadataList{}
 	records.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	from, to := instance.SystemNamespace, instance.RecordsNamespace
-	if err := reader.List(ctx, records, client.InNamespace(from), client.HasLabels{v1alpha1.RecordLabel}, client.Limit(1)); err != nil {
+	if err := reader.List(ctx, records, client.InNamespace(from), client.HasLabels{v1beta1.RecordLabel}, client.Limit(1)); err != nil {
 		return fmt.Errorf("listing the records in namespace %s: %w", from, err)
 	}
 	if len(records.Items) == 0 {
 		return nil
 	}
-	all := "secrets --namespace " + from + " --selector " + v1alpha1.RecordLabel
+	all := "secrets --namespace " + from + " --selector " + v1beta1.RecordLabel
 	return fmt.Errorf("%w: Secret %s in the system namespace %s is a record, and records must be in the records namespace %s. "+
 		"To move all of them, run `kubectl get %s --output yaml | sed -e '/^    resourceVersion:/d' -e 's/^    namespace: %s$/    namespace: %s/' | kubectl create --filename - && kubectl delete %s`. "+
 		"To discard them, so that Realms get new keys and ApiClients get new secrets, run `kubectl delete %s`",

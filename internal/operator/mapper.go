@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // newMapper returns a mapping from the kinds that the operator uses to their resources. It needs no
@@ -37,7 +37,7 @@ func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	add(meta.RESTScopeNamespace, policyv1.SchemeGroupVersion, "PodDisruptionBudget")
 	add(meta.RESTScopeRoot, certificatesv1beta1.SchemeGroupVersion, "ClusterTrustBundle")
 	add(meta.RESTScopeRoot, rbacv1.SchemeGroupVersion, "ClusterRoleBinding")
-	add(meta.RESTScopeNamespace, v1alpha1.GroupVersion, "ApiClient")
-	add(meta.RESTScopeRoot, v1alpha1.GroupVersion, "Realm")
+	add(meta.RESTScopeNamespace, v1beta1.GroupVersion, "ApiClient")
+	add(meta.RESTScopeRoot, v1beta1.GroupVersion, "Realm")
 	return mapper, nil
 }

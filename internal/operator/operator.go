@@ -28,7 +28,7 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -82,7 +82,7 @@ func Scheme() (*runtime.Scheme, error) {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := v1beta1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("building the scheme: %w", err)
 	}
 	return scheme, nil
@@ -180,7 +180,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
-		events = mgr.GetEventRecorder(v1alpha1.EventController)
+		events = mgr.GetEventRecorder(v1beta1.EventController)
 	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
 	if err := uses.Watch(ctx, mgr, tracker.Synced); err != nil {
@@ -251,7 +251,7 @@ func cacheOptions(instance *config.Instance, served []string, set *informers.Set
 		clients[namespace] = cache.Config{}
 	}
 	return cache.Options{NewInformer: set.NewInformer, ByObject: map[client.Object]cache.ByObject{
-		&v1alpha1.ApiClient{}:           {Namespaces: clients, Transform: stripApiClient},
+		&v1beta1.ApiClient{}:            {Namespaces: clients, Transform: stripApiClient},
 		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
@@ -274,7 +274,7 @@ func onlyIdentity(obj any) (any, error) {
 
 // clientSecrets selects credentials Secrets and provided Secrets.
 func clientSecrets() labels.Selector {
-	in, err := labels.NewRequirement(v1alpha1.ClientSecretLabel, selection.In, []string{v1alpha1.ClientSecretGenerated, v1alpha1.ClientSecretProvided})
+	in, err := labels.NewRequirement(v1beta1.ClientSecretLabel, selection.In, []string{v1beta1.ClientSecretGenerated, v1beta1.ClientSecretProvided})
 	if err != nil {
 		panic(err) // the label and its values are constants
 	}
@@ -292,5 +292,5 @@ func has(label string) labels.Selector {
 }
 
 func managedByOperator() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+	return labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
 }

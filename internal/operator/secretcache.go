@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -46,7 +46,7 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 		}
 	}
 	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
-	for _, key := range []string{v1alpha1.CurrentSecretAnnotation, v1alpha1.NextSecretAnnotation} {
+	for _, key := range []string{v1beta1.CurrentSecretAnnotation, v1beta1.NextSecretAnnotation} {
 		if mark, ok := secret.Annotations[key]; ok {
 			stripped.Annotations[key] = mark
 		}
@@ -65,8 +65,8 @@ func stripRecord(obj any) (any, error) {
 		return obj, nil
 	}
 	annotations := apply.Summary(secret)
-	if owner, ok := secret.Annotations[v1alpha1.OwnerAnnotation]; ok {
-		annotations[v1alpha1.OwnerAnnotation] = owner
+	if owner, ok := secret.Annotations[v1beta1.OwnerAnnotation]; ok {
+		annotations[v1beta1.OwnerAnnotation] = owner
 	}
 	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
 	share(&secret.Namespace, (*string)(&secret.Type))
@@ -74,12 +74,12 @@ func stripRecord(obj any) (any, error) {
 }
 
 // generatedLabels are the labels of all cached credentials Secrets. Nothing changes cached objects.
-var generatedLabels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
+var generatedLabels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
 
 // stripApiClient removes the metadata that the operator doesn't need, and shares the strings that many
 // ApiClients have in common.
 func stripApiClient(obj any) (any, error) {
-	c, ok := obj.(*v1alpha1.ApiClient)
+	c, ok := obj.(*v1beta1.ApiClient)
 	if !ok {
 		return obj, nil
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -45,10 +45,10 @@ func TestCachedSecretsAreSmall(t *testing.T) {
 			}
 		},
 	}
-	for _, label := range []string{v1alpha1.ClientSecretProvided, v1alpha1.ClientSecretGenerated} {
+	for _, label := range []string{v1beta1.ClientSecretProvided, v1beta1.ClientSecretGenerated} {
 		for name, grow := range large {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Namespace: "team", Name: "a", UID: types.UID("u"), ResourceVersion: "1", Labels: map[string]string{v1alpha1.ClientSecretLabel: label},
+				Namespace: "team", Name: "a", UID: types.UID("u"), ResourceVersion: "1", Labels: map[string]string{v1beta1.ClientSecretLabel: label},
 				OwnerReferences: []metav1.OwnerReference{{Kind: "ApiClient", Name: "a", UID: "u", Controller: new(true)}},
 			}}
 			grow(secret)
@@ -65,7 +65,7 @@ func TestCredentialsSecretsAreCached(t *testing.T) {
 	value := testkit.Value(clientsecret.Generate(rand.Reader))(t)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", Name: "a", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
+			Namespace: "team", Name: "a", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ApiClient", Name: "a", UID: "u", Controller: new(true)}},
 			Annotations:     map[string]string{"note": "removed"},
 			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:` + strings.Repeat("x", 1<<10) + `":{}}}`)}},
@@ -76,11 +76,11 @@ func TestCredentialsSecretsAreCached(t *testing.T) {
 	if len(cached.Data) != 1 || string(cached.Data["client_secret"]) != value || !metav1.IsControlledBy(cached, &metav1.ObjectMeta{UID: "u"}) || !apply.Summarized(cached) || cached.Size() > 512 {
 		t.Errorf("%d bytes are cached: %+v", cached.Size(), cached)
 	}
-	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretProvided
+	secret.Labels[v1beta1.ClientSecretLabel] = v1beta1.ClientSecretProvided
 	if cached := strip(t, secret); cached.Data != nil {
 		t.Errorf("of a provided Secret with an owner, %+v is cached", cached)
 	}
-	secret.Labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated
+	secret.Labels[v1beta1.ClientSecretLabel] = v1beta1.ClientSecretGenerated
 	secret.OwnerReferences = nil
 	if cached := strip(t, secret); cached.Data != nil {
 		t.Errorf("without an owner, %+v is cached", cached)
@@ -104,8 +104,8 @@ func strip(t *testing.T, secret *corev1.Secret) *corev1.Secret {
 func TestRecordsAreCached(t *testing.T) {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "client-1", Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
-			Annotations:   map[string]string{v1alpha1.OwnerAnnotation: "team/a", "note": "removed"},
+			Name: "client-1", Labels: map[string]string{v1beta1.ManagedByLabel: v1beta1.ManagedBy},
+			Annotations:   map[string]string{v1beta1.OwnerAnnotation: "team/a", "note": "removed"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1("{}")}},
 		},
 		Data: map[string][]byte{record.DataKey: []byte("{}")},

@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // pollInterval is the interval at which named namespaces are read. A grant that selects namespaces by
@@ -50,7 +50,7 @@ func servedNamespaces(ctx context.Context, reader client.Reader, names []string)
 func listable(ctx context.Context, reader client.Reader, name string) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, checkInterval, checkTimeout, true, func(ctx context.Context) (bool, error) {
-		last = reader.List(ctx, &v1alpha1.ApiClientList{}, client.InNamespace(name), client.Limit(1))
+		last = reader.List(ctx, &v1beta1.ApiClientList{}, client.InNamespace(name), client.Limit(1))
 		if !apierrors.IsForbidden(last) {
 			return true, nil
 		}

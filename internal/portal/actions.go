@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
@@ -22,7 +22,7 @@ func (p *portal) resume(w http.ResponseWriter, req *request) error {
 }
 
 func (p *portal) setSuspended(w http.ResponseWriter, req *request, action audit.Action, suspended bool) error {
-	err := p.change(req, edit{action: action, path: suspendPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+	err := p.change(req, edit{action: action, path: suspendPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
 		c.Spec.Suspend = suspended
 		return "", nil
 	}})
@@ -41,7 +41,7 @@ func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
 	if err != nil {
 		return err
 	}
-	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
 		c.Spec.ExpiresAt = expiry
 		return "", nil
 	}})
@@ -69,7 +69,7 @@ func (p *portal) delete(w http.ResponseWriter, req *request) error {
 	if req.r.PostForm.Get("confirm") != req.r.PathValue("name") {
 		return fmt.Errorf("%w: enter the exact client name to confirm", errInput)
 	}
-	done := change{action: audit.ActionDelete, client: &v1alpha1.ApiClient{}}
+	done := change{action: audit.ActionDelete, client: &v1beta1.ApiClient{}}
 	done.client.Namespace, done.client.Name = req.r.PathValue("namespace"), req.r.PathValue("name")
 	for range maxAttempts {
 		if err = req.get(done.client); err != nil {
@@ -87,7 +87,7 @@ func (p *portal) delete(w http.ResponseWriter, req *request) error {
 	return nil
 }
 
-func (req *request) tryDelete(live *v1alpha1.ApiClient, seen version) error {
+func (req *request) tryDelete(live *v1beta1.ApiClient, seen version) error {
 	if seen != versionOf(live) {
 		return errChanged
 	}

@@ -5,7 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/source"
 )
@@ -13,7 +13,7 @@ import (
 // change describes a change to a client for its audit event.
 type change struct {
 	action   audit.Action
-	client   *v1alpha1.ApiClient
+	client   *v1beta1.ApiClient
 	secretID string // ID of the added or revoked secret, if any
 }
 

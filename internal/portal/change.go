@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 )
 
@@ -25,7 +25,7 @@ type edit struct {
 	// change is rejected.
 	path fieldpath.Path
 	// mutate changes the client's spec. It returns the ID of the added or revoked secret, if any.
-	mutate func(c *v1alpha1.ApiClient) (secretID string, err error)
+	mutate func(c *v1beta1.ApiClient) (secretID string, err error)
 }
 
 // change applies an edit and audits the outcome. It returns errChanged if the client has changed
@@ -35,7 +35,7 @@ func (p *portal) change(req *request, e edit) error {
 	if err != nil {
 		return err
 	}
-	done := change{action: e.action, client: &v1alpha1.ApiClient{}}
+	done := change{action: e.action, client: &v1beta1.ApiClient{}}
 	done.client.Namespace, done.client.Name = req.r.PathValue("namespace"), req.r.PathValue("name")
 	for range maxAttempts {
 		if err = req.get(done.client); err != nil {
@@ -51,7 +51,7 @@ func (p *portal) change(req *request, e edit) error {
 
 // tryEdit makes one attempt to apply an edit. It returns errChanged if live isn't the version that
 // the user saw.
-func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (secretID string, err error) {
+func (req *request) tryEdit(live *v1beta1.ApiClient, seen version, e edit) (secretID string, err error) {
 	if seen != versionOf(live) {
 		return "", errChanged
 	}
@@ -68,7 +68,7 @@ func (req *request) tryEdit(live *v1alpha1.ApiClient, seen version, e edit) (sec
 	return secretID, req.api.Patch(req.ctx(), changed, patch, client.FieldOwner(FieldOwner))
 }
 
-func (req *request) get(c *v1alpha1.ApiClient) error {
+func (req *request) get(c *v1beta1.ApiClient) error {
 	if !validName(req.r.PathValue("namespace")) || !validName(req.r.PathValue("name")) {
 		return errPageNotFound
 	}
@@ -82,7 +82,7 @@ type version struct {
 	generation int64
 }
 
-func versionOf(c *v1alpha1.ApiClient) version { return version{uid: c.UID, generation: c.Generation} }
+func versionOf(c *v1beta1.ApiClient) version { return version{uid: c.UID, generation: c.Generation} }
 
 var errForm = errors.New("the form is incomplete; reload the page and try again")
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // maxChoices is the maximum number of names to select from. If there are more, users enter the name
@@ -20,7 +20,7 @@ const maxChoices = 2000
 // choiceKinds are the kinds of cluster-scoped objects whose names users select.
 var choiceKinds = map[string]schema.GroupVersionKind{
 	"namespace": corev1.SchemeGroupVersion.WithKind("NamespaceList"),
-	"realm":     v1alpha1.GroupVersion.WithKind("RealmList"),
+	"realm":     v1beta1.GroupVersion.WithKind("RealmList"),
 }
 
 // listChoices renders the names that users can select in a form field. A field requests them when it

@@ -3,7 +3,7 @@ package portal
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // listItem is an ApiClient with only the fields that lists and the overview need. Decoding the API
@@ -21,22 +21,22 @@ type listItem struct {
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	Spec struct {
-		RealmRef            v1alpha1.RealmReference            `json:"realmRef"`
-		ClientID            string                             `json:"clientId"`
-		Description         string                             `json:"description"`
-		ExpiresAt           *metav1.Time                       `json:"expiresAt"`
-		ServiceAccounts     []v1alpha1.ServiceAccountReference `json:"serviceAccounts"`
-		FederatedIdentities []v1alpha1.FederatedIdentity       `json:"federatedIdentities"`
+		RealmRef            v1beta1.RealmReference            `json:"realmRef"`
+		ClientID            string                            `json:"clientId"`
+		Description         string                            `json:"description"`
+		ExpiresAt           *metav1.Time                      `json:"expiresAt"`
+		ServiceAccounts     []v1beta1.ServiceAccountReference `json:"serviceAccounts"`
+		FederatedIdentities []v1beta1.FederatedIdentity       `json:"federatedIdentities"`
 		PublicKeys          []struct {
 			KeyID string `json:"keyId"`
 		} `json:"publicKeys"`
 	} `json:"spec"`
 	Status struct {
-		Conditions       []itemCondition               `json:"conditions"`
-		Secrets          []v1alpha1.ClientSecretStatus `json:"secrets"`
-		Credentials      []v1alpha1.CredentialStatus   `json:"credentials"`
-		LastUsedTime     *metav1.Time                  `json:"lastUsedTime"`
-		NextRotationTime *metav1.Time                  `json:"nextRotationTime"`
+		Conditions       []itemCondition              `json:"conditions"`
+		Secrets          []v1beta1.ClientSecretStatus `json:"secrets"`
+		Credentials      []v1beta1.CredentialStatus   `json:"credentials"`
+		LastUsedTime     *metav1.Time                 `json:"lastUsedTime"`
+		NextRotationTime *metav1.Time                 `json:"nextRotationTime"`
 	} `json:"status"`
 }
 
@@ -50,8 +50,8 @@ type itemCondition struct {
 }
 
 // apiClient returns an ApiClient with the decoded fields.
-func (l *listItem) apiClient() *v1alpha1.ApiClient {
-	c := &v1alpha1.ApiClient{}
+func (l *listItem) apiClient() *v1beta1.ApiClient {
+	c := &v1beta1.ApiClient{}
 	c.Namespace, c.Name, c.Generation = l.Metadata.Namespace, l.Metadata.Name, l.Metadata.Generation
 	c.CreationTimestamp, c.Labels, c.Annotations = l.Metadata.CreationTimestamp, l.Metadata.Labels, l.Metadata.Annotations
 	for _, m := range l.Metadata.ManagedFields {
@@ -60,7 +60,7 @@ func (l *listItem) apiClient() *v1alpha1.ApiClient {
 	c.Spec.RealmRef, c.Spec.ClientID, c.Spec.Description = l.Spec.RealmRef, l.Spec.ClientID, l.Spec.Description
 	c.Spec.ExpiresAt, c.Spec.ServiceAccounts, c.Spec.FederatedIdentities = l.Spec.ExpiresAt, l.Spec.ServiceAccounts, l.Spec.FederatedIdentities
 	for _, k := range l.Spec.PublicKeys {
-		c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1alpha1.PublicKey{KeyID: k.KeyID})
+		c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1beta1.PublicKey{KeyID: k.KeyID})
 	}
 	for _, s := range l.Status.Conditions {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
 )
 
@@ -33,22 +33,22 @@ type remedyView struct {
 type commandView struct{ ID, Text string }
 
 // remedies returns the remedy of a reason. It returns false for unknown reasons.
-type remedies func(v1alpha1.ConditionReason) (remedy.Remedy, bool)
+type remedies func(v1beta1.ConditionReason) (remedy.Remedy, bool)
 
-func clientRemedies(c *v1alpha1.ApiClient, readRealm func() *v1alpha1.Realm) remedies {
-	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForClient(c, readRealm, r) }
+func clientRemedies(c *v1beta1.ApiClient, readRealm func() *v1beta1.Realm) remedies {
+	return func(r v1beta1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForClient(c, readRealm, r) }
 }
 
-func realmRemedies(realm *v1alpha1.Realm) remedies {
-	return func(r v1alpha1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForRealm(realm, r) }
+func realmRemedies(realm *v1beta1.Realm) remedies {
+	return func(r v1beta1.ConditionReason) (remedy.Remedy, bool) { return remedy.ForRealm(realm, r) }
 }
 
 // shownConditions are the conditions to show: Ready first, then the others in evaluation order.
-var shownConditions = []v1alpha1.ConditionType{
-	v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed,
-	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionWeakHash,
-	v1alpha1.ConditionOldSecretInUse, v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted,
-	v1alpha1.ConditionRestored,
+var shownConditions = []v1beta1.ConditionType{
+	v1beta1.ConditionReady, v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed,
+	v1beta1.ConditionReconciling, v1beta1.ConditionStalled, v1beta1.ConditionWeakHash,
+	v1beta1.ConditionOldSecretInUse, v1beta1.ConditionIssuersResolved, v1beta1.ConditionKeysEncrypted,
+	v1beta1.ConditionRestored,
 }
 
 // conditionsOf returns the conditions to show.
@@ -78,33 +78,33 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 }
 
 // optionalConditions don't affect Ready, and are good if they are True.
-var optionalConditions = []v1alpha1.ConditionType{
-	v1alpha1.ConditionIssuersResolved, v1alpha1.ConditionKeysEncrypted, v1alpha1.ConditionRestored,
+var optionalConditions = []v1beta1.ConditionType{
+	v1beta1.ConditionIssuersResolved, v1beta1.ConditionKeysEncrypted, v1beta1.ConditionRestored,
 }
 
 // conditionKind returns the kind of a condition's badge.
 func conditionKind(c *metav1.Condition) string {
-	kind := v1alpha1.ConditionType(c.Type)
+	kind := v1beta1.ConditionType(c.Type)
 	optional := slices.Contains(optionalConditions, kind)
-	warning := isWarning(kind) || optional || kind == v1alpha1.ConditionReconciling // doesn't affect Ready
+	warning := isWarning(kind) || optional || kind == v1beta1.ConditionReconciling // doesn't affect Ready
 	switch {
 	case c.Status == metav1.ConditionUnknown:
 		return "busy"
-	case kind == v1alpha1.ConditionStalled:
+	case kind == v1beta1.ConditionStalled:
 		return "bad" // present only while it's True
 	case c.Status == metav1.ConditionTrue && (!warning || optional):
 		return "good"
 	case warning:
 		return "busy"
 	}
-	if v1alpha1.ConditionReason(c.Reason).Severity() == v1alpha1.SeverityIntended {
+	if v1beta1.ConditionReason(c.Reason).Severity() == v1beta1.SeverityIntended {
 		return "off"
 	}
 	return "bad"
 }
 
 func remedyOf(c *metav1.Condition, find remedies) *remedyView {
-	found, ok := find(v1alpha1.ConditionReason(c.Reason))
+	found, ok := find(v1beta1.ConditionReason(c.Reason))
 	if !ok || found.Action == "" {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/view"
@@ -94,7 +94,7 @@ func (req *request) describeRealm(page *createPage) error {
 	if !allowed {
 		page.Grant = req.grant(page.Form.Namespace)
 	}
-	live := &v1alpha1.Realm{}
+	live := &v1beta1.Realm{}
 	if !validName(page.Realm) {
 		page.Problem = cmp.Or(page.Problem, "The realm name is not valid.")
 		return nil
@@ -128,7 +128,7 @@ func (p *portal) create(w http.ResponseWriter, req *request) error {
 	if err != nil {
 		return err
 	}
-	created.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
+	created.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: secret.id, Hash: secret.hash}}}
 	// If a client with this name exists, Create fails, but Apply would change that client.
 	err = req.api.Create(req.ctx(), created, client.FieldOwner(FieldOwner))
 	p.audit(req, change{action: audit.ActionCreate, client: created, secretID: secret.id}, err)
@@ -160,7 +160,7 @@ func (p *portal) check(w http.ResponseWriter, req *request) error {
 	}
 	created, err := form.client(page.Realm)
 	if err == nil {
-		created.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}} // needs no random secret
+		created.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}} // needs no random secret
 		err = req.api.Create(req.ctx(), created, client.DryRunAll)
 		var known bool
 		if page.Invalid, _, known = createProblem(err); err != nil && !known {
@@ -238,17 +238,17 @@ func (f clientForm) values() map[string]string {
 }
 
 // client converts the form to an ApiClient. The API server performs the remaining validation.
-func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
+func (f clientForm) client(realm string) (*v1beta1.ApiClient, error) {
 	if realm == "" || f.Namespace == "" || f.Name == "" {
 		return nil, errMissing
 	}
 	if !validName(f.Namespace) {
 		return nil, fmt.Errorf("%w: the namespace name is not valid", errInput)
 	}
-	c := &v1alpha1.ApiClient{
+	c := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: f.Name},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: realm}, ClientID: f.ClientID, Description: f.Description, Scopes: f.Scopes,
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: realm}, ClientID: f.ClientID, Description: f.Description, Scopes: f.Scopes,
 		},
 	}
 	if f.Lifetime != "" {
@@ -256,7 +256,7 @@ func (f clientForm) client(realm string) (*v1alpha1.ApiClient, error) {
 		if err != nil {
 			return nil, fieldError{"lifetime", fmt.Errorf("%w: the token lifetime must be a duration such as 5m or 1h30m", errInput)}
 		}
-		c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: lifetime}
+		c.Spec.TokenLifetime = &v1beta1.Duration{Duration: lifetime}
 	}
 	expiresAt, err := parseExpiry(f.Expires)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
@@ -24,13 +24,13 @@ type secretView struct {
 }
 
 // isUnused reports whether a valid credential has not been used for Options.StaleAfter.
-func (p *portal) isUnused(u v1alpha1.CredentialUse, now time.Time) bool {
+func (p *portal) isUnused(u v1beta1.CredentialUse, now time.Time) bool {
 	expired := !u.ExpiresAt.IsZero() && !now.Before(u.ExpiresAt)
 	return !expired && now.Sub(u.UnusedSince()) > p.StaleAfter
 }
 
 // secretsOf returns the source and the list of the client's secrets.
-func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secretView) {
+func (p *portal) secretsOf(c *v1beta1.ApiClient) (source string, secrets []secretView) {
 	switch {
 	case c.Spec.Secret != nil && c.Spec.Secret.Hashed != nil:
 		return "hashed", p.hashedSecrets(c)
@@ -43,7 +43,7 @@ func (p *portal) secretsOf(c *v1alpha1.ApiClient) (source string, secrets []secr
 }
 
 // hashedSecrets returns the secrets in the order of the spec.
-func (p *portal) hashedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
+func (p *portal) hashedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 	loaded := map[string]secretView{}
 	for _, s := range p.loadedSecrets(c) {
 		loaded[s.ID] = s
@@ -58,10 +58,10 @@ func (p *portal) hashedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
 }
 
 // loadedSecrets returns the secrets in the status.
-func (p *portal) loadedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
+func (p *portal) loadedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 	unused := map[string]bool{}
 	for _, u := range c.CredentialUses() {
-		if u.Type == v1alpha1.CredentialTypeSecret {
+		if u.Type == v1beta1.CredentialTypeSecret {
 			unused[u.ID] = p.isUnused(u, p.Now())
 		}
 	}
@@ -78,16 +78,16 @@ func (p *portal) loadedSecrets(c *v1alpha1.ApiClient) (secrets []secretView) {
 func (p *portal) expired(at *metav1.Time) bool { return at != nil && !p.Now().Before(at.Time) }
 
 // rotationOf returns the rotation settings of a generated secret. It is empty for other clients.
-func rotationOf(c *v1alpha1.ApiClient) v1alpha1.SecretRotation {
+func rotationOf(c *v1beta1.ApiClient) v1beta1.SecretRotation {
 	if !c.GeneratesSecret() || c.Spec.Secret == nil || c.Spec.Secret.Generated == nil {
-		return v1alpha1.SecretRotation{}
+		return v1beta1.SecretRotation{}
 	}
 	return c.Spec.Secret.Generated.Rotation
 }
 
 // describeRotation describes when the old secret expires after a rotation. It returns an empty string
 // unless the operator generates the secret.
-func describeRotation(c *v1alpha1.ApiClient) string {
+func describeRotation(c *v1beta1.ApiClient) string {
 	if !c.GeneratesSecret() {
 		return ""
 	}
@@ -100,7 +100,7 @@ func describeRotation(c *v1alpha1.ApiClient) string {
 	if overlap == 0 {
 		return "After a rotation, the old secret expires immediately."
 	}
-	return "After a rotation, the old secret expires after " + view.Duration(&v1alpha1.Duration{Duration: overlap}) + "."
+	return "After a rotation, the old secret expires after " + view.Duration(&v1beta1.Duration{Duration: overlap}) + "."
 }
 
 // credentialView describes a credential that isn't a secret.
@@ -112,16 +112,16 @@ type credentialView struct {
 	Unused bool
 }
 
-var credentialKinds = map[v1alpha1.CredentialType]string{
-	v1alpha1.CredentialTypePublicKey:         "Public key",
-	v1alpha1.CredentialTypeServiceAccount:    "Service account",
-	v1alpha1.CredentialTypeFederatedIdentity: "Federated identity",
+var credentialKinds = map[v1beta1.CredentialType]string{
+	v1beta1.CredentialTypePublicKey:         "Public key",
+	v1beta1.CredentialTypeServiceAccount:    "Service account",
+	v1beta1.CredentialTypeFederatedIdentity: "Federated identity",
 }
 
 // otherCredentials returns the client's credentials that aren't secrets.
-func (p *portal) otherCredentials(c *v1alpha1.ApiClient) (views []credentialView) {
+func (p *portal) otherCredentials(c *v1beta1.ApiClient) (views []credentialView) {
 	for _, use := range c.CredentialUses() {
-		if use.Type == v1alpha1.CredentialTypeSecret {
+		if use.Type == v1beta1.CredentialTypeSecret {
 			continue
 		}
 		views = append(views, credentialView{Kind: credentialKinds[use.Type], Name: use.Name, Used: timeOrNil(use.LastUsed), Unused: p.isUnused(use, p.Now())})

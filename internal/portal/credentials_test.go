@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -21,19 +21,19 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 	at := func(ago time.Duration) *metav1.Time {
 		return &metav1.Time{Time: f.now().Add(-ago).Truncate(time.Second)}
 	}
-	c := v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", CreationTimestamp: *at(100 * day)}}
-	c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{
+	c := v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", CreationTimestamp: *at(100 * day)}}
+	c.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{
 		{ID: "stale"}, {ID: "used"}, {ID: "recent"}, {ID: "expired", ExpiresAt: at(day)}, {ID: "pending"},
 	}}
-	c.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: "never"}}
-	c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "worker"}}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{
+	c.Spec.PublicKeys = []v1beta1.PublicKey{{KeyID: "never"}}
+	c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "worker"}}
+	c.Status.Secrets = []v1beta1.ClientSecretStatus{
 		{ID: "stale", CreatedAt: *at(100 * day), LastUsedTime: at(91 * day)},
 		{ID: "used", CreatedAt: *at(100 * day), LastUsedTime: at(89 * day)},
 		{ID: "recent", CreatedAt: *at(89 * day)},
 		{ID: "expired", CreatedAt: *at(100 * day), ExpiresAt: at(day)},
 	}
-	c.Status.Credentials = []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypeServiceAccount, ID: "worker", LastUsedTime: *at(day)}}
+	c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeServiceAccount, ID: "worker", LastUsedTime: *at(day)}}
 	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/apiclients/billing"):

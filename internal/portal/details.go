@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/view"
@@ -19,7 +19,7 @@ import (
 
 // clientPage is the data of the page for a client and its actions.
 type clientPage struct {
-	*v1alpha1.ApiClient
+	*v1beta1.ApiClient
 
 	State      State
 	Conditions []conditionView
@@ -73,12 +73,12 @@ func (p *portal) showState(w http.ResponseWriter, req *request) error {
 }
 
 func (p *portal) viewClient(req *request) (*clientPage, error) {
-	c := &v1alpha1.ApiClient{}
+	c := &v1beta1.ApiClient{}
 	if err := req.get(c); err != nil {
 		return nil, err
 	}
 	page := &clientPage{
-		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c, func() *v1alpha1.Realm { return req.realmOf(c) })),
+		ApiClient: c, State: stateOf(c.Status.Conditions, c.Generation), Conditions: conditionsOf(c.Status.Conditions, clientRemedies(c, func() *v1beta1.Realm { return req.realmOf(c) })),
 		ClientID: c.EffectiveClientID(), Lifetime: view.Duration(c.Spec.TokenLifetime), Overlaps: overlaps,
 	}
 	if m, ok := gitops.ManagerOf(c); ok {
@@ -102,8 +102,8 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 }
 
 // realmOf returns the Realm of the client, or nil if the user cannot read it.
-func (req *request) realmOf(c *v1alpha1.ApiClient) *v1alpha1.Realm {
-	realm := &v1alpha1.Realm{}
+func (req *request) realmOf(c *v1beta1.ApiClient) *v1beta1.Realm {
+	realm := &v1beta1.Realm{}
 	if err := req.api.Get(req.ctx(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ const maxEvents = 10
 
 // events returns the client's latest events, newest first. It returns none if the user isn't
 // allowed to list events.
-func (req *request) events(c *v1alpha1.ApiClient) ([]corev1.Event, error) {
+func (req *request) events(c *v1beta1.ApiClient) ([]corev1.Event, error) {
 	events, err := view.Events(req.ctx(), req.api, c, maxEvents)
 	if apierrors.IsForbidden(err) {
 		return nil, nil

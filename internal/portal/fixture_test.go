@@ -81,9 +81,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
 	case strings.HasSuffix(r.URL.Path, "/apiclients"):
-		_, _ = io.WriteString(w, `{"kind":"ApiClientList","apiVersion":"auth.realmkeeper.dev/v1alpha1","items":[]}`)
+		_, _ = io.WriteString(w, `{"kind":"ApiClientList","apiVersion":"auth.realmkeeper.dev/v1beta1","items":[]}`)
 	case strings.HasSuffix(r.URL.Path, "/realms"):
-		_, _ = io.WriteString(w, `{"kind":"RealmList","apiVersion":"auth.realmkeeper.dev/v1alpha1","items":[]}`)
+		_, _ = io.WriteString(w, `{"kind":"RealmList","apiVersion":"auth.realmkeeper.dev/v1beta1","items":[]}`)
 	default:
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)

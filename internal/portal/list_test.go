@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -28,19 +28,19 @@ const day = 24 * time.Hour
 
 // serveClients makes the API server return the clients of the requested realm, in their order, in
 // chunks of the requested size.
-func (s *apiServer) serveClients(all []v1alpha1.ApiClient) {
+func (s *apiServer) serveClients(all []v1beta1.ApiClient) {
 	s.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/apiclients") {
 			return false
 		}
 		clients := all
 		if realm, ok := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "spec.realmRef.name="); ok {
-			clients = slices.DeleteFunc(slices.Clone(all), func(c v1alpha1.ApiClient) bool { return c.Spec.RealmRef.Name != realm })
+			clients = slices.DeleteFunc(slices.Clone(all), func(c v1beta1.ApiClient) bool { return c.Spec.RealmRef.Name != realm })
 		}
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		start, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 		end := min(start+limit, len(clients))
-		list := v1alpha1.ApiClientList{Items: clients[start:end]}
+		list := v1beta1.ApiClientList{Items: clients[start:end]}
 		if end < len(clients) {
 			list.Continue = strconv.Itoa(end)
 		}
@@ -59,36 +59,36 @@ type listed struct {
 	namespace, name, realm      string
 	age, used, expires, rotates time.Duration // 0 for never
 	status                      metav1.ConditionStatus
-	reason                      v1alpha1.ConditionReason
+	reason                      v1beta1.ConditionReason
 }
 
 // fleet returns clients in the order of the API server. Times are relative to now.
-func fleet(now time.Time, all ...listed) []v1alpha1.ApiClient {
+func fleet(now time.Time, all ...listed) []v1beta1.ApiClient {
 	at := func(d time.Duration) *metav1.Time {
 		if d == 0 {
 			return nil
 		}
 		return &metav1.Time{Time: now.Add(d).Truncate(time.Second)}
 	}
-	var clients []v1alpha1.ApiClient
+	var clients []v1beta1.ApiClient
 	for _, l := range all {
-		c := v1alpha1.ApiClient{}
+		c := v1beta1.ApiClient{}
 		c.Namespace, c.Name, c.Spec.RealmRef.Name, c.CreationTimestamp = l.namespace, l.name, l.realm, *at(-l.age)
 		c.Spec.ExpiresAt, c.Status.NextRotationTime, c.Status.LastUsedTime = at(l.expires), at(l.rotates), at(-l.used)
-		c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "a", CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
-		c.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: l.status, Reason: string(l.reason)}}
+		c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+		c.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: l.status, Reason: string(l.reason)}}
 		clients = append(clients, c)
 	}
 	return clients
 }
 
-func sampleFleet(now time.Time) []v1alpha1.ApiClient {
+func sampleFleet(now time.Time) []v1beta1.ApiClient {
 	return fleet(now,
-		listed{"a", "late", "y", 400 * day, 2 * time.Hour, 40 * day, 12 * day, metav1.ConditionTrue, v1alpha1.ReasonReady},
-		listed{"a", "old", "x", 400 * day, 91 * day, 0, 0, metav1.ConditionTrue, v1alpha1.ReasonReady},
-		listed{"b", "bad", "z", 89 * day, 0, 29 * day, 0, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound},
-		listed{"b", "gone", "x", 91 * day, 0, -day, 0, metav1.ConditionFalse, v1alpha1.ReasonExpired},
-		listed{"c", "a", "x", day, time.Hour, 0, day, metav1.ConditionFalse, v1alpha1.ReasonSuspended},
+		listed{"a", "late", "y", 400 * day, 2 * time.Hour, 40 * day, 12 * day, metav1.ConditionTrue, v1beta1.ReasonReady},
+		listed{"a", "old", "x", 400 * day, 91 * day, 0, 0, metav1.ConditionTrue, v1beta1.ReasonReady},
+		listed{"b", "bad", "z", 89 * day, 0, 29 * day, 0, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound},
+		listed{"b", "gone", "x", 91 * day, 0, -day, 0, metav1.ConditionFalse, v1beta1.ReasonExpired},
+		listed{"c", "a", "x", day, time.Hour, 0, day, metav1.ConditionFalse, v1beta1.ReasonSuspended},
 	)
 }
 
@@ -144,7 +144,7 @@ func TestSortedListIsPaged(t *testing.T) {
 	f := startPortal(t)
 	var all []listed
 	for k := range 620 {
-		all = append(all, listed{"team", fmt.Sprintf("client-%04d", k), "acme", day, time.Duration(k*7919%620+1) * time.Hour, 0, 0, metav1.ConditionTrue, v1alpha1.ReasonReady})
+		all = append(all, listed{"team", fmt.Sprintf("client-%04d", k), "acme", day, time.Duration(k*7919%620+1) * time.Hour, 0, 0, metav1.ConditionTrue, v1beta1.ReasonReady})
 	}
 	f.api.serveClients(fleet(f.now(), all...))
 	slices.SortFunc(all, func(a, b listed) int { return int(b.used - a.used) })
@@ -175,7 +175,7 @@ func TestSortedListIsPaged(t *testing.T) {
 func TestListOfTooManyClients(t *testing.T) {
 	t.Parallel()
 	f := startPortal(t)
-	clients := make([]v1alpha1.ApiClient, portal.MaxScanned+1)
+	clients := make([]v1beta1.ApiClient, portal.MaxScanned+1)
 	for k := range clients {
 		clients[k].Namespace, clients[k].Name, clients[k].Spec.RealmRef.Name = "team", fmt.Sprintf("client-%05d", k), "acme"
 	}
@@ -201,7 +201,7 @@ func TestTruncatedListIsAnError(t *testing.T) {
 	f := startPortal(t)
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
-	body := testkit.Value(json.Marshal(v1alpha1.ApiClientList{Items: sampleFleet(f.now())}))(t)
+	body := testkit.Value(json.Marshal(v1beta1.ApiClientList{Items: sampleFleet(f.now())}))(t)
 	for range 20 {
 		end := rand.IntN(len(body) - 1)
 		f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
@@ -223,23 +223,23 @@ func TestExpiryOf(t *testing.T) {
 	at := func(hours int) *metav1.Time {
 		return &metav1.Time{Time: time.Date(2026, 1, 1, hours, 0, 0, 0, time.UTC)}
 	}
-	secret := func(expires *metav1.Time) v1alpha1.ClientSecretStatus {
-		return v1alpha1.ClientSecretStatus{ExpiresAt: expires}
+	secret := func(expires *metav1.Time) v1beta1.ClientSecretStatus {
+		return v1beta1.ClientSecretStatus{ExpiresAt: expires}
 	}
 	for name, tc := range map[string]struct {
 		client  *metav1.Time
-		secrets []v1alpha1.ClientSecretStatus
-		keys    []v1alpha1.PublicKey
+		secrets []v1beta1.ClientSecretStatus
+		keys    []v1beta1.PublicKey
 		want    *metav1.Time
 	}{
 		"no credentials":            {nil, nil, nil, nil},
-		"client before last secret": {at(1), []v1alpha1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(1)},
-		"last secret before client": {at(4), []v1alpha1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(3)},
-		"another secret remains":    {nil, []v1alpha1.ClientSecretStatus{secret(at(3)), secret(nil)}, nil, nil},
-		"a public key remains":      {nil, []v1alpha1.ClientSecretStatus{secret(at(3))}, []v1alpha1.PublicKey{{KeyID: "k"}}, nil},
+		"client before last secret": {at(1), []v1beta1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(1)},
+		"last secret before client": {at(4), []v1beta1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(3)},
+		"another secret remains":    {nil, []v1beta1.ClientSecretStatus{secret(at(3)), secret(nil)}, nil, nil},
+		"a public key remains":      {nil, []v1beta1.ClientSecretStatus{secret(at(3))}, []v1beta1.PublicKey{{KeyID: "k"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &v1alpha1.ApiClient{}
+			c := &v1beta1.ApiClient{}
 			c.Spec.ExpiresAt, c.Status.Secrets, c.Spec.PublicKeys = tc.client, tc.secrets, tc.keys
 			testkit.Diff(t, "result", tc.want, portal.ExpiryOf(c))
 		})
@@ -298,7 +298,7 @@ func TestOverviewListsFewRealms(t *testing.T) {
 	f := startPortal(t)
 	var all []listed
 	for k := range 2000 {
-		all = append(all, listed{"a", "c" + strconv.Itoa(k), "r" + strconv.Itoa(k), day, 0, 0, 0, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound})
+		all = append(all, listed{"a", "c" + strconv.Itoa(k), "r" + strconv.Itoa(k), day, 0, 0, 0, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound})
 	}
 	f.api.serveClients(fleet(f.now(), all...))
 	user := f.browser(elsewhere)
@@ -333,7 +333,7 @@ func TestLatePagesAreReadOneAtATime(t *testing.T) {
 		case <-second:
 		case <-time.After(100 * time.Millisecond): // no other request came
 		}
-		_ = json.NewEncoder(w).Encode(v1alpha1.ApiClientList{})
+		_ = json.NewEncoder(w).Encode(v1beta1.ApiClientList{})
 		return true
 	})
 	var pages sync.WaitGroup

@@ -6,13 +6,13 @@ import (
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 )
 
 // revertReason explains how the managing tool would revert a change to the field at path, or the
 // deletion of the client if path is empty. It returns an empty string if the change would persist.
-func revertReason(c *v1alpha1.ApiClient, path fieldpath.Path) string {
+func revertReason(c *v1beta1.ApiClient, path fieldpath.Path) string {
 	m, ok := gitops.ManagerOf(c)
 	switch {
 	case !ok:
@@ -26,7 +26,7 @@ func revertReason(c *v1alpha1.ApiClient, path fieldpath.Path) string {
 }
 
 // isOtherManager reports whether a field manager is neither the portal nor the operator.
-func isOtherManager(name string) bool { return name != FieldOwner && name != v1alpha1.FieldOwner }
+func isOtherManager(name string) bool { return name != FieldOwner && name != v1beta1.FieldOwner }
 
 // Fields that the portal changes.
 var (

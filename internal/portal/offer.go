@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // offer is what the grants of a realm allow the clients in a namespace to have.
@@ -19,7 +19,7 @@ type offer struct {
 	Scopes, ClientIDs []string
 }
 
-func (req *request) offer(realm *v1alpha1.Realm, namespace string) (offer, error) {
+func (req *request) offer(realm *v1beta1.Realm, namespace string) (offer, error) {
 	labels, known, err := req.namespaceLabels(realm, namespace)
 	if err != nil {
 		return offer{}, err
@@ -43,8 +43,8 @@ func (req *request) offer(realm *v1alpha1.Realm, namespace string) (offer, error
 
 // namespaceLabels returns the labels of a namespace if a grant depends on them. known is false if the
 // user isn't allowed to read them.
-func (req *request) namespaceLabels(realm *v1alpha1.Realm, name string) (labels map[string]string, known bool, err error) {
-	if !slices.ContainsFunc(realm.Spec.Grants, func(g v1alpha1.Grant) bool { return g.Namespaces.Selector != nil }) {
+func (req *request) namespaceLabels(realm *v1beta1.Realm, name string) (labels map[string]string, known bool, err error) {
+	if !slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
 		return nil, true, nil
 	}
 	namespace := &metav1.PartialObjectMetadata{}

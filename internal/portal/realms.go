@@ -8,13 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // realmView contains the realm details that pages show.
 type realmView struct {
-	*v1alpha1.Realm
+	*v1beta1.Realm
 
 	State      State
 	Lifetime   string
@@ -24,7 +24,7 @@ type realmView struct {
 	Timeline *timeline
 }
 
-func viewRealm(realm *v1alpha1.Realm) realmView {
+func viewRealm(realm *v1beta1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
 		Lifetime: view.Duration(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions, realmRemedies(realm)),
@@ -34,12 +34,12 @@ func viewRealm(realm *v1alpha1.Realm) realmView {
 
 // grantView contains a grant and a description of its namespaces.
 type grantView struct {
-	v1alpha1.Grant
+	v1beta1.Grant
 
 	Included string
 }
 
-func grantsOf(realm *v1alpha1.Realm) []grantView {
+func grantsOf(realm *v1beta1.Realm) []grantView {
 	var grants []grantView
 	for _, g := range realm.Spec.Grants {
 		grants = append(grants, grantView{Grant: g, Included: view.Namespaces(&g.Namespaces)})
@@ -74,20 +74,20 @@ func (p *portal) listRealms(w http.ResponseWriter, req *request) error {
 
 // realms returns all realms sorted by name. hidden is true if the user isn't allowed to list them.
 // The list isn't paginated, because a cluster has few realms.
-func (req *request) realms() (realms []v1alpha1.Realm, hidden bool, err error) {
-	list := &v1alpha1.RealmList{}
+func (req *request) realms() (realms []v1beta1.Realm, hidden bool, err error) {
+	list := &v1beta1.RealmList{}
 	if err := req.api.List(req.ctx(), list); err != nil {
 		if apierrors.IsForbidden(err) {
 			return nil, true, nil
 		}
 		return nil, false, err
 	}
-	slices.SortFunc(list.Items, func(a, b v1alpha1.Realm) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list.Items, func(a, b v1beta1.Realm) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, false, nil
 }
 
 func (p *portal) showRealm(w http.ResponseWriter, req *request) error {
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	if !validName(req.r.PathValue("realm")) {
 		return errPageNotFound
 	}

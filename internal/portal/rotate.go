@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
@@ -49,7 +49,7 @@ func generateSecret(random io.Reader) (newSecret, error) {
 
 // rotate generates a new secret for a client.
 func (p *portal) rotate(w http.ResponseWriter, req *request) error {
-	live := &v1alpha1.ApiClient{}
+	live := &v1beta1.ApiClient{}
 	if err := req.get(live); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 		return err
 	}
 	expiry := p.Now().Add(overlaps[chosen].duration).UTC().Truncate(time.Second)
-	err = p.change(req, edit{action: audit.ActionRotate, path: secretPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+	err = p.change(req, edit{action: audit.ActionRotate, path: secretPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
 		return secret.id, addSecret(c, secret, expiry, p.Now())
 	}})
 	if err != nil {
@@ -79,15 +79,15 @@ func (p *portal) rotate(w http.ResponseWriter, req *request) error {
 
 // rotateGenerated requests a rotation from the operator, which uses the overlap from the spec.
 func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
-	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+	err := p.change(req, edit{action: audit.ActionRotate, path: rotateAfterPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
 		if !c.GeneratesSecret() {
 			return "", errChanged
 		}
 		if c.Spec.Secret == nil {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{}
+			c.Spec.Secret = &v1beta1.ClientSecretSource{}
 		}
 		if c.Spec.Secret.Generated == nil {
-			c.Spec.Secret.Generated = &v1alpha1.GeneratedSecret{}
+			c.Spec.Secret.Generated = &v1beta1.GeneratedSecret{}
 		}
 		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
 		return "", nil
@@ -97,11 +97,11 @@ func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
 
 // addSecret adds a secret to the client's spec, makes the current secret expire at expiry, and
 // removes expired secrets.
-func addSecret(c *v1alpha1.ApiClient, secret newSecret, expiry, now time.Time) error {
+func addSecret(c *v1beta1.ApiClient, secret newSecret, expiry, now time.Time) error {
 	if c.Spec.Secret == nil || c.Spec.Secret.Hashed == nil {
 		return fmt.Errorf("%w: the secret of this client is not managed in the portal", errInput)
 	}
-	var valid []v1alpha1.HashedSecret
+	var valid []v1beta1.HashedSecret
 	for _, h := range c.Spec.Secret.Hashed {
 		if h.ExpiresAt != nil && !now.Before(h.ExpiresAt.Time) {
 			if err := checkRemovable(c, h.ID); err != nil {
@@ -117,7 +117,7 @@ func addSecret(c *v1alpha1.ApiClient, secret newSecret, expiry, now time.Time) e
 	if len(valid) > 1 {
 		return fmt.Errorf("%w: this client already has two valid secrets; revoke one first", errInput)
 	}
-	valid = append(valid, v1alpha1.HashedSecret{ID: secret.id, Hash: secret.hash})
+	valid = append(valid, v1beta1.HashedSecret{ID: secret.id, Hash: secret.hash})
 	c.Spec.Secret.Hashed = valid
 	return nil
 }
@@ -125,7 +125,7 @@ func addSecret(c *v1alpha1.ApiClient, secret newSecret, expiry, now time.Time) e
 // checkRemovable fails if another field manager also owns an expired secret. Otherwise that manager
 // would add the secret again without the expiration that the portal set, and it would become valid
 // again.
-func checkRemovable(c *v1alpha1.ApiClient, id string) error {
+func checkRemovable(c *v1beta1.ApiClient, id string) error {
 	if gitops.OwnedBy(c, hashedPath(id), isOtherManager) {
 		return fmt.Errorf("%w: remove the expired secret %s with the tool that added it; a client can have at most two secrets", errInput, id)
 	}
@@ -138,10 +138,10 @@ func (p *portal) revokeSecret(w http.ResponseWriter, req *request) error {
 		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	id := req.r.PostForm.Get("id")
-	err := p.change(req, edit{action: audit.ActionRevokeSecret, path: secretPath, mutate: func(c *v1alpha1.ApiClient) (string, error) {
+	err := p.change(req, edit{action: audit.ActionRevokeSecret, path: secretPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
 		at := -1
 		if c.Spec.Secret != nil {
-			at = slices.IndexFunc(c.Spec.Secret.Hashed, func(h v1alpha1.HashedSecret) bool { return h.ID == id })
+			at = slices.IndexFunc(c.Spec.Secret.Hashed, func(h v1beta1.HashedSecret) bool { return h.ID == id })
 		}
 		if at < 0 {
 			return "", fmt.Errorf("%w: the client has no secret with this ID", errInput)

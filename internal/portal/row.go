@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 )
 
@@ -34,13 +34,13 @@ type row struct {
 const expiresSoon = 30 * day
 
 // newRow returns the row of a client.
-func (p *portal) newRow(c *v1alpha1.ApiClient, now time.Time) row {
+func (p *portal) newRow(c *v1beta1.ApiClient, now time.Time) row {
 	managed, _ := gitops.ManagerOf(c)
 	r := row{
 		Namespace: c.Namespace, Name: c.Name, Realm: c.Spec.RealmRef.Name, ClientID: c.EffectiveClientID(),
 		Description: c.Spec.Description, State: stateOf(c.Status.Conditions, c.Generation), ManagedBy: managed.Tool,
 		LastUsed: c.Status.LastUsedTime, Expires: expiryOf(c), Rotation: c.Status.NextRotationTime,
-		OldSecretInUse: meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionOldSecretInUse)),
+		OldSecretInUse: meta.IsStatusConditionTrue(c.Status.Conditions, string(v1beta1.ConditionOldSecretInUse)),
 	}
 	for _, u := range c.CredentialUses() {
 		if p.isUnused(u, now) {
@@ -53,7 +53,7 @@ func (p *portal) newRow(c *v1alpha1.ApiClient, now time.Time) row {
 
 // expiryOf returns when the client or the last of its credentials expires, whichever is earlier. It
 // returns nil if neither of them expires.
-func expiryOf(c *v1alpha1.ApiClient) *metav1.Time {
+func expiryOf(c *v1beta1.ApiClient) *metav1.Time {
 	var last *metav1.Time
 	for _, u := range c.CredentialUses() {
 		if u.ExpiresAt.IsZero() {

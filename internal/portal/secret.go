@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // secretPage is the data of the page that shows a new client secret.
 type secretPage struct {
-	Client        *v1alpha1.ApiClient
+	Client        *v1beta1.ApiClient
 	Secret        string
 	TokenEndpoint string
 	// EndpointKnown is false if TokenEndpoint contains a placeholder.
@@ -24,7 +24,7 @@ type snippet struct{ Title, Text string }
 
 // showSecret renders the only response that contains the secret. It doesn't
 // redirect, because a redirect would require storing the secret.
-func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1alpha1.ApiClient, secret newSecret) error {
+func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1beta1.ApiClient, secret newSecret) error {
 	page := secretPage{Client: c, Secret: secret.plain, TokenEndpoint: req.tokenEndpoint(c), EndpointKnown: true}
 	if page.TokenEndpoint == "" {
 		page.TokenEndpoint, page.EndpointKnown = "https://api.INSTANCE-DOMAIN/"+c.Spec.RealmRef.Name+"/oauth2/token", false
@@ -36,7 +36,7 @@ func (p *portal) showSecret(w http.ResponseWriter, req *request, c *v1alpha1.Api
 
 // tokenEndpoint returns the client's token endpoint. A new client's status doesn't contain it yet,
 // so it is read from the realm. If that fails, tokenEndpoint returns an empty string.
-func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
+func (req *request) tokenEndpoint(c *v1beta1.ApiClient) string {
 	if c.Status.TokenEndpoint != "" {
 		return c.Status.TokenEndpoint
 	}
@@ -48,7 +48,7 @@ func (req *request) tokenEndpoint(c *v1alpha1.ApiClient) string {
 
 // snippets returns code examples for getting a token. Each example quotes the client ID in its own
 // language, because the author of the ApiClient chose it, and it can contain quotes and commands.
-func snippets(endpoint string, c *v1alpha1.ApiClient, secret string) (curl string, others []snippet) {
+func snippets(endpoint string, c *v1beta1.ApiClient, secret string) (curl string, others []snippet) {
 	id := c.EffectiveClientID()
 	curl = "curl --user " + untrusted.Quote(id+":"+secret) + " --data grant_type=client_credentials " + untrusted.Quote(endpoint)
 	return curl, []snippet{

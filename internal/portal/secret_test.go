@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
@@ -31,7 +31,7 @@ func examples(title string) []example {
 	var all []example
 	for _, id := range append(hostile.Texts, allInClientIDs) {
 		id = strings.ToValidUTF8(id, "\ufffd")
-		c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "123", Name: "true"}, Spec: v1alpha1.ApiClientSpec{ClientID: id}}
+		c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "123", Name: "true"}, Spec: v1beta1.ApiClientSpec{ClientID: id}}
 		curl, others := portal.Snippets(exampleEndpoint(id), c, exampleSecret)
 		if title == "curl" {
 			all = append(all, example{id, curl})

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // State summarizes the conditions of a client or realm.
@@ -32,38 +32,38 @@ var stateKinds = map[string]string{StateReady: "good", StateProgressing: "busy",
 
 // stateOf summarizes an object's conditions.
 func stateOf(conditions []metav1.Condition, generation int64) State {
-	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != generation {
 		return State{StateProgressing, "busy", "The operator hasn't processed the latest change yet."}
 	}
-	reason := v1alpha1.ConditionReason(ready.Reason)
+	reason := v1beta1.ConditionReason(ready.Reason)
 	switch {
 	case ready.Status == metav1.ConditionTrue:
 		return State{Name: StateReady, Kind: "good"}
 	case ready.Status == metav1.ConditionUnknown:
 		return State{StateProgressing, "busy", ready.Message}
-	case reason == v1alpha1.ReasonExpired:
+	case reason == v1beta1.ReasonExpired:
 		return State{StateExpired, "off", causeOf(reason)}
-	case reason.Severity() == v1alpha1.SeverityIntended:
+	case reason.Severity() == v1beta1.SeverityIntended:
 		return State{StateSuspended, "off", causeOf(reason)}
 	}
 	return State{StateNotReady, "bad", describe(ready)}
 }
 
-var conditionLabels = map[v1alpha1.ConditionType]string{
-	v1alpha1.ConditionReady:           "Ready",
-	v1alpha1.ConditionAccepted:        "Configuration valid",
-	v1alpha1.ConditionProgrammed:      "Loaded by token servers",
-	v1alpha1.ConditionReconciling:     "Reconciling",
-	v1alpha1.ConditionStalled:         "Action required",
-	v1alpha1.ConditionWeakHash:        "Weak secret hash",
-	v1alpha1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
-	v1alpha1.ConditionKeysEncrypted:   "Signing keys encrypted",
-	v1alpha1.ConditionOldSecretInUse:  "Old secret still in use",
-	v1alpha1.ConditionRestored:        "Restored from a backup",
+var conditionLabels = map[v1beta1.ConditionType]string{
+	v1beta1.ConditionReady:           "Ready",
+	v1beta1.ConditionAccepted:        "Configuration valid",
+	v1beta1.ConditionProgrammed:      "Loaded by token servers",
+	v1beta1.ConditionReconciling:     "Reconciling",
+	v1beta1.ConditionStalled:         "Action required",
+	v1beta1.ConditionWeakHash:        "Weak secret hash",
+	v1beta1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
+	v1beta1.ConditionKeysEncrypted:   "Signing keys encrypted",
+	v1beta1.ConditionOldSecretInUse:  "Old secret still in use",
+	v1beta1.ConditionRestored:        "Restored from a backup",
 }
 
-func causeOf(reason v1alpha1.ConditionReason) string {
+func causeOf(reason v1beta1.ConditionReason) string {
 	explanation, _ := reason.Explain()
 	return explanation.Cause
 }
@@ -72,10 +72,10 @@ func causeOf(reason v1alpha1.ConditionReason) string {
 // names the objects involved, unless the condition is true and not a warning. A newer operator may
 // use reasons that this version doesn't know.
 func describe(c *metav1.Condition) string {
-	explanation, ok := v1alpha1.ConditionReason(c.Reason).Explain()
-	specific := c.Status != metav1.ConditionTrue || isWarning(v1alpha1.ConditionType(c.Type)) ||
-		c.Type == string(v1alpha1.ConditionAccepted) || // names the grant that allows a client
-		c.Type == string(v1alpha1.ConditionRestored) // names the secrets of the backup
+	explanation, ok := v1beta1.ConditionReason(c.Reason).Explain()
+	specific := c.Status != metav1.ConditionTrue || isWarning(v1beta1.ConditionType(c.Type)) ||
+		c.Type == string(v1beta1.ConditionAccepted) || // names the grant that allows a client
+		c.Type == string(v1beta1.ConditionRestored) // names the secrets of the backup
 	if !ok || specific && c.Message != "" {
 		return c.Message
 	}
@@ -84,6 +84,6 @@ func describe(c *metav1.Condition) string {
 
 // isWarning reports whether a condition is a warning when it is True. The message of a warning names
 // objects.
-func isWarning(c v1alpha1.ConditionType) bool {
-	return c == v1alpha1.ConditionWeakHash || c == v1alpha1.ConditionOldSecretInUse
+func isWarning(c v1beta1.ConditionType) bool {
+	return c == v1beta1.ConditionWeakHash || c == v1beta1.ConditionOldSecretInUse
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // timeline is a diagram of the signing keys of a realm or the secrets of a client. All positions are
@@ -144,9 +144,9 @@ func timelineWindow(lanes []lane, next, now time.Time) (start, end time.Time) {
 func formatPercent(p float64) string { return strconv.FormatFloat(p, 'f', 2, 64) + "%" }
 
 // keyTimeline returns the diagram of a realm's signing keys, oldest first.
-func keyTimeline(s *v1alpha1.RealmStatus, now time.Time) *timeline {
+func keyTimeline(s *v1beta1.RealmStatus, now time.Time) *timeline {
 	keys := slices.Clone(s.SigningKeys)
-	slices.SortFunc(keys, func(a, b v1alpha1.SigningKeyStatus) int {
+	slices.SortFunc(keys, func(a, b v1beta1.SigningKeyStatus) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt.Time), cmp.Compare(a.KeyID, b.KeyID))
 	})
 	lanes := make([]lane, 0, len(keys))
@@ -161,11 +161,11 @@ func keyTimeline(s *v1alpha1.RealmStatus, now time.Time) *timeline {
 		l.periods = append(l.periods, period{kind: "pending", title: "Pending", from: key.CreatedAt.Time, to: pendingUntil})
 		if key.ActiveAt != nil {
 			active := period{kind: "active", title: "Active", from: key.ActiveAt.Time}
-			if key.State == v1alpha1.SigningKeyRetiring {
+			if key.State == v1beta1.SigningKeyRetiring {
 				active.to = replacedAt(keys[k+1:], key.ActiveAt.Time, now)
 			}
 			l.periods = append(l.periods, active)
-			if key.State == v1alpha1.SigningKeyRetiring {
+			if key.State == v1beta1.SigningKeyRetiring {
 				retiring := period{kind: "retiring", title: "Retiring", from: active.to}
 				if key.RemoveAt != nil {
 					retiring.to = key.RemoveAt.Time
@@ -183,7 +183,7 @@ func keyTimeline(s *v1alpha1.RealmStatus, now time.Time) *timeline {
 }
 
 // replacedAt returns the time at which the first of the newer keys became active.
-func replacedAt(newer []v1alpha1.SigningKeyStatus, after, now time.Time) time.Time {
+func replacedAt(newer []v1beta1.SigningKeyStatus, after, now time.Time) time.Time {
 	for _, key := range newer {
 		if key.ActiveAt != nil && key.ActiveAt.After(after) {
 			return key.ActiveAt.Time

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 )
 
@@ -20,18 +20,18 @@ func in(d time.Duration) *metav1.Time { return &metav1.Time{Time: timelineNow.Ad
 
 func TestKeyTimeline(t *testing.T) {
 	const hour = time.Hour
-	key := func(id string, state v1alpha1.SigningKeyState, created time.Duration, active, remove *metav1.Time) v1alpha1.SigningKeyStatus {
-		return v1alpha1.SigningKeyStatus{KeyID: id, State: state, CreatedAt: *in(created), ActiveAt: active, RemoveAt: remove}
+	key := func(id string, state v1beta1.SigningKeyState, created time.Duration, active, remove *metav1.Time) v1beta1.SigningKeyStatus {
+		return v1beta1.SigningKeyStatus{KeyID: id, State: state, CreatedAt: *in(created), ActiveAt: active, RemoveAt: remove}
 	}
 	tests := map[string]struct {
-		keys []v1alpha1.SigningKeyStatus
+		keys []v1beta1.SigningKeyStatus
 		next *metav1.Time
 		want []string
 	}{
 		"a key takes over": {
-			keys: []v1alpha1.SigningKeyStatus{
-				key("second", v1alpha1.SigningKeyActive, -2*hour, in(-hour), nil),
-				key("first", v1alpha1.SigningKeyRetiring, -3*hour, in(-2*hour), in(hour)),
+			keys: []v1beta1.SigningKeyStatus{
+				key("second", v1beta1.SigningKeyActive, -2*hour, in(-hour), nil),
+				key("first", v1beta1.SigningKeyRetiring, -3*hour, in(-2*hour), in(hour)),
 			},
 			want: []string{
 				"first · Retiring: pending 0-24 active 24-49 retiring 49-98",
@@ -39,9 +39,9 @@ func TestKeyTimeline(t *testing.T) {
 			},
 		},
 		"the removal isn't scheduled": {
-			keys: []v1alpha1.SigningKeyStatus{
-				key("first", v1alpha1.SigningKeyRetiring, -2*hour, in(-2*hour), nil),
-				key("second", v1alpha1.SigningKeyActive, -hour, in(-hour), nil),
+			keys: []v1beta1.SigningKeyStatus{
+				key("first", v1beta1.SigningKeyRetiring, -2*hour, in(-2*hour), nil),
+				key("second", v1beta1.SigningKeyActive, -hour, in(-hour), nil),
 			},
 			want: []string{
 				"first · Retiring: pending 0-1 active 0-44 retiring 44-100",
@@ -51,7 +51,7 @@ func TestKeyTimeline(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			status := &v1alpha1.RealmStatus{SigningKeys: tc.keys, NextKeyTransitionTime: tc.next}
+			status := &v1beta1.RealmStatus{SigningKeys: tc.keys, NextKeyTransitionTime: tc.next}
 			if got := describeTimeline(t, portal.KeyTimeline(status, timelineNow)); !slices.Equal(got, tc.want) {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}

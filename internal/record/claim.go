@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Limits of the fixed claims of a token. MaxClaimBytes is the limit of EncodeClaims.
@@ -42,7 +42,7 @@ func EncodeClaims(claims []Claim) []byte {
 // IsReservedClaim reports whether name is reserved, regardless of case. No fixed claim can have such a
 // name.
 func IsReservedClaim(name string) bool {
-	return slices.Contains(v1alpha1.ReservedClaims, strings.ToLower(name))
+	return slices.Contains(v1beta1.ReservedClaims, strings.ToLower(name))
 }
 
 // withoutReservedClaims returns the claims whose names are not reserved. It may change the argument.

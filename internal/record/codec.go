@@ -12,7 +12,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -25,13 +25,13 @@ type envelope[T Realm | Client | Subject] struct {
 
 // ForRealm returns the record Secret of a Realm. It has an owner reference, so that Kubernetes
 // deletes it with the Realm even if the operator is not running.
-func ForRealm(namespace string, owner *v1alpha1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
+func ForRealm(namespace string, owner *v1beta1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
 	secret, err := newSecret(namespace, KindRealm, owner.Name, RealmSecretName(owner.UID), body)
 	if err != nil {
 		return nil, err
 	}
 	return secret.WithOwnerReferences(metav1ac.OwnerReference().
-		WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("Realm").
+		WithAPIVersion(v1beta1.GroupVersion.String()).WithKind("Realm").
 		WithName(owner.Name).WithUID(owner.UID).WithController(true)), nil
 }
 
@@ -53,8 +53,8 @@ func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, n
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
 	}
 	return corev1ac.Secret(name, namespace).
-		WithLabels(map[string]string{v1alpha1.RecordLabel: string(kind), v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
-		WithAnnotations(map[string]string{v1alpha1.OwnerAnnotation: owner}).
+		WithLabels(map[string]string{v1beta1.RecordLabel: string(kind), v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
+		WithAnnotations(map[string]string{v1beta1.OwnerAnnotation: owner}).
 		WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{DataKey: data}), nil
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
@@ -54,7 +54,7 @@ type Identity struct {
 // select the client without a client ID if the client's own record also lists the subject.
 type Subject struct {
 	// RealmUID, Issuer, and Subject determine the name of the record; see SubjectSecretName. Issuer
-	// is the "iss" claim, or v1alpha1.IssuerKubernetes for a service account of the cluster.
+	// is the "iss" claim, or v1beta1.IssuerKubernetes for a service account of the cluster.
 	RealmUID  types.UID `json:"realmUID"`
 	RealmName string    `json:"realmName"`
 	Issuer    string    `json:"issuer"`
@@ -67,7 +67,7 @@ type Subject struct {
 }
 
 func validIssuers(issuers []Issuer) bool {
-	names, urls := map[string]bool{v1alpha1.IssuerKubernetes: true}, map[string]bool{}
+	names, urls := map[string]bool{v1beta1.IssuerKubernetes: true}, map[string]bool{}
 	for _, issuer := range issuers {
 		if issuer.Name == "" || issuer.Issuer == "" || issuer.Audience == "" ||
 			names[issuer.Name] || urls[issuer.Issuer] ||

@@ -21,7 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
@@ -36,14 +36,14 @@ const SchemaVersion = 1
 // ErrUnreadable is returned for a record Secret without a valid record.
 var ErrUnreadable = errors.New("unreadable record")
 
-// Kind is the kind of a record's owner. It is the value of the label v1alpha1.RecordLabel.
+// Kind is the kind of a record's owner. It is the value of the label v1beta1.RecordLabel.
 type Kind string
 
 // Kinds of records.
 const (
-	KindRealm   Kind = v1alpha1.RecordRealm
-	KindClient  Kind = v1alpha1.RecordClient
-	KindSubject Kind = v1alpha1.RecordSubject
+	KindRealm   Kind = v1beta1.RecordRealm
+	KindClient  Kind = v1beta1.RecordClient
+	KindSubject Kind = v1beta1.RecordSubject
 )
 
 // Realm is the record of a Realm.
@@ -238,7 +238,7 @@ func KindOf(secret *corev1.Secret) Kind {
 
 // OwnerName returns the namespace and name of a record's owner. The namespace is empty for a Realm.
 func OwnerName(secret *corev1.Secret) types.NamespacedName {
-	namespace, name, found := strings.Cut(secret.Annotations[v1alpha1.OwnerAnnotation], "/")
+	namespace, name, found := strings.Cut(secret.Annotations[v1beta1.OwnerAnnotation], "/")
 	if !found {
 		return types.NamespacedName{Name: namespace}
 	}

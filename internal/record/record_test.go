@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -106,7 +106,7 @@ func stored(t testing.TB, applied *corev1ac.SecretApplyConfiguration) *corev1.Se
 
 func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
 	t.Helper()
-	applied := testkit.Value(record.ForRealm(namespace, &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body))(t)
+	applied := testkit.Value(record.ForRealm(namespace, &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body))(t)
 	return stored(t, applied)
 }
 
@@ -206,10 +206,10 @@ func TestSecrets(t *testing.T) {
 		{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: "realm-" + string(realmUID),
-				Labels:      map[string]string{v1alpha1.RecordLabel: "realm", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
-				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "acme"},
+				Labels:      map[string]string{v1beta1.RecordLabel: "realm", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
+				Annotations: map[string]string{v1beta1.OwnerAnnotation: "acme"},
 				OwnerReferences: []metav1.OwnerReference{{
-					APIVersion: "auth.realmkeeper.dev/v1alpha1", Kind: "Realm", Name: "acme", UID: realmUID, Controller: &controller,
+					APIVersion: "auth.realmkeeper.dev/v1beta1", Kind: "Realm", Name: "acme", UID: realmUID, Controller: &controller,
 				}},
 			},
 			Type: corev1.SecretTypeOpaque,
@@ -217,16 +217,16 @@ func TestSecrets(t *testing.T) {
 		{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: record.ClientSecretName(realmUID, "billing"),
-				Labels:      map[string]string{v1alpha1.RecordLabel: "client", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
-				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "apps/billing"},
+				Labels:      map[string]string{v1beta1.RecordLabel: "client", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
+				Annotations: map[string]string{v1beta1.OwnerAnnotation: "apps/billing"},
 			},
 			Type: corev1.SecretTypeOpaque,
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: record.SubjectSecretName(realmUID, "https://gitlab.com", "project_path:acme/shop"),
-				Labels:      map[string]string{v1alpha1.RecordLabel: "subject", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
-				Annotations: map[string]string{v1alpha1.OwnerAnnotation: "apps/billing"},
+				Labels:      map[string]string{v1beta1.RecordLabel: "subject", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
+				Annotations: map[string]string{v1beta1.OwnerAnnotation: "apps/billing"},
 			},
 			Type: corev1.SecretTypeOpaque,
 		},
@@ -312,7 +312,7 @@ func TestKindOf(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.name, Labels: map[string]string{v1alpha1.RecordLabel: tc.label}}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: tc.name, Labels: map[string]string{v1beta1.RecordLabel: tc.label}}}
 			testkit.Diff(t, "kind", tc.want, record.KindOf(secret))
 		})
 	}

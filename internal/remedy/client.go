@@ -1,7 +1,7 @@
 package remedy
 
 import (
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -11,51 +11,51 @@ func newHash(o object) []string {
 }
 
 // clients contains the commands for the reasons that only ApiClients have.
-var clients = map[v1alpha1.ConditionReason]commands{
-	v1alpha1.ReasonRealmNotFound:        func(object) []string { return []string{"kubectl get realms"} },
-	v1alpha1.ReasonNamespaceNotAllowed:  func(o object) []string { return o.addGrant(false) },
-	v1alpha1.ReasonNotGranted:           func(o object) []string { return o.addGrant(true) },
-	v1alpha1.ReasonScopeNotInRealm:      object.compareWithRealm,
-	v1alpha1.ReasonAudienceNotInRealm:   object.compareWithRealm,
-	v1alpha1.ReasonClaimNotInRealm:      object.compareWithRealm,
-	v1alpha1.ReasonIssuerNotInRealm:     object.compareWithRealm,
-	v1alpha1.ReasonLifetimeExceedsRealm: func(o object) []string { return []string{o.unset("tokenLifetime")} },
-	v1alpha1.ReasonClientIDConflict: func(o object) []string {
+var clients = map[v1beta1.ConditionReason]commands{
+	v1beta1.ReasonRealmNotFound:        func(object) []string { return []string{"kubectl get realms"} },
+	v1beta1.ReasonNamespaceNotAllowed:  func(o object) []string { return o.addGrant(false) },
+	v1beta1.ReasonNotGranted:           func(o object) []string { return o.addGrant(true) },
+	v1beta1.ReasonScopeNotInRealm:      object.compareWithRealm,
+	v1beta1.ReasonAudienceNotInRealm:   object.compareWithRealm,
+	v1beta1.ReasonClaimNotInRealm:      object.compareWithRealm,
+	v1beta1.ReasonIssuerNotInRealm:     object.compareWithRealm,
+	v1beta1.ReasonLifetimeExceedsRealm: func(o object) []string { return []string{o.unset("tokenLifetime")} },
+	v1beta1.ReasonClientIDConflict: func(o object) []string {
 		return []string{"kubectl get apiclients -A --field-selector " + untrusted.Quote("spec.realmRef.name="+o.realm)}
 	},
-	v1alpha1.ReasonClientIDReleased: func(o object) []string {
+	v1beta1.ReasonClientIDReleased: func(o object) []string {
 		return []string{o.explainRealm(), o.editRealm()}
 	},
-	v1alpha1.ReasonCredentialsSecretsDisabled: newHash,
-	v1alpha1.ReasonSecretConflict:             func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
-	v1alpha1.ReasonMetadataNotAllowed:         object.edit,
-	v1alpha1.ReasonRealmSuspended: func(o object) []string {
+	v1beta1.ReasonCredentialsSecretsDisabled: newHash,
+	v1beta1.ReasonSecretConflict:             func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
+	v1beta1.ReasonMetadataNotAllowed:         object.edit,
+	v1beta1.ReasonRealmSuspended: func(o object) []string {
 		return []string{command("kubectl", "realmkeeper", "resume", "realm/"+o.realm)}
 	},
-	v1alpha1.ReasonRealmNotReady: object.status,
-	v1alpha1.ReasonExpired: func(o object) []string {
+	v1beta1.ReasonRealmNotReady: object.status,
+	v1beta1.ReasonExpired: func(o object) []string {
 		if o.client.Spec.ExpiresAt != nil {
 			return []string{o.unset("expiresAt")}
 		}
 		return newHash(o)
 	},
-	v1alpha1.ReasonRecordUnreadable:              func(o object) []string { return append(o.describe(), recordsOf("client")) },
-	v1alpha1.ReasonSecretNotFound:                func(o object) []string { return []string{o.replace(), o.label()} },
-	v1alpha1.ReasonSecretNotLabelled:             func(o object) []string { return []string{o.label()} },
-	v1alpha1.ReasonSecretTooShort:                func(o object) []string { return []string{o.replace()} },
-	v1alpha1.ReasonSecretNotUsable:               func(o object) []string { return []string{o.replace()} },
-	v1alpha1.ReasonHashNotSupported:              newHash,
-	v1alpha1.ReasonImportedHash:                  newHash,
-	v1alpha1.ReasonPublicKeyNotSupported:         object.edit,
-	v1alpha1.ReasonServiceAccountNotFound:        object.createAccount,
-	v1alpha1.ReasonFederatedIdentityNotSupported: func(o object) []string { return []string{o.inNamespace("get", "serviceaccounts"), o.kubectl("edit")} },
-	v1alpha1.ReasonOldSecretUsed: func(o object) []string {
+	v1beta1.ReasonRecordUnreadable:              func(o object) []string { return append(o.describe(), recordsOf("client")) },
+	v1beta1.ReasonSecretNotFound:                func(o object) []string { return []string{o.replace(), o.label()} },
+	v1beta1.ReasonSecretNotLabelled:             func(o object) []string { return []string{o.label()} },
+	v1beta1.ReasonSecretTooShort:                func(o object) []string { return []string{o.replace()} },
+	v1beta1.ReasonSecretNotUsable:               func(o object) []string { return []string{o.replace()} },
+	v1beta1.ReasonHashNotSupported:              newHash,
+	v1beta1.ReasonImportedHash:                  newHash,
+	v1beta1.ReasonPublicKeyNotSupported:         object.edit,
+	v1beta1.ReasonServiceAccountNotFound:        object.createAccount,
+	v1beta1.ReasonFederatedIdentityNotSupported: func(o object) []string { return []string{o.inNamespace("get", "serviceaccounts"), o.kubectl("edit")} },
+	v1beta1.ReasonOldSecretUsed: func(o object) []string {
 		return []string{o.inNamespace("get", "pods") + " --sort-by=.metadata.creationTimestamp"}
 	},
-	v1alpha1.ReasonUsageIncomplete: object.status,
+	v1beta1.ReasonUsageIncomplete: object.status,
 }
 
 // recordsOf returns a command that lists the records of a kind without their content.
 func recordsOf(kind string) string {
-	return "kubectl get secrets -A -l " + v1alpha1.RecordLabel + "=" + kind
+	return "kubectl get secrets -A -l " + v1beta1.RecordLabel + "=" + kind
 }

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -16,8 +16,8 @@ import (
 type object struct {
 	kind, namespace, name string
 	realm                 string
-	client                *v1alpha1.ApiClient    // nil for a Realm
-	readRealm             func() *v1alpha1.Realm // nil for a Realm
+	client                *v1beta1.ApiClient    // nil for a Realm
+	readRealm             func() *v1beta1.Realm // nil for a Realm
 }
 
 // command returns a shell command.
@@ -95,9 +95,9 @@ func (o object) addGrant(included bool) []string {
 	if realm == nil || !o.requestsOnlyDefined(realm) {
 		return []string{o.explainRealm(), o.editRealm()}
 	}
-	grant := v1alpha1.Grant{
+	grant := v1beta1.Grant{
 		Name:             grantName(o.namespace, o.name),
-		Namespaces:       v1alpha1.GrantedNamespaces{Names: []string{o.namespace}},
+		Namespaces:       v1beta1.GrantedNamespaces{Names: []string{o.namespace}},
 		Scopes:           o.client.Spec.Scopes,
 		Audiences:        o.client.Spec.Audiences,
 		Issuers:          o.issuers(),
@@ -139,13 +139,13 @@ func (o object) addGrant(included bool) []string {
 // requestsOnlyDefined reports whether the realm defines every scope, audience, and issuer of the client.
 // A grant would otherwise allow what the realm defines later, and a client can request the scope "*",
 // which in a grant stands for all scopes.
-func (o object) requestsOnlyDefined(realm *v1alpha1.Realm) bool {
-	issuers := []string{v1alpha1.IssuerKubernetes, noIssuer}
+func (o object) requestsOnlyDefined(realm *v1beta1.Realm) bool {
+	issuers := []string{v1beta1.IssuerKubernetes, noIssuer}
 	for i := range realm.Spec.TrustedIssuers {
 		issuers = append(issuers, realm.Spec.TrustedIssuers[i].Name)
 	}
 	spec := &o.client.Spec
-	return !slices.Contains(spec.Scopes, v1alpha1.AllScopes) && len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
+	return !slices.Contains(spec.Scopes, v1beta1.AllScopes) && len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
 		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), realmAudiences(realm))) == 0 &&
 		len(missing(o.issuers(), issuers)) == 0
 }
@@ -154,7 +154,7 @@ func (o object) requestsOnlyDefined(realm *v1alpha1.Realm) bool {
 func (o object) issuers() []string {
 	var names []string
 	if len(o.client.Spec.ServiceAccounts) > 0 {
-		names = append(names, v1alpha1.IssuerKubernetes)
+		names = append(names, v1beta1.IssuerKubernetes)
 	}
 	for _, identity := range o.client.Spec.FederatedIdentities {
 		names = append(names, identity.Issuer)
@@ -168,12 +168,12 @@ func (o object) issuers() []string {
 
 // mayBeIn reports whether a grant can include the client's namespace. The labels of the namespace are
 // unknown.
-func (o object) mayBeIn(n *v1alpha1.GrantedNamespaces) bool {
+func (o object) mayBeIn(n *v1beta1.GrantedNamespaces) bool {
 	return n.Selector != nil || n.Includes(o.namespace, nil)
 }
 
 // realmAudiences returns the audiences of the realm, or none if it has no issuer yet.
-func realmAudiences(realm *v1alpha1.Realm) []string {
+func realmAudiences(realm *v1beta1.Realm) []string {
 	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
 		return []string{realm.Status.Issuer}
 	}
@@ -203,7 +203,7 @@ func missing(values, existing []string) []string {
 // provided returns the name and key of the Secret that provides the client secret.
 func (o object) provided() (name, key string) {
 	if o.client.Spec.Secret == nil || o.client.Spec.Secret.Provided == nil {
-		return o.name, v1alpha1.SecretKeyClientSecret
+		return o.name, v1beta1.SecretKeyClientSecret
 	}
 	ref := o.client.Spec.Secret.Provided.SecretRef
 	return ref.Name, ref.EffectiveKey()
@@ -212,7 +212,7 @@ func (o object) provided() (name, key string) {
 // label returns a command that allows the operator to read the provided Secret.
 func (o object) label() string {
 	name, _ := o.provided()
-	return o.inNamespace("label", "secret", name) + " --overwrite " + v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretProvided
+	return o.inNamespace("label", "secret", name) + " --overwrite " + v1beta1.ClientSecretLabel + "=" + v1beta1.ClientSecretProvided
 }
 
 // replace returns a command that stores a new random value in the provided Secret and creates the
@@ -231,7 +231,7 @@ func (o object) createAccount() []string {
 		names = append(names, a.Name)
 	}
 	for _, i := range o.client.Spec.FederatedIdentities {
-		if i.Issuer == v1alpha1.IssuerKubernetes {
+		if i.Issuer == v1beta1.IssuerKubernetes {
 			names = append(names, i.Subject[strings.LastIndex(i.Subject, ":")+1:])
 		}
 	}

@@ -1,26 +1,26 @@
 package remedy
 
 import (
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // realms contains the commands for the reasons that only Realms have.
-func realms(r *v1alpha1.Realm) map[v1alpha1.ConditionReason]commands {
-	return map[v1alpha1.ConditionReason]commands{
-		v1alpha1.ReasonLifetimeExceedsInstanceMaximum: func(o object) []string { return []string{o.unset("tokenLifetime")} },
-		v1alpha1.ReasonTrustedIssuerNotSupported:      object.edit,
-		v1alpha1.ReasonIssuersResolved:                object.describe,
-		v1alpha1.ReasonIssuerNotResolved:              object.describe,
-		v1alpha1.ReasonKeysEncrypted:                  object.describe,
-		v1alpha1.ReasonRotationRequired:               rotate,
-		v1alpha1.ReasonKMSUnavailable:                 object.describe,
-		v1alpha1.ReasonKMSNotConfigured:               object.describe,
-		v1alpha1.ReasonEncryptionDisabled:             object.describe,
-		v1alpha1.ReasonKeysUnreadable: func(object) []string {
+func realms(r *v1beta1.Realm) map[v1beta1.ConditionReason]commands {
+	return map[v1beta1.ConditionReason]commands{
+		v1beta1.ReasonLifetimeExceedsInstanceMaximum: func(o object) []string { return []string{o.unset("tokenLifetime")} },
+		v1beta1.ReasonTrustedIssuerNotSupported:      object.edit,
+		v1beta1.ReasonIssuersResolved:                object.describe,
+		v1beta1.ReasonIssuerNotResolved:              object.describe,
+		v1beta1.ReasonKeysEncrypted:                  object.describe,
+		v1beta1.ReasonRotationRequired:               rotate,
+		v1beta1.ReasonKMSUnavailable:                 object.describe,
+		v1beta1.ReasonKMSNotConfigured:               object.describe,
+		v1beta1.ReasonEncryptionDisabled:             object.describe,
+		v1beta1.ReasonKeysUnreadable: func(object) []string {
 			return []string{recordsOf("realm") + " --field-selector " + untrusted.Quote("metadata.name=realm-"+string(r.UID))}
 		},
-		v1alpha1.ReasonKeysMissing: rotate,
+		v1beta1.ReasonKeysMissing: rotate,
 	}
 }
 

@@ -2,11 +2,11 @@
 // portal and the kubectl plugin show them.
 package remedy
 
-import "github.com/realmkeeper/realmkeeper/api/v1alpha1"
+import "github.com/realmkeeper/realmkeeper/api/v1beta1"
 
 // Remedy explains the reason of a condition.
 type Remedy struct {
-	v1alpha1.Explanation
+	v1beta1.Explanation
 
 	// Commands are shell commands for the next steps, in the order in which to run them. They contain
 	// the object's name, so users can run them unchanged.
@@ -21,17 +21,17 @@ type commands func(object) []string
 //
 // Remedies that suggest a grant call readRealm. It returns the Realm of the client, or nil if the user
 // cannot read it.
-func ForClient(c *v1alpha1.ApiClient, readRealm func() *v1alpha1.Realm, reason v1alpha1.ConditionReason) (Remedy, bool) {
+func ForClient(c *v1beta1.ApiClient, readRealm func() *v1beta1.Realm, reason v1beta1.ConditionReason) (Remedy, bool) {
 	return lookup(reason, object{"apiclient", c.Namespace, c.Name, c.Spec.RealmRef.Name, c, readRealm}, clients, shared)
 }
 
 // ForRealm returns the remedy of a reason in the conditions of a Realm. It returns false for a
 // reason that this version does not know.
-func ForRealm(r *v1alpha1.Realm, reason v1alpha1.ConditionReason) (Remedy, bool) {
+func ForRealm(r *v1beta1.Realm, reason v1beta1.ConditionReason) (Remedy, bool) {
 	return lookup(reason, object{"realm", "", r.Name, r.Name, nil, nil}, realms(r), shared)
 }
 
-func lookup(reason v1alpha1.ConditionReason, o object, tables ...map[v1alpha1.ConditionReason]commands) (Remedy, bool) {
+func lookup(reason v1beta1.ConditionReason, o object, tables ...map[v1beta1.ConditionReason]commands) (Remedy, bool) {
 	explanation, known := reason.Explain()
 	for _, table := range tables {
 		if c, ok := table[reason]; ok && known {
@@ -42,15 +42,15 @@ func lookup(reason v1alpha1.ConditionReason, o object, tables ...map[v1alpha1.Co
 }
 
 // shared contains the commands for the reasons that Realms and ApiClients share.
-var shared = map[v1alpha1.ConditionReason]commands{
-	v1alpha1.ReasonAccepted:    object.describe,
-	v1alpha1.ReasonReady:       object.try,
-	v1alpha1.ReasonProgressing: object.status,
-	v1alpha1.ReasonSuspended:   func(o object) []string { return []string{o.plugin("resume")} },
-	v1alpha1.ReasonNoTokenServer: func(object) []string {
+var shared = map[v1beta1.ConditionReason]commands{
+	v1beta1.ReasonAccepted:    object.describe,
+	v1beta1.ReasonReady:       object.try,
+	v1beta1.ReasonProgressing: object.status,
+	v1beta1.ReasonSuspended:   func(o object) []string { return []string{o.plugin("resume")} },
+	v1beta1.ReasonNoTokenServer: func(object) []string {
 		const selected = " -A -l app.kubernetes.io/name=realmkeeper,app.kubernetes.io/component=token-server"
 		return []string{"kubectl get deployments,pods" + selected, "kubectl describe pods" + selected}
 	},
-	v1alpha1.ReasonRestoredFromBackup: func(object) []string { return []string{"kubectl realmkeeper restore --finish"} },
-	v1alpha1.ReasonClaimsTooLarge:     object.compareWithRealm,
+	v1beta1.ReasonRestoredFromBackup: func(object) []string { return []string{"kubectl realmkeeper restore --finish"} },
+	v1beta1.ReasonClaimsTooLarge:     object.compareWithRealm,
 }

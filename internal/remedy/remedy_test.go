@@ -11,30 +11,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
-func billing() *v1alpha1.ApiClient {
-	return &v1alpha1.ApiClient{
+func billing() *v1beta1.ApiClient {
+	return &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing"},
-		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: "acme"}},
+		Spec:       v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: "acme"}},
 	}
 }
 
-func acme() *v1alpha1.Realm {
-	return &v1alpha1.Realm{
+func acme() *v1beta1.Realm {
+	return &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "0c418334-4051-4c52-ab24-e8cd01ceba00"},
-		Spec:       v1alpha1.RealmSpec{Scopes: []string{"read", "o'r"}, Audiences: []string{"a", "b"}},
-		Status:     v1alpha1.RealmStatus{Issuer: "https://api.example.com/acme"},
+		Spec:       v1beta1.RealmSpec{Scopes: []string{"read", "o'r"}, Audiences: []string{"a", "b"}},
+		Status:     v1beta1.RealmStatus{Issuer: "https://api.example.com/acme"},
 	}
 }
 
 // A reason that is added to the API needs a remedy.
 func TestEveryReasonHasRemedy(t *testing.T) {
-	for _, reason := range v1alpha1.Reasons() {
+	for _, reason := range v1beta1.Reasons() {
 		ofClient, client := remedy.ForClient(billing(), acme, reason)
 		ofRealm, realm := remedy.ForRealm(acme(), reason)
 		if !client && !realm {
@@ -50,13 +50,13 @@ func TestEveryReasonHasRemedy(t *testing.T) {
 }
 
 // done contains the reasons that require no action.
-var done = map[v1alpha1.ConditionReason]bool{
-	v1alpha1.ReasonAccepted: true, v1alpha1.ReasonReady: true, v1alpha1.ReasonIssuersResolved: true,
-	v1alpha1.ReasonKeysEncrypted: true,
+var done = map[v1beta1.ConditionReason]bool{
+	v1beta1.ReasonAccepted: true, v1beta1.ReasonReady: true, v1beta1.ReasonIssuersResolved: true,
+	v1beta1.ReasonKeysEncrypted: true,
 }
 
 // check fails the test if a part of the remedy is missing or malformed.
-func check(t *testing.T, reason v1alpha1.ConditionReason, r remedy.Remedy) {
+func check(t *testing.T, reason v1beta1.ConditionReason, r remedy.Remedy) {
 	t.Helper()
 	if !strings.HasSuffix(r.Cause, ".") || len(r.Commands) == 0 || (r.Action == "") != done[reason] {
 		t.Errorf("Remedy of %s is incomplete: %+v", reason, r)
@@ -73,38 +73,38 @@ func TestUnknownReasonHasNoRemedy(t *testing.T) {
 		t.Errorf("ForClient() = %+v, want none", r)
 	}
 	// A reason of ApiClients does not occur on a Realm.
-	if r, ok := remedy.ForRealm(acme(), v1alpha1.ReasonRealmNotFound); ok {
+	if r, ok := remedy.ForRealm(acme(), v1beta1.ReasonRealmNotFound); ok {
 		t.Errorf("ForRealm() = %+v, want none", r)
 	}
 }
 
 func TestCommandsNameTheObject(t *testing.T) {
 	tests := map[string]struct {
-		reason v1alpha1.ConditionReason
-		spec   v1alpha1.ApiClientSpec
+		reason v1beta1.ConditionReason
+		spec   v1beta1.ApiClientSpec
 		want   []string
 	}{
-		"realm suspended": {v1alpha1.ReasonRealmSuspended, v1alpha1.ApiClientSpec{}, []string{"kubectl realmkeeper resume realm/acme"}},
+		"realm suspended": {v1beta1.ReasonRealmSuspended, v1beta1.ApiClientSpec{}, []string{"kubectl realmkeeper resume realm/acme"}},
 		"ready with a generated secret": {
-			v1alpha1.ReasonReady,
-			v1alpha1.ApiClientSpec{Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}},
+			v1beta1.ReasonReady,
+			v1beta1.ApiClientSpec{Secret: &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}},
 			[]string{"kubectl realmkeeper token billing -n acme-apps"},
 		},
-		"ready without a generated secret": {v1alpha1.ReasonReady, v1alpha1.ApiClientSpec{}, []string{"kubectl describe apiclient billing -n acme-apps"}},
+		"ready without a generated secret": {v1beta1.ReasonReady, v1beta1.ApiClientSpec{}, []string{"kubectl describe apiclient billing -n acme-apps"}},
 		"expired secrets": {
-			v1alpha1.ReasonExpired,
-			v1alpha1.ApiClientSpec{},
+			v1beta1.ReasonExpired,
+			v1beta1.ApiClientSpec{},
 			[]string{"kubectl realmkeeper hash", "kubectl edit apiclient billing -n acme-apps"},
 		},
 		// Administrators copy commands for clients that other users created.
 		"subject with a command": {
-			v1alpha1.ReasonServiceAccountNotFound,
-			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:x;reboot"}}},
+			v1beta1.ReasonServiceAccountNotFound,
+			v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:x;reboot"}}},
 			[]string{"kubectl edit apiclient billing -n acme-apps"},
 		},
 		"subject with an option": {
-			v1alpha1.ReasonServiceAccountNotFound,
-			v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{
+			v1beta1.ReasonServiceAccountNotFound,
+			v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{
 				{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:--as=admin"}, {Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"},
 			}},
 			[]string{"kubectl create serviceaccount worker -n acme-apps"},
@@ -128,19 +128,19 @@ const placeholder = "PLACE_HOLDER"
 
 // chosen returns a client and a realm whose authors chose the text for every field that occurs in
 // commands.
-func chosen(text string, secret *v1alpha1.ClientSecretSource) (*v1alpha1.ApiClient, *v1alpha1.Realm) {
-	c := &v1alpha1.ApiClient{
+func chosen(text string, secret *v1beta1.ClientSecretSource) (*v1beta1.ApiClient, *v1beta1.Realm) {
+	c := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: text}, ClientID: text, Secret: secret,
-			Scopes: []string{text}, Audiences: []string{text}, Introspection: v1alpha1.Introspection{Audiences: []string{"x" + text}},
-			ServiceAccounts:     []v1alpha1.ServiceAccountReference{{Name: text}},
-			FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: text, Subject: text}, {Issuer: v1alpha1.IssuerKubernetes, Subject: "system:serviceaccount:" + text + ":" + text}},
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: text}, ClientID: text, Secret: secret,
+			Scopes: []string{text}, Audiences: []string{text}, Introspection: v1beta1.Introspection{Audiences: []string{"x" + text}},
+			ServiceAccounts:     []v1beta1.ServiceAccountReference{{Name: text}},
+			FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: text, Subject: text}, {Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:" + text + ":" + text}},
 		},
 	}
-	return c, &v1alpha1.Realm{
+	return c, &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: text, UID: types.UID(text)},
-		Spec:       v1alpha1.RealmSpec{Scopes: []string{text}, Audiences: []string{text, "x" + text}, TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: text}}},
+		Spec:       v1beta1.RealmSpec{Scopes: []string{text}, Audiences: []string{text, "x" + text}, TrustedIssuers: []v1beta1.TrustedIssuer{{Name: text}}},
 	}
 }
 
@@ -151,10 +151,10 @@ func calls(t *testing.T, commands []string) [][]string {
 	called := hostile.Run(t, strings.ReplaceAll(strings.Join(commands, "\n"), " | kubectl apply -f -", ""), "kubectl", "openssl")
 	for _, words := range called {
 		for i, word := range words {
-			var patch []struct{ Value v1alpha1.Grant }
+			var patch []struct{ Value v1beta1.Grant }
 			if json.Unmarshal([]byte(word), &patch) == nil {
 				grant := patch[0].Value
-				issuers := slices.DeleteFunc(grant.Issuers, func(name string) bool { return name == v1alpha1.IssuerKubernetes }) // sorted after some texts
+				issuers := slices.DeleteFunc(grant.Issuers, func(name string) bool { return name == v1beta1.IssuerKubernetes }) // sorted after some texts
 				words[i] = fmt.Sprint(grant.Namespaces.Names, grant.Scopes, grant.Audiences, grant.ClientIDs, issuers)
 			}
 		}
@@ -166,13 +166,13 @@ func calls(t *testing.T, commands []string) [][]string {
 func allCommands(t *testing.T, text string) []string {
 	t.Helper()
 	var commands []string
-	for _, secret := range []*v1alpha1.ClientSecretSource{
-		{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: text, Key: v1alpha1.SecretDataKey(text)}}},
-		{Generated: &v1alpha1.GeneratedSecret{SecretName: text}},
+	for _, secret := range []*v1beta1.ClientSecretSource{
+		{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: text, Key: v1beta1.SecretDataKey(text)}}},
+		{Generated: &v1beta1.GeneratedSecret{SecretName: text}},
 	} {
 		c, realm := chosen(text, secret)
-		for _, reason := range v1alpha1.Reasons() {
-			ofClient, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return realm }, reason)
+		for _, reason := range v1beta1.Reasons() {
+			ofClient, _ := remedy.ForClient(c, func() *v1beta1.Realm { return realm }, reason)
 			ofRealm, _ := remedy.ForRealm(realm, reason)
 			commands = slices.Concat(commands, ofClient.Commands, ofRealm.Commands)
 		}
@@ -197,49 +197,49 @@ func TestCommandsPassExactText(t *testing.T) {
 
 // The suggested grant covers the client, and no client of the namespace that requests anything else.
 func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
-	const dpop = v1alpha1.SenderConstraintDPoP
-	in := func(namespace string, audiences []string, constraint v1alpha1.SenderConstraint) v1alpha1.Grant {
-		return v1alpha1.Grant{Namespaces: v1alpha1.GrantedNamespaces{Names: []string{namespace}}, Audiences: audiences, SenderConstraint: constraint}
+	const dpop = v1beta1.SenderConstraintDPoP
+	in := func(namespace string, audiences []string, constraint v1beta1.SenderConstraint) v1beta1.Grant {
+		return v1beta1.Grant{Namespaces: v1beta1.GrantedNamespaces{Names: []string{namespace}}, Audiences: audiences, SenderConstraint: constraint}
 	}
-	selected := v1alpha1.Grant{Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{}}, SenderConstraint: dpop}
-	introspection := v1alpha1.Introspection{Audiences: []string{"b", "i"}}
-	identities := []v1alpha1.FederatedIdentity{{Issuer: "github", Subject: "x"}, {Issuer: "aws", Subject: "y"}, {Issuer: "github", Subject: "z"}}
-	accounts := []v1alpha1.ServiceAccountReference{{Name: "worker"}}
+	selected := v1beta1.Grant{Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{}}, SenderConstraint: dpop}
+	introspection := v1beta1.Introspection{Audiences: []string{"b", "i"}}
+	identities := []v1beta1.FederatedIdentity{{Issuer: "github", Subject: "x"}, {Issuer: "aws", Subject: "y"}, {Issuer: "github", Subject: "z"}}
+	accounts := []v1beta1.ServiceAccountReference{{Name: "worker"}}
 	tests := map[string]struct {
-		reason         v1alpha1.ConditionReason
-		spec           v1alpha1.ApiClientSpec
-		realm          v1alpha1.RealmSpec
-		wantScopes     v1alpha1.Scopes
-		wantAudiences  v1alpha1.Audiences
+		reason         v1beta1.ConditionReason
+		spec           v1beta1.ApiClientSpec
+		realm          v1beta1.RealmSpec
+		wantScopes     v1beta1.Scopes
+		wantAudiences  v1beta1.Audiences
 		wantIssuers    []string
 		wantClientIDs  []string
-		wantConstraint v1alpha1.SenderConstraint
+		wantConstraint v1beta1.SenderConstraint
 	}{
 		"nothing but a secret": {
-			reason: v1alpha1.ReasonNamespaceNotAllowed, wantAudiences: []string{"https://api.example.com/acme"}, wantIssuers: []string{"self"},
+			reason: v1beta1.ReasonNamespaceNotAllowed, wantAudiences: []string{"https://api.example.com/acme"}, wantIssuers: []string{"self"},
 		},
 		"everything": {
-			reason:     v1alpha1.ReasonNotGranted,
-			spec:       v1alpha1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, ServiceAccounts: accounts, FederatedIdentities: identities, SenderConstraint: dpop},
-			realm:      v1alpha1.RealmSpec{Scopes: []string{"read", "write"}, Audiences: []string{"a", "b", "c", "i"}, TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: "aws"}, {Name: "github"}, {Name: "gitlab"}}},
+			reason:     v1beta1.ReasonNotGranted,
+			spec:       v1beta1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, ServiceAccounts: accounts, FederatedIdentities: identities, SenderConstraint: dpop},
+			realm:      v1beta1.RealmSpec{Scopes: []string{"read", "write"}, Audiences: []string{"a", "b", "c", "i"}, TrustedIssuers: []v1beta1.TrustedIssuer{{Name: "aws"}, {Name: "github"}, {Name: "gitlab"}}},
 			wantScopes: []string{"read"}, wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"aws", "github", "kubernetes"}, wantClientIDs: []string{"x"}, wantConstraint: dpop,
 		},
 		"audiences of the realm": {
-			reason: v1alpha1.ReasonNamespaceNotAllowed, realm: v1alpha1.RealmSpec{Audiences: []string{"a", "b"}, Grants: []v1alpha1.Grant{in("other", []string{"a"}, dpop), selected}},
+			reason: v1beta1.ReasonNamespaceNotAllowed, realm: v1beta1.RealmSpec{Audiences: []string{"a", "b"}, Grants: []v1beta1.Grant{in("other", []string{"a"}, dpop), selected}},
 			wantAudiences: []string{"a", "b"}, wantIssuers: []string{"self"},
 		},
 		"audiences of the grant and of introspection": {
-			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Introspection: v1alpha1.Introspection{Audiences: []string{"a"}}},
-			realm:         v1alpha1.RealmSpec{Audiences: []string{"a", "b", "i"}, Grants: []v1alpha1.Grant{in("acme-apps", []string{"a", "undefined"}, "")}},
+			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Introspection: v1beta1.Introspection{Audiences: []string{"a"}}},
+			realm:         v1beta1.RealmSpec{Audiences: []string{"a", "b", "i"}, Grants: []v1beta1.Grant{in("acme-apps", []string{"a", "undefined"}, "")}},
 			wantAudiences: []string{"a"}, wantIssuers: []string{"self"},
 		},
 		"constraint of the grant": {
-			reason: v1alpha1.ReasonNotGranted, spec: v1alpha1.ApiClientSpec{Scopes: []string{"write"}, ServiceAccounts: accounts},
-			realm:      v1alpha1.RealmSpec{Scopes: []string{"write"}, Audiences: []string{"a"}, Grants: []v1alpha1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
+			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Scopes: []string{"write"}, ServiceAccounts: accounts},
+			realm:      v1beta1.RealmSpec{Scopes: []string{"write"}, Audiences: []string{"a"}, Grants: []v1beta1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
 			wantScopes: []string{"write"}, wantAudiences: []string{"a"}, wantIssuers: []string{"kubernetes"}, wantConstraint: dpop,
 		},
 		"constraint of a grant with a selector": {
-			reason: v1alpha1.ReasonNotGranted, realm: v1alpha1.RealmSpec{Audiences: []string{"a"}, Grants: []v1alpha1.Grant{selected}},
+			reason: v1beta1.ReasonNotGranted, realm: v1beta1.RealmSpec{Audiences: []string{"a"}, Grants: []v1beta1.Grant{selected}},
 			wantAudiences: []string{"a"}, wantIssuers: []string{"self"}, wantConstraint: dpop,
 		},
 	}
@@ -248,19 +248,19 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 			c, realm := billing(), acme()
 			test.spec.RealmRef, realm.Spec = c.Spec.RealmRef, test.realm
 			c.Spec = test.spec
-			r, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return realm }, test.reason)
+			r, _ := remedy.ForClient(c, func() *v1beta1.Realm { return realm }, test.reason)
 			called := hostile.Run(t, strings.Join(r.Commands, "\n"), "kubectl")
 			var patch []struct {
 				Op, Path string
-				Value    v1alpha1.Grant
+				Value    v1beta1.Grant
 			}
 			words := called[len(called)-1]
 			if err := json.Unmarshal([]byte(words[len(words)-1]), &patch); err != nil || len(patch) != 1 || patch[0].Op != "add" || patch[0].Path != "/spec/grants/-" {
 				t.Fatalf("Patch of %q is %+v, %v", words, patch, err)
 			}
 			grant := patch[0].Value
-			want := v1alpha1.Grant{
-				Name: "acme-apps-billing", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}},
+			want := v1beta1.Grant{
+				Name: "acme-apps-billing", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}},
 				Scopes: test.wantScopes, Audiences: test.wantAudiences, Issuers: test.wantIssuers, ClientIDs: test.wantClientIDs, SenderConstraint: test.wantConstraint,
 			}
 			testkit.Diff(t, "Grant", want, grant)
@@ -276,27 +276,27 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 // requests now.
 func TestNoGrantIsSuggested(t *testing.T) {
 	want := []string{"kubectl realmkeeper explain realm/acme", "kubectl edit realm acme"}
-	realm := &v1alpha1.Realm{Spec: v1alpha1.RealmSpec{Scopes: []string{"*", "read"}, Audiences: []string{"a", "i"}, Grants: []v1alpha1.Grant{
-		{Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"acme-apps"}}, Audiences: []string{"a"}},
+	realm := &v1beta1.Realm{Spec: v1beta1.RealmSpec{Scopes: []string{"*", "read"}, Audiences: []string{"a", "i"}, Grants: []v1beta1.Grant{
+		{Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}}, Audiences: []string{"a"}},
 	}}}
 	tests := map[string]struct {
-		realm *v1alpha1.Realm
-		spec  v1alpha1.ApiClientSpec
+		realm *v1beta1.Realm
+		spec  v1beta1.ApiClientSpec
 	}{
 		"realm that is not readable":      {},
-		"realm without an issuer":         {realm: &v1alpha1.Realm{}},
-		"all scopes":                      {realm, v1alpha1.ApiClientSpec{Scopes: []string{"*"}}},
-		"undefined scope":                 {realm, v1alpha1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
-		"undefined introspected audience": {realm, v1alpha1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1alpha1.Introspection{Audiences: []string{"b"}}}},
-		"undefined issuer":                {realm, v1alpha1.ApiClientSpec{FederatedIdentities: []v1alpha1.FederatedIdentity{{Issuer: "github"}}}},
-		"audience only for introspection": {realm, v1alpha1.ApiClientSpec{Introspection: v1alpha1.Introspection{Audiences: []string{"i"}}}},
+		"realm without an issuer":         {realm: &v1beta1.Realm{}},
+		"all scopes":                      {realm, v1beta1.ApiClientSpec{Scopes: []string{"*"}}},
+		"undefined scope":                 {realm, v1beta1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
+		"undefined introspected audience": {realm, v1beta1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1beta1.Introspection{Audiences: []string{"b"}}}},
+		"undefined issuer":                {realm, v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: "github"}}}},
+		"audience only for introspection": {realm, v1beta1.ApiClientSpec{Introspection: v1beta1.Introspection{Audiences: []string{"i"}}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := billing()
 			test.spec.RealmRef = c.Spec.RealmRef
 			c.Spec = test.spec
-			r, _ := remedy.ForClient(c, func() *v1alpha1.Realm { return test.realm }, v1alpha1.ReasonNotGranted)
+			r, _ := remedy.ForClient(c, func() *v1beta1.Realm { return test.realm }, v1beta1.ReasonNotGranted)
 			testkit.Diff(t, "Commands", want, r.Commands)
 		})
 	}
@@ -306,7 +306,7 @@ func TestNoGrantIsSuggested(t *testing.T) {
 func TestGrantNameIsValid(t *testing.T) {
 	c := billing()
 	c.Name = "a." + strings.Repeat("b", 51) + ".c"
-	r, _ := remedy.ForClient(c, acme, v1alpha1.ReasonNotGranted)
+	r, _ := remedy.ForClient(c, acme, v1beta1.ReasonNotGranted)
 	if want := `"name":"acme-apps-a-` + strings.Repeat("b", 51) + `"`; !strings.Contains(r.Commands[1], want) {
 		t.Errorf("Command %q does not contain %s", r.Commands[1], want)
 	}

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
@@ -29,13 +29,13 @@ import (
 
 const serviceURL = "https://api.example.com"
 
-func realm(uid types.UID) *v1alpha1.Realm {
-	return &v1alpha1.Realm{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Realm"}, ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: uid}}
+func realm(uid types.UID) *v1beta1.Realm {
+	return &v1beta1.Realm{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Realm"}, ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: uid}}
 }
 
-func billing(uid types.UID, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
-	c := &v1alpha1.ApiClient{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ApiClient"},
+func billing(uid types.UID, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
+	c := &v1beta1.ApiClient{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "ApiClient"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", UID: uid},
 	}
 	c.Spec.RealmRef.Name, c.Spec.ClientID = "acme", "billing"
@@ -87,7 +87,7 @@ func TestCheckLivingRealm(t *testing.T) {
 	aged := func(age time.Duration) signingkey.Key {
 		return key(t, signingkey.Active, func(k *signingkey.Key) { k.CreatedAt = now.Add(-age) })
 	}
-	used := billing("c2", func(c *v1alpha1.ApiClient) { c.Status.LastUsedTime = &metav1.Time{Time: now} })
+	used := billing("c2", func(c *v1beta1.ApiClient) { c.Status.LastUsedTime = &metav1.Time{Time: now} })
 	ownClient := recordOf(t, "record-c2", "", "c2", time.Time{})
 	own, never := aged(2*time.Hour), time.Time{}
 	for name, test := range map[string]struct {
@@ -104,14 +104,14 @@ func TestCheckLivingRealm(t *testing.T) {
 		"record lost":               {live: []client.Object{realm("r2"), used}},
 		"never lost":                {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
 		"client ID held by another": {live: []client.Object{realm("r2"), recordOf(t, "x", "other/billing", "c9", never)}, wantErr: restore.ErrClientIDHeld},
-		"client with other ID":      {live: []client.Object{billing("c2", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
+		"client with other ID":      {live: []client.Object{billing("c2", func(c *v1beta1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
 		"client is being deleted":   {live: []client.Object{deleting(billing("c2"))}, wantErr: restore.ErrDeleting},
 		"restored before":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
 		"realm is being deleted":    {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+			testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)))
 			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.live...).Build(), interceptor.Funcs{
 				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
 					if applied := (&client.CreateOptions{}).ApplyOptions(options); len(applied.DryRun) == 0 {
@@ -142,7 +142,7 @@ func deleting(obj client.Object) client.Object {
 // The denial of an admission webhook can lack details. Every object that it denies is reported.
 func TestCheckDeniedByWebhook(t *testing.T) {
 	scheme := runtime.NewScheme()
-	testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)))
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "denied"}}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -62,7 +62,7 @@ func newLiveObject(object *unstructured.Unstructured) (*liveObject, error) {
 	l := &liveObject{uid: object.GetUID(), spec: sha256.Sum256(spec), deleting: object.GetDeletionTimestamp() != nil}
 	if backup.Kind(object.GetKind()) == backup.KindRealm {
 		algorithm, _, _ := unstructured.NestedString(object.Object, "spec", "signing", "algorithm")
-		l.algorithm = signingkey.Algorithm(v1alpha1.Signing{Algorithm: v1alpha1.SigningAlgorithm(algorithm)}.EffectiveAlgorithm())
+		l.algorithm = signingkey.Algorithm(v1beta1.Signing{Algorithm: v1beta1.SigningAlgorithm(algorithm)}.EffectiveAlgorithm())
 		return l, nil
 	}
 	c, err := apiClient(object)
@@ -77,8 +77,8 @@ func newLiveObject(object *unstructured.Unstructured) (*liveObject, error) {
 }
 
 // apiClient decodes an ApiClient.
-func apiClient(object *unstructured.Unstructured) (*v1alpha1.ApiClient, error) {
-	c := &v1alpha1.ApiClient{}
+func apiClient(object *unstructured.Unstructured) (*v1beta1.ApiClient, error) {
+	c := &v1beta1.ApiClient{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, c); err != nil {
 		return nil, fmt.Errorf("decoding ApiClient %s/%s: %w", object.GetNamespace(), object.GetName(), err)
 	}
@@ -90,7 +90,7 @@ func newLiveRecord(secret *corev1.Secret) *liveRecord {
 	if secret == nil {
 		return nil
 	}
-	l := &liveRecord{uid: secret.UID, owner: secret.Annotations[v1alpha1.OwnerAnnotation]}
+	l := &liveRecord{uid: secret.UID, owner: secret.Annotations[v1beta1.OwnerAnnotation]}
 	var restored *record.Restored
 	var err error
 	if record.KindOf(secret) == record.KindClient {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
@@ -161,7 +161,7 @@ func recordOf(t *testing.T, uid types.UID, owner string, client types.UID, resto
 	var desired any
 	var err error
 	if client == "" {
-		desired, err = record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}}, record.Realm{
+		desired, err = record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}}, record.Realm{
 			Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key(t, signingkey.Active)}, Restored: restored,
 		})
 	} else {
@@ -176,7 +176,7 @@ func recordOf(t *testing.T, uid types.UID, owner string, client types.UID, resto
 	secret := secretOf(t, desired)
 	secret.UID = uid
 	if owner != "" {
-		secret.Annotations[v1alpha1.OwnerAnnotation] = owner
+		secret.Annotations[v1beta1.OwnerAnnotation] = owner
 	}
 	return secret
 }

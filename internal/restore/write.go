@@ -13,7 +13,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -50,7 +50,7 @@ func (p *plan) writeObject(ctx context.Context, entry *backup.Entry) error {
 	switch err := p.create(ctx, created); {
 	case apierrors.IsAlreadyExists(err): // another program has created it in the meantime
 		created = &unstructured.Unstructured{}
-		created.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(manifest.GetKind()))
+		created.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(manifest.GetKind()))
 		if err := p.Client.Get(ctx, client.ObjectKeyFromObject(manifest), created); err != nil {
 			return fmt.Errorf("reading %s %s: %w", entry.Kind, entry, err)
 		}
@@ -97,7 +97,7 @@ func (p *plan) writeRealmRecord(ctx context.Context, entry *backup.Entry) error 
 			return err
 		}
 	}
-	owner := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: backed.Name, UID: object.uid}}
+	owner := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: backed.Name, UID: object.uid}}
 	desired, err := record.ForRealm(p.RecordsNamespace, owner, body)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (p *plan) writeOwner(ctx context.Context, row *Object, object *liveObject, 
 	}
 	owned := secret.DeepCopy()
 	owned.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: string(backup.KindClient), Name: backed.Name, UID: object.uid, Controller: new(true),
+		APIVersion: v1beta1.GroupVersion.String(), Kind: string(backup.KindClient), Name: backed.Name, UID: object.uid, Controller: new(true),
 	}}
 	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
 	if err := p.Client.Patch(ctx, owned, patch, fieldOwner); err != nil {
@@ -179,7 +179,7 @@ func (p *plan) writeOwner(ctx context.Context, row *Object, object *liveObject, 
 // abandoned reports whether a credentials Secret has no owner, or another ApiClient with the same name.
 func abandoned(secret *corev1.Secret, name string, object *liveObject) bool {
 	owner := metav1.GetControllerOf(secret)
-	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated && secret.DeletionTimestamp.IsZero() &&
+	return secret.Labels[v1beta1.ClientSecretLabel] == v1beta1.ClientSecretGenerated && secret.DeletionTimestamp.IsZero() &&
 		(owner == nil || owner.Kind == string(backup.KindClient) && owner.Name == name && owner.UID != object.uid)
 }
 
@@ -215,7 +215,7 @@ func (p *plan) read(ctx context.Context, key client.ObjectKey) (*corev1.Secret, 
 func writeRecord(ctx context.Context, c client.Client, current *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) error {
 	if current != nil {
 		desired.WithUID(current.UID).WithResourceVersion(current.ResourceVersion)
-		if err := c.Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+		if err := c.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 			return fmt.Errorf("changing record %s: %w", current.Name, err)
 		}
 		return nil
@@ -226,7 +226,7 @@ func writeRecord(ctx context.Context, c client.Client, current *corev1.Secret, d
 		err = json.Unmarshal(encoded, secret)
 	}
 	if err == nil {
-		err = c.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldOwner))
+		err = c.Create(ctx, secret, client.FieldOwner(v1beta1.FieldOwner))
 	}
 	if err != nil {
 		return fmt.Errorf("creating record %s: %w", *desired.Name, err)

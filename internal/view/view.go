@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Events returns at most limit Events about an object, the newest first. Their LastTimestamp is set, because not
@@ -48,7 +48,7 @@ func lastSeen(e *corev1.Event) metav1.Time {
 }
 
 // Duration formats a duration without zero units, such as 1h30m. It returns an empty string for nil.
-func Duration(d *v1alpha1.Duration) string {
+func Duration(d *v1beta1.Duration) string {
 	if d == nil {
 		return ""
 	}
@@ -63,7 +63,7 @@ func Duration(d *v1alpha1.Duration) string {
 }
 
 // Namespaces describes the namespaces of a grant: "all", a label selector, or names.
-func Namespaces(n *v1alpha1.GrantedNamespaces) string {
+func Namespaces(n *v1beta1.GrantedNamespaces) string {
 	switch {
 	case n.All != nil:
 		return "all"

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -191,7 +191,7 @@ func (r permissions) without(other permissions) permissions {
 func onlyRealmkeeper(r permissions) permissions {
 	part := maps.Clone(r)
 	maps.DeleteFunc(part, func(resource string, _ []string) bool {
-		return !strings.HasPrefix(resource, v1alpha1.GroupVersion.Group+"/")
+		return !strings.HasPrefix(resource, v1beta1.GroupVersion.Group+"/")
 	})
 	return part
 }

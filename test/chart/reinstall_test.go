@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -35,15 +35,15 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	r.start(t, inst)
 	realm, c := install.Realm("acme"), install.ApiClient(team, "billing", "acme")
 	inst.Create(t, realm, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	credentials := inst.CredentialsSecret(t, c)
 	token := inst.AccessToken(t, credentials)
 	wantValid := func() {
 		t.Helper()
 		inst.AwaitTokens(t, credentials, true)
 		inst.AwaitValid(t, realm.Name, token, true)
-		install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description += "Changed." })
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Description += "Changed." })
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		if now := inst.CredentialsSecret(t, c); now.UID != credentials.UID || !cmp.Equal(now.Data, credentials.Data) {
 			t.Error("The credentials Secret has changed")
 		}

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // fieldOwner is the field manager for everything that the demo applies.
@@ -37,7 +37,7 @@ func (d *demo) connect() error {
 	config.QPS = -1 // no rate limit, because nothing else uses this API server
 	d.config = config
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	d.cluster, err = client.New(config, client.Options{Scheme: scheme})
@@ -59,7 +59,7 @@ func (d *demo) install(ctx context.Context) error {
 		}
 	}
 	return d.await(ctx, "wait until the CRDs are served", func(ctx context.Context) error {
-		return errors.Join(d.cluster.List(ctx, &v1alpha1.RealmList{}), d.cluster.List(ctx, &v1alpha1.ApiClientList{}))
+		return errors.Join(d.cluster.List(ctx, &v1beta1.RealmList{}), d.cluster.List(ctx, &v1beta1.ApiClientList{}))
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 const instanceConfiguration = `# The instance that make demo runs. docs/operations.md describes all keys.
-apiVersion: config.realmkeeper.dev/v1alpha1
+apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: realmkeeper.localhost # names below localhost resolve to this machine (RFC 6761)
 externalPort: %d

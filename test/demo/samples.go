@@ -12,29 +12,29 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 var errNoSample = errors.New("config/samples has no ApiClient")
 
 // applySamples applies config/samples, waits until its objects are Ready, and returns the
 // first ApiClient.
-func (d *demo) applySamples(ctx context.Context) (*v1alpha1.ApiClient, error) {
+func (d *demo) applySamples(ctx context.Context) (*v1beta1.ApiClient, error) {
 	d.Step("Applying config/samples ...")
 	objects, err := d.apply(ctx, "config/samples")
 	if err != nil {
 		return nil, err
 	}
-	var first *v1alpha1.ApiClient
+	var first *v1beta1.ApiClient
 	for _, object := range objects {
-		if object.GroupVersionKind().Group != v1alpha1.GroupVersion.Group {
+		if object.GroupVersionKind().Group != v1beta1.GroupVersion.Group {
 			continue
 		}
 		if err := d.awaitReady(ctx, object); err != nil {
 			return nil, err
 		}
 		if object.GetKind() == "ApiClient" && first == nil {
-			first = &v1alpha1.ApiClient{}
+			first = &v1beta1.ApiClient{}
 			if err := d.cluster.Get(ctx, client.ObjectKeyFromObject(object), first); err != nil {
 				return nil, err
 			}
@@ -71,14 +71,14 @@ func (d *demo) awaitReady(ctx context.Context, object *unstructured.Unstructured
 
 // summarize returns the conditions and the message of Ready in one line.
 func summarize(conditions []metav1.Condition) string {
-	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 	if ready == nil {
 		return "no status yet"
 	}
 	var parts []string
 	for _, c := range conditions {
-		switch v1alpha1.ConditionType(c.Type) {
-		case v1alpha1.ConditionAccepted, v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady:
+		switch v1beta1.ConditionType(c.Type) {
+		case v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed, v1beta1.ConditionReady:
 			parts = append(parts, c.Type+"="+string(c.Status))
 		}
 	}
@@ -88,7 +88,7 @@ func summarize(conditions []metav1.Condition) string {
 // readiness returns nil if the current generation of the object is Ready. The error is final if the
 // object needs a change by a user, such as setting spec.suspend to false.
 func readiness(object *unstructured.Unstructured, conditions []metav1.Condition) error {
-	ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != object.GetGeneration() {
 		return errors.New("the operator has not observed the current generation")
 	}
@@ -96,9 +96,9 @@ func readiness(object *unstructured.Unstructured, conditions []metav1.Condition)
 		return nil
 	}
 	err := fmt.Errorf("not Ready: %s: %s", ready.Reason, ready.Message)
-	stalled := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionStalled))
-	switch reason := v1alpha1.ConditionReason(ready.Reason); {
-	case stalled, reason == v1alpha1.ReasonSuspended, reason == v1alpha1.ReasonRealmSuspended, reason == v1alpha1.ReasonExpired:
+	stalled := meta.IsStatusConditionTrue(conditions, string(v1beta1.ConditionStalled))
+	switch reason := v1beta1.ConditionReason(ready.Reason); {
+	case stalled, reason == v1beta1.ReasonSuspended, reason == v1beta1.ReasonRealmSuspended, reason == v1beta1.ReasonExpired:
 		return finalError{err}
 	}
 	return err

@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
 // showToken gets and verifies a token and prints what to try next.
-func (d *demo) showToken(ctx context.Context, c *v1alpha1.ApiClient) error {
+func (d *demo) showToken(ctx context.Context, c *v1beta1.ApiClient) error {
 	creds, err := d.credentials(ctx, c)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ curl --cacert %s --user %s --request POST %s`,
 }
 
 // showNext prints commands to try next, to run in the repository.
-func (d *demo) showNext(c *v1alpha1.ApiClient) {
+func (d *demo) showNext(c *v1beta1.ApiClient) {
 	d.Say(strings.TrimSuffix(nextSteps, "\n"), d.short("env"), c.Name, c.Namespace, systemNamespace,
 		d.short("run/"+tokenServer(1)+".pid"), d.short("run/kube-apiserver.pid"), recordsNamespace)
 }
@@ -113,7 +113,7 @@ Kill the API server. You still get tokens. Then make demo starts a new demo; sou
 `
 
 // writeEnv writes the shell variables that the printed commands use.
-func (d *demo) writeEnv(c *v1alpha1.ApiClient, creds credentials) error {
+func (d *demo) writeEnv(c *v1beta1.ApiClient, creds credentials) error {
 	if err := os.WriteFile(d.file("ca.crt"), creds.authority, 0o600); err != nil {
 		return err
 	}

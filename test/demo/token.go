@@ -19,7 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // credentials holds the data that a workload reads from its ApiClient's credentials Secret.
@@ -29,7 +29,7 @@ type credentials struct {
 	authority                 []byte
 }
 
-func (d *demo) credentials(ctx context.Context, c *v1alpha1.ApiClient) (credentials, error) {
+func (d *demo) credentials(ctx context.Context, c *v1beta1.ApiClient) (credentials, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.Status.SecretName}
 	if err := d.cluster.Get(ctx, key, secret); err != nil {
@@ -37,12 +37,12 @@ func (d *demo) credentials(ctx context.Context, c *v1alpha1.ApiClient) (credenti
 	}
 	value := func(key string) string { return string(secret.Data[c.GeneratedSecret().DataKey(key)]) }
 	return credentials{
-		clientID:     value(v1alpha1.SecretKeyClientID),
-		clientSecret: value(v1alpha1.SecretKeyClientSecret),
-		tokenURL:     value(v1alpha1.SecretKeyTokenURL),
-		issuer:       value(v1alpha1.SecretKeyIssuer),
-		jwksURL:      value(v1alpha1.SecretKeyJWKSURL),
-		authority:    []byte(value(v1alpha1.SecretKeyCACrt)),
+		clientID:     value(v1beta1.SecretKeyClientID),
+		clientSecret: value(v1beta1.SecretKeyClientSecret),
+		tokenURL:     value(v1beta1.SecretKeyTokenURL),
+		issuer:       value(v1beta1.SecretKeyIssuer),
+		jwksURL:      value(v1beta1.SecretKeyJWKSURL),
+		authority:    []byte(value(v1beta1.SecretKeyCACrt)),
 	}, nil
 }
 

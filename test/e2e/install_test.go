@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 const release = "realmkeeper"
@@ -159,7 +159,7 @@ func TestPodGetsTokenAndCallsAPI(t *testing.T) {
 	t.Cleanup(func() {
 		_, _ = try(context.Background(), tool("kubectl"), "delete", "--ignore-not-found", "--wait=false", "--kustomize", filepath.Join("config", "samples"))
 	})
-	sample := &v1alpha1.ApiClient{}
+	sample := &v1beta1.ApiClient{}
 	get(t, "acme-apps", "billing", sample)
 	awaitReady(t, sample)
 

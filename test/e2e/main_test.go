@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 const (
@@ -60,7 +60,7 @@ func connect() error {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return err
 	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := v1beta1.AddToScheme(scheme); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -72,7 +72,7 @@ func connect() error {
 		return err
 	}
 	// At the end, the tests delete all Realms and ApiClients.
-	err = cluster.List(context.Background(), &v1alpha1.RealmList{})
+	err = cluster.List(context.Background(), &v1beta1.RealmList{})
 	if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return errors.Join(errInstalled, err)
 	}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // create creates the objects and deletes them at the end of the test.
@@ -47,22 +47,22 @@ func namespace(t *testing.T, name string) string {
 	return n.Name
 }
 
-func realm(name string) *v1alpha1.Realm {
-	return &v1alpha1.Realm{
+func realm(name string) *v1beta1.Realm {
+	return &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.RealmSpec{
-			Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}}},
+		Spec: v1beta1.RealmSpec{
+			Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}}},
 			Scopes: []string{"orders.read"},
 		},
 	}
 }
 
-func apiClient(namespace, name, realm string) *v1alpha1.ApiClient {
-	return &v1alpha1.ApiClient{
+func apiClient(namespace, name, realm string) *v1beta1.ApiClient {
+	return &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: realm}, Scopes: []string{"orders.read"},
-			Secret: &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: realm}, Scopes: []string{"orders.read"},
+			Secret: &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}},
 		},
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 var (
@@ -124,7 +124,7 @@ func leaderPod(t *testing.T) *corev1.Pod {
 }
 
 // suspend suspends a client as soon as the API server accepts it.
-func suspend(t *testing.T, c *v1alpha1.ApiClient) {
+func suspend(t *testing.T, c *v1beta1.ApiClient) {
 	t.Helper()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))
 	eventually(t, "the API server to accept the change", func() error { return cluster.Patch(t.Context(), c, patch) })

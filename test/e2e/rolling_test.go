@@ -11,12 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
 // inUse returns a client of the reusable installation that is Ready.
-func inUse(t *testing.T) *v1alpha1.ApiClient {
+func inUse(t *testing.T) *v1beta1.ApiClient {
 	t.Helper()
 	useInstallation(t)
 	c := apiClient(namespace(t, "apps"), "billing", "acme")

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 )
 
@@ -21,7 +21,7 @@ func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	useInstallation(t)
 	apps := namespace(t, "apps")
 	c := apiClient(apps, "ledger", "acme")
-	c.Spec.Secret, c.Spec.ServiceAccounts = nil, []v1alpha1.ServiceAccountReference{{Name: "ledger"}}
+	c.Spec.Secret, c.Spec.ServiceAccounts = nil, []v1beta1.ServiceAccountReference{{Name: "ledger"}}
 	create(t, realm("acme"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"}}, c)
 	awaitReady(t, c)
 

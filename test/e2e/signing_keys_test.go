@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/test/framework/leak"
@@ -98,7 +98,7 @@ func realmRecord(t *testing.T, realm string) (name string, keys []signingkey.Key
 	t.Helper()
 	records := &corev1.SecretList{}
 	if err := cluster.List(t.Context(), records, client.InNamespace(recordsNamespace),
-		client.MatchingLabels{v1alpha1.RecordLabel: string(record.KindRealm)}); err != nil {
+		client.MatchingLabels{v1beta1.RecordLabel: string(record.KindRealm)}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range records.Items {
@@ -207,7 +207,7 @@ func signal(t *testing.T, p *corev1.Pod, container, signal string) {
 }
 
 // startDirectLoad requests tokens from one token server.
-func startDirectLoad(t *testing.T, c *v1alpha1.ApiClient, name string, server corev1.Pod) *load {
+func startDirectLoad(t *testing.T, c *v1beta1.ApiClient, name string, server corev1.Pod) *load {
 	t.Helper()
 	return startLoad(t, c.Namespace, name, c.Status.SecretName, "--address", server.Status.PodIP+":8443", "--rate", "500")
 }
@@ -244,7 +244,7 @@ func readiness(t *testing.T, server corev1.Pod) (status int, body string, err er
 }
 
 // expectUnavailable checks that a token server asks the client to try again later.
-func expectUnavailable(t *testing.T, server corev1.Pod, c *v1alpha1.ApiClient) {
+func expectUnavailable(t *testing.T, server corev1.Pod, c *v1beta1.ApiClient) {
 	t.Helper()
 	secret := &corev1.Secret{}
 	get(t, c.Namespace, c.Status.SecretName, secret)

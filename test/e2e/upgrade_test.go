@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
@@ -95,7 +95,7 @@ func previousChart(t *testing.T, helm string) string {
 func keptObjects(t *testing.T) map[string]string {
 	t.Helper()
 	kept := map[string]string{}
-	realms, clients, secrets := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}, &corev1.SecretList{}
+	realms, clients, secrets := &v1beta1.RealmList{}, &v1beta1.ApiClientList{}, &corev1.SecretList{}
 	for _, list := range []client.ObjectList{realms, clients, secrets} {
 		if err := cluster.List(t.Context(), list); err != nil {
 			t.Fatal(err)
@@ -108,10 +108,10 @@ func keptObjects(t *testing.T) map[string]string {
 		kept["ApiClient "+c.Namespace+"/"+c.Name] = string(c.UID)
 	}
 	for _, s := range secrets.Items {
-		if _, record := s.Labels[v1alpha1.RecordLabel]; record && s.Name != beacon.Name {
+		if _, record := s.Labels[v1beta1.RecordLabel]; record && s.Name != beacon.Name {
 			kept["record "+s.Name] = string(s.Data["record.json"])
 		}
-		if _, consumer := s.Labels[v1alpha1.ClientSecretLabel]; consumer {
+		if _, consumer := s.Labels[v1beta1.ClientSecretLabel]; consumer {
 			kept["Secret "+s.Namespace+"/"+s.Name] = string(s.Data["client_secret"])
 		}
 	}
@@ -119,7 +119,7 @@ func keptObjects(t *testing.T) map[string]string {
 }
 
 // fetchToken requests an access token in a Pod and returns it.
-func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
+func fetchToken(t *testing.T, c *v1beta1.ApiClient) string {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, "token")
 	p.GenerateName = "token-"
@@ -128,7 +128,7 @@ func fetchToken(t *testing.T, c *v1alpha1.ApiClient) string {
 }
 
 // startCall starts a Pod that calls the API with a new token, or with the one in more.
-func startCall(t *testing.T, c *v1alpha1.ApiClient, address string, more ...string) *corev1.Pod {
+func startCall(t *testing.T, c *v1beta1.ApiClient, address string, more ...string) *corev1.Pod {
 	t.Helper()
 	p := pod(c.Namespace, "", c.Status.SecretName, append([]string{"call", "--url", address + "/orders"}, more...)...)
 	p.GenerateName = "call-"

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
@@ -65,7 +65,7 @@ func awaitReady(t *testing.T, object conditioned) {
 		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		ready := meta.FindStatusCondition(object.GetConditions(), string(v1alpha1.ConditionReady))
+		ready := meta.FindStatusCondition(object.GetConditions(), string(v1beta1.ConditionReady))
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != object.GetGeneration() {
 			return fmt.Errorf("%w: %+v", errNotYet, ready)
 		}
@@ -78,10 +78,10 @@ func awaitReady(t *testing.T, object conditioned) {
 func awaitNoObjects(t *testing.T) {
 	t.Helper()
 	eventually(t, "the Realms, ApiClients, and records to be deleted", func() error {
-		for _, list := range []client.ObjectList{&v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}, &corev1.SecretList{}} {
+		for _, list := range []client.ObjectList{&v1beta1.RealmList{}, &v1beta1.ApiClientList{}, &corev1.SecretList{}} {
 			options := []client.ListOption{}
 			if _, secrets := list.(*corev1.SecretList); secrets {
-				options = append(options, client.HasLabels{v1alpha1.RecordLabel})
+				options = append(options, client.HasLabels{v1beta1.RecordLabel})
 			}
 			if err := cluster.List(t.Context(), list, options...); err != nil {
 				return err

@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
@@ -69,13 +69,13 @@ func testCIScripts(t *testing.T, i *installation) {
 }
 
 // keys returns the system's keys for a Realm.
-func (s ciSystem) keys(t *testing.T) v1alpha1.IssuerKeys {
+func (s ciSystem) keys(t *testing.T) v1beta1.IssuerKeys {
 	t.Helper()
 	set, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.key.Public(), KeyID: "ci", Algorithm: "RS256", Use: "sig"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}
+	return v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}
 }
 
 func (s ciSystem) token(t *testing.T, audience string, change map[string]any) string {
@@ -95,14 +95,14 @@ func (s ciSystem) token(t *testing.T, audience string, change map[string]any) st
 
 // applyGuide creates the realm and the client in the guide's manifests, with a name of its own and
 // the given keys instead of those that are discovered.
-func (i *installation) applyGuide(t *testing.T, guide string, keys v1alpha1.IssuerKeys) (*v1alpha1.Realm, *v1alpha1.ApiClient) {
+func (i *installation) applyGuide(t *testing.T, guide string, keys v1beta1.IssuerKeys) (*v1beta1.Realm, *v1beta1.ApiClient) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", guide, "manifests.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	documents := strings.Split(string(content), "\n---\n")
-	realm, c := &v1alpha1.Realm{}, &v1alpha1.ApiClient{}
+	realm, c := &v1beta1.Realm{}, &v1beta1.ApiClient{}
 	if err := yaml.UnmarshalStrict([]byte(documents[0]), realm); err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +116,14 @@ func (i *installation) applyGuide(t *testing.T, guide string, keys v1alpha1.Issu
 	c.Spec.ClientID = c.Namespace + "." + c.Name
 	c.Name, c.Namespace, c.Spec.RealmRef.Name = guide, i.client.Namespace, guide
 	i.inst.Create(t, realm, c)
-	i.inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return realm, c
 }
 
 // runJob runs a script with the variables that the CI systems set. change changes claims of the
 // job's token.
-func (i *installation) runJob(t *testing.T, shell, script string, realm *v1alpha1.Realm, system ciSystem, change map[string]any) (string, error) {
+func (i *installation) runJob(t *testing.T, shell, script string, realm *v1beta1.Realm, system ciSystem, change map[string]any) (string, error) {
 	t.Helper()
 	requestToken := "request-token"
 	platform := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

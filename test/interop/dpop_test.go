@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // testDPoP checks tokens that are bound to a key with the libraries that are the reference for
@@ -26,8 +26,8 @@ func testDPoP(t *testing.T, i *installation) {
 			}
 		}
 	}()
-	bound := i.createClient(t, "bound", func(c *v1alpha1.ApiClient) {
-		c.Spec.Scopes, c.Spec.SenderConstraint = []string{scope}, v1alpha1.SenderConstraintDPoP
+	bound := i.createClient(t, "bound", func(c *v1beta1.ApiClient) {
+		c.Spec.Scopes, c.Spec.SenderConstraint = []string{scope}, v1beta1.SenderConstraintDPoP
 	})
 	authorities, err := os.ReadFile(i.authority)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
-var algorithms = []v1alpha1.SigningAlgorithm{
-	v1alpha1.SigningAlgorithmES256, v1alpha1.SigningAlgorithmES384, v1alpha1.SigningAlgorithmEdDSA,
-	v1alpha1.SigningAlgorithmRS256, v1alpha1.SigningAlgorithmPS256,
+var algorithms = []v1beta1.SigningAlgorithm{
+	v1beta1.SigningAlgorithmES256, v1beta1.SigningAlgorithmES384, v1beta1.SigningAlgorithmEdDSA,
+	v1beta1.SigningAlgorithmRS256, v1beta1.SigningAlgorithmPS256,
 }
 
 // testEveryAlgorithm creates a realm and a client for each signing algorithm, requests a token with
@@ -26,12 +26,12 @@ func testEveryAlgorithm(t *testing.T, i *installation) {
 	for _, algorithm := range algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			name := "acme-" + strings.ToLower(string(algorithm))
-			realm := install.Realm(name, func(r *v1alpha1.Realm) {
+			realm := install.Realm(name, func(r *v1beta1.Realm) {
 				r.Spec.Signing.Algorithm = algorithm
 				r.Spec.Scopes = []string{scope, "orders.write"}
 				r.Spec.Audiences = []string{audience}
 			})
-			c := install.ApiClient(team, name, realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })
+			c := install.ApiClient(team, name, realm.Name, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{scope} })
 			i.inst.Create(t, realm, c)
 			credentials := i.awaitReady(t, c)
 			ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
@@ -48,7 +48,7 @@ func testEveryAlgorithm(t *testing.T, i *installation) {
 func goOIDC(t *testing.T, i *installation) func(*testing.T, string) {
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
 	credentials := i.inst.CredentialsSecret(t, i.client)
-	verifier := goVerifier(ctx, t, credentials, v1alpha1.SigningAlgorithmES256)
+	verifier := goVerifier(ctx, t, credentials, v1beta1.SigningAlgorithmES256)
 	return func(t *testing.T, token string) {
 		goVerify(ctx, t, verifier, credentials, &oauth2.Token{AccessToken: token})
 	}
@@ -68,7 +68,7 @@ func goToken(ctx context.Context, t *testing.T, credentials *corev1.Secret) *oau
 	return token
 }
 
-func goVerifier(ctx context.Context, t *testing.T, credentials *corev1.Secret, algorithm v1alpha1.SigningAlgorithm) *oidc.IDTokenVerifier {
+func goVerifier(ctx context.Context, t *testing.T, credentials *corev1.Secret, algorithm v1beta1.SigningAlgorithm) *oidc.IDTokenVerifier {
 	t.Helper()
 	provider, err := oidc.NewProvider(ctx, string(credentials.Data["issuer"]))
 	if err != nil {

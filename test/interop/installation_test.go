@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -39,8 +39,8 @@ type installation struct {
 	cluster *env.Env
 	inst    *install.Installation
 	server  *install.TokenServer // nil for the local issuer
-	realm   *v1alpha1.Realm
-	client  *v1alpha1.ApiClient
+	realm   *v1beta1.Realm
+	client  *v1beta1.ApiClient
 
 	// The client's credentials and URLs.
 	clientID, clientSecret, tokenURL, issuer string
@@ -59,12 +59,12 @@ func newInstallation(t *testing.T) *installation {
 	i := &installation{cluster: cluster, inst: install.New(t, cluster, install.Settings{SpeedUp: speedUp})}
 	i.inst.StartOperator(t, "")
 	i.server = i.inst.StartTokenServer(t)
-	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
+	i.realm = install.Realm("acme", func(r *v1beta1.Realm) {
 		r.Spec.Audiences = []string{audience, otherAudience}
 		r.Spec.Scopes = []string{scope, "orders.write"}
-		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 20 * time.Minute}
+		r.Spec.Signing.PublishAhead = &v1beta1.Duration{Duration: 20 * time.Minute}
 	})
-	i.client = install.ApiClient(cluster.Namespace(t), "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
+	i.client = install.ApiClient(cluster.Namespace(t), "billing", i.realm.Name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{audience}
 	})
 	i.inst.Create(t, i.realm, i.client)
@@ -76,15 +76,15 @@ func newInstallation(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	i.signer = i.newSigner(t)
-	i.gateway = i.createClient(t, "gateway", func(c *v1alpha1.ApiClient) {
-		c.Spec.Introspection.Audiences = v1alpha1.Audiences{audience, otherAudience}
+	i.gateway = i.createClient(t, "gateway", func(c *v1beta1.ApiClient) {
+		c.Spec.Introspection.Audiences = v1beta1.Audiences{audience, otherAudience}
 	})
 	return i
 }
 
-func (i *installation) awaitReady(t *testing.T, c *v1alpha1.ApiClient) *corev1.Secret {
+func (i *installation) awaitReady(t *testing.T, c *v1beta1.ApiClient) *corev1.Secret {
 	t.Helper()
-	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return i.inst.CredentialsSecret(t, c)
 }
 
@@ -113,8 +113,8 @@ func (i *installation) tokenOf(t *testing.T, credentials *corev1.Secret) string 
 // in it. The client's ApiClient has the same name but is in a different namespace.
 func (i *installation) tokenOfRealm(t *testing.T, name string) string {
 	t.Helper()
-	other := install.Realm(name, func(r *v1alpha1.Realm) { r.Spec.Scopes, r.Spec.Audiences = i.realm.Spec.Scopes, i.realm.Spec.Audiences })
-	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{scope} })
+	other := install.Realm(name, func(r *v1beta1.Realm) { r.Spec.Scopes, r.Spec.Audiences = i.realm.Spec.Scopes, i.realm.Spec.Audiences })
+	c := install.ApiClient(i.cluster.Namespace(t), i.client.Name, other.Name, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{scope} })
 	i.inst.Create(t, other, c)
 	return i.tokenOf(t, i.awaitReady(t, c))
 }
@@ -138,7 +138,7 @@ func (i *installation) httpClient(t *testing.T) *http.Client {
 
 // createClient creates a new client in the realm with the given changes and returns its credentials
 // Secret.
-func (i *installation) createClient(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *corev1.Secret {
+func (i *installation) createClient(t *testing.T, name string, change func(*v1beta1.ApiClient)) *corev1.Secret {
 	t.Helper()
 	c := install.ApiClient(i.client.Namespace, name, i.realm.Name, change)
 	i.inst.Create(t, c)
@@ -154,7 +154,7 @@ var (
 // rotate rotates the realm's signing key and returns once the new key signs tokens.
 func (i *installation) rotate(t *testing.T) {
 	t.Helper()
-	var before v1alpha1.SigningKeyStatus
+	var before v1beta1.SigningKeyStatus
 	install.Eventually(t, "the realm's status to report the active key", func() error {
 		before = i.activeKey(t)
 		if id := i.keyID(t, i.token(t)); id != before.KeyID {
@@ -162,7 +162,7 @@ func (i *installation) rotate(t *testing.T) {
 		}
 		return nil
 	})
-	install.Change(t, i.inst, i.realm, func(r *v1alpha1.Realm) {
+	install.Change(t, i.inst, i.realm, func(r *v1beta1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: before.CreatedAt.Add(time.Second)}
 	})
 	install.Eventually(t, "the next key to sign tokens", func() error {
@@ -184,16 +184,16 @@ func (i *installation) keyID(t *testing.T, token string) string {
 }
 
 // activeKey returns the active key from the realm's status.
-func (i *installation) activeKey(t *testing.T) v1alpha1.SigningKeyStatus {
+func (i *installation) activeKey(t *testing.T) v1beta1.SigningKeyStatus {
 	t.Helper()
 	if err := i.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(i.realm), i.realm); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range i.realm.Status.SigningKeys {
-		if key.State == v1alpha1.SigningKeyActive {
+		if key.State == v1beta1.SigningKeyActive {
 			return key
 		}
 	}
 	t.Fatal("the realm's status has no active key")
-	return v1alpha1.SigningKeyStatus{}
+	return v1beta1.SigningKeyStatus{}
 }

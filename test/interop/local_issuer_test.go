@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -40,19 +40,19 @@ func newLocalInstallation(t *testing.T) *installation {
 	t.Helper()
 	key, public := newKey(t)
 	i := &installation{}
-	i.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
+	i.realm = install.Realm("acme", func(r *v1beta1.Realm) {
 		r.Spec.Audiences, r.Spec.Scopes = []string{audience, otherAudience}, []string{scope, "orders.write"}
 	})
-	i.client = install.ApiClient(namespace, "billing", i.realm.Name, func(c *v1alpha1.ApiClient) {
+	i.client = install.ApiClient(namespace, "billing", i.realm.Name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{audience}
 	})
 	objects := []any{
 		i.realm, i.client,
-		install.ApiClient(namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
-			c.Spec.Scopes, c.Spec.PublicKeys = []string{scope}, []v1alpha1.PublicKey{public}
+		install.ApiClient(namespace, "ledger", i.realm.Name, func(c *v1beta1.ApiClient) {
+			c.Spec.Scopes, c.Spec.PublicKeys = []string{scope}, []v1beta1.PublicKey{public}
 		}),
-		install.ApiClient(namespace, "gateway", i.realm.Name, func(c *v1alpha1.ApiClient) {
-			c.Spec.Introspection.Audiences = v1alpha1.Audiences{audience, otherAudience}
+		install.ApiClient(namespace, "gateway", i.realm.Name, func(c *v1beta1.ApiClient) {
+			c.Spec.Introspection.Audiences = v1beta1.Audiences{audience, otherAudience}
 		}),
 	}
 	i.serve(t, objects)
@@ -69,14 +69,14 @@ func (i *installation) serve(t *testing.T, objects []any) {
 	var file bytes.Buffer
 	for _, object := range objects {
 		kind := "ApiClient"
-		if _, ok := object.(*v1alpha1.Realm); ok {
+		if _, ok := object.(*v1beta1.Realm); ok {
 			kind = "Realm"
 		}
 		content, err := yaml.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file.WriteString("---\napiVersion: " + v1alpha1.GroupVersion.String() + "\nkind: " + kind + "\n")
+		file.WriteString("---\napiVersion: " + v1beta1.GroupVersion.String() + "\nkind: " + kind + "\n")
 		file.Write(content)
 	}
 	dir, credentials := t.TempDir(), t.TempDir()

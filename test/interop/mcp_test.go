@@ -27,7 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -39,7 +39,7 @@ const toolScope = "tools.call"
 type mcpServer struct {
 	*installation
 	dir      string // contains the guide's programs
-	realm    *v1alpha1.Realm
+	realm    *v1beta1.Realm
 	resource string // the URL of the MCP endpoint
 	issuer   string
 }
@@ -48,7 +48,7 @@ type mcpServer struct {
 // from the guide, with each way to authenticate that the SDKs have.
 func testModelContextProtocol(t *testing.T, i *installation) {
 	m := i.startMCP(t)
-	secret := m.create(t, "agent", func(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
+	secret := m.create(t, "agent", func(c *v1beta1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
 	clientSecret := string(i.inst.CredentialsSecret(t, secret).Data["client_secret"])
 	t.Run("ClientCredentialsProvider", func(t *testing.T) {
 		m.wantCalled(t, secret, "secret", "CLIENT_SECRET="+clientSecret)
@@ -60,7 +60,7 @@ func testModelContextProtocol(t *testing.T, i *installation) {
 	t.Run("PrivateKeyJwtProvider", m.testPrivateKeys)
 	t.Run("StaticPrivateKeyJwtProvider", m.testServiceAccount)
 	t.Run("missing scope", func(t *testing.T) {
-		c := m.create(t, "reader", func(c *v1alpha1.ApiClient) {
+		c := m.create(t, "reader", func(c *v1beta1.ApiClient) {
 			c.Spec.Secret, c.Spec.Scopes = install.GeneratedSecret(), []string{scope}
 		})
 		other := string(i.inst.CredentialsSecret(t, c).Data["client_secret"])
@@ -72,14 +72,14 @@ func testModelContextProtocol(t *testing.T, i *installation) {
 // of its keys. The keys have the same type, so the type doesn't identify the key.
 func (m *mcpServer) testPrivateKeys(t *testing.T) {
 	keys := []crypto.Signer{ecdsaKey(t), ecdsaKey(t)}
-	c := m.create(t, "keys", func(c *v1alpha1.ApiClient) {
+	c := m.create(t, "keys", func(c *v1beta1.ApiClient) {
 		for n, key := range keys {
 			der, err := x509.MarshalPKIXPublicKey(key.Public())
 			if err != nil {
 				t.Fatal(err)
 			}
 			block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-			c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1alpha1.PublicKey{KeyID: strconv.Itoa(n), PEM: v1alpha1.PEMPublicKey(block)})
+			c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1beta1.PublicKey{KeyID: strconv.Itoa(n), PEM: v1beta1.PEMPublicKey(block)})
 		}
 	})
 	for _, key := range keys {
@@ -99,8 +99,8 @@ func (m *mcpServer) testPrivateKeys(t *testing.T) {
 // send a client ID with it.
 func (m *mcpServer) testServiceAccount(t *testing.T) {
 	var pod *corev1.Pod
-	c := m.create(t, "pod-agent", func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: c.Name}}
+	c := m.create(t, "pod-agent", func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: c.Name}}
 		pod = install.CreatePod(t, m.cluster.Client, c.Namespace, c.Name)
 	})
 	file := filepath.Join(t.TempDir(), "token")
@@ -169,11 +169,11 @@ func (i *installation) startMCP(t *testing.T) *mcpServer {
 	}
 	t.Cleanup(port.Release)
 	m := &mcpServer{installation: i, dir: guidePrograms(t), resource: "http://" + port.Address() + "/mcp"}
-	m.realm = install.Realm("agents", func(r *v1alpha1.Realm) {
+	m.realm = install.Realm("agents", func(r *v1beta1.Realm) {
 		r.Spec.Audiences, r.Spec.Scopes = []string{m.resource}, []string{toolScope, scope}
 	})
 	i.inst.Create(t, m.realm)
-	i.inst.AwaitReady(t, m.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, m.realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	m.issuer = m.realm.Status.Issuer
 
 	command := m.program(t, "server.js", fmt.Sprintf("PORT=%d", port.Number()))
@@ -233,20 +233,20 @@ func (m *mcpServer) program(t *testing.T, program string, variables ...string) *
 }
 
 // create creates a client of the MCP server's realm.
-func (m *mcpServer) create(t *testing.T, name string, change func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+func (m *mcpServer) create(t *testing.T, name string, change func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
 	t.Helper()
-	c := install.ApiClient(m.client.Namespace, name, m.realm.Name, func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(m.client.Namespace, name, m.realm.Name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{toolScope}
 		change(c)
 	})
 	m.inst.Create(t, c)
-	m.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	m.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return c
 }
 
 // agent runs the guide's agent with one of its providers. It returns the standard output and the
 // error with the standard error.
-func (m *mcpServer) agent(t *testing.T, c *v1alpha1.ApiClient, provider string, variables ...string) (string, error) {
+func (m *mcpServer) agent(t *testing.T, c *v1beta1.ApiClient, provider string, variables ...string) (string, error) {
 	t.Helper()
 	command := m.program(t, "agent.js", append([]string{"CLIENT_ID=" + c.Status.ClientID}, variables...)...)
 	command.Args = append(command.Args, provider)
@@ -259,14 +259,14 @@ func (m *mcpServer) agent(t *testing.T, c *v1alpha1.ApiClient, provider string, 
 	return strings.TrimSpace(string(out)), err
 }
 
-func (m *mcpServer) wantCalled(t *testing.T, c *v1alpha1.ApiClient, provider string, variables ...string) {
+func (m *mcpServer) wantCalled(t *testing.T, c *v1beta1.ApiClient, provider string, variables ...string) {
 	t.Helper()
 	if got, err := m.agent(t, c, provider, variables...); err != nil || got != c.Status.ClientID {
 		t.Errorf("the tool returned %q, %v, want %q", got, err, c.Status.ClientID)
 	}
 }
 
-func (m *mcpServer) wantFailed(t *testing.T, c *v1alpha1.ApiClient, message, provider string, variables ...string) {
+func (m *mcpServer) wantFailed(t *testing.T, c *v1beta1.ApiClient, message, provider string, variables ...string) {
 	t.Helper()
 	if got, err := m.agent(t, c, provider, variables...); err == nil || !strings.Contains(err.Error(), message) {
 		t.Errorf("the tool returned %q, %v, want an error with %q", got, err, message)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // testRequestTargets sends request targets to nginx that try to change what the gateway requires of
@@ -21,8 +21,8 @@ import (
 func testRequestTargets(t *testing.T, i *installation) {
 	tokens := map[string]string{
 		"good":        i.token(t),
-		"other scope": i.tokenOf(t, i.createClient(t, "targets-scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })),
-		"other audience": i.tokenOf(t, i.createClient(t, "targets-audience", func(c *v1alpha1.ApiClient) {
+		"other scope": i.tokenOf(t, i.createClient(t, "targets-scope", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })),
+		"other audience": i.tokenOf(t, i.createClient(t, "targets-audience", func(c *v1beta1.ApiClient) {
 			c.Spec.Scopes, c.Spec.Audiences = []string{scope}, []string{otherAudience}
 		})),
 		"other realm": i.tokenOfRealm(t, "targets"),

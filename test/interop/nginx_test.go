@@ -22,7 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -34,7 +34,7 @@ import (
 func testNginx(t *testing.T, i *installation) {
 	n := i.startNginx(t, asDocumented)
 	good := i.token(t)
-	writer := i.createClient(t, "writer", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
+	writer := i.createClient(t, "writer", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
 	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
 	// A client finds the realm with this document (RFC 9728).
 	metadata := i.issuer + "/oauth2/resource-metadata/" + base64.RawURLEncoding.EncodeToString([]byte(audience))
@@ -69,9 +69,9 @@ func testNginx(t *testing.T, i *installation) {
 		})
 	}
 	n.wantMetadata(t, i.issuer)
-	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	install.Change(t, i.inst, i.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 	n.awaitStatus(t, good, http.StatusUnauthorized)
-	install.Change(t, i.inst, i.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
+	install.Change(t, i.inst, i.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
 	n.awaitStatus(t, good, http.StatusOK)
 }
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -31,17 +31,17 @@ type signer struct {
 func (i *installation) newSigner(t *testing.T) *signer {
 	t.Helper()
 	key, public := newKey(t)
-	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(i.client.Namespace, "ledger", i.realm.Name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{public}
+		c.Spec.PublicKeys = []v1beta1.PublicKey{public}
 	})
 	i.inst.Create(t, c)
-	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return &signer{id: c.Status.ClientID, issuer: i.issuer, key: key}
 }
 
 // newKey returns a private key and the public key for the spec of an ApiClient.
-func newKey(t *testing.T) (jose.JSONWebKey, v1alpha1.PublicKey) {
+func newKey(t *testing.T) (jose.JSONWebKey, v1beta1.PublicKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -53,7 +53,7 @@ func newKey(t *testing.T) (jose.JSONWebKey, v1alpha1.PublicKey) {
 	}
 	block := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 	const id = "2026-11"
-	return jose.JSONWebKey{Key: key, KeyID: id}, v1alpha1.PublicKey{KeyID: id, PEM: v1alpha1.PEMPublicKey(block)}
+	return jose.JSONWebKey{Key: key, KeyID: id}, v1beta1.PublicKey{KeyID: id, PEM: v1beta1.PEMPublicKey(block)}
 }
 
 // private returns the private key as a JSON Web Key.

@@ -14,7 +14,7 @@ import (
 	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -84,8 +84,8 @@ func testSPIFFE(t *testing.T, i *installation) {
 	stranger := spiffeid.RequireFromString("spiffe://example.net/billing")
 	for name, keys := range d.keySets(t) {
 		t.Run(name, func(t *testing.T) {
-			c := i.createFederated(t, name, v1alpha1.TrustedIssuer{
-				Name: "example-org", Issuer: v1alpha1.IssuerURL(d.domain.IDString()), Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(keys)},
+			c := i.createFederated(t, name, v1beta1.TrustedIssuer{
+				Name: "example-org", Issuer: v1beta1.IssuerURL(d.domain.IDString()), Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(keys)},
 			}, workload.String(), stranger.String())
 			realm := i.realmIssuer(t, name)
 			for name, tc := range map[string]struct {
@@ -106,8 +106,8 @@ func testSPIFFE(t *testing.T, i *installation) {
 	t.Run("issuer with a URL", func(t *testing.T) {
 		const issuer = "https://oidc.example.org"
 		keys := d.keySets(t)["spiffe-bundle"]
-		c := i.createFederated(t, "oidc", v1alpha1.TrustedIssuer{
-			Name: "example-org", Issuer: issuer, Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(keys)},
+		c := i.createFederated(t, "oidc", v1beta1.TrustedIssuer{
+			Name: "example-org", Issuer: issuer, Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(keys)},
 		}, workload.String())
 		realm := i.realmIssuer(t, "oidc")
 		i.wantPresented(t, c, d.svid(t, workload, issuer, true, realm), true)
@@ -117,19 +117,19 @@ func testSPIFFE(t *testing.T, i *installation) {
 
 // createFederated creates a realm with a trusted issuer, and a client with the subjects, both with
 // the given name.
-func (i *installation) createFederated(t *testing.T, name string, issuer v1alpha1.TrustedIssuer, subjects ...string) *v1alpha1.ApiClient {
+func (i *installation) createFederated(t *testing.T, name string, issuer v1beta1.TrustedIssuer, subjects ...string) *v1beta1.ApiClient {
 	t.Helper()
-	realm := install.Realm(name, func(r *v1alpha1.Realm) {
-		r.Spec.Scopes, r.Spec.TrustedIssuers = []string{scope}, []v1alpha1.TrustedIssuer{issuer}
+	realm := install.Realm(name, func(r *v1beta1.Realm) {
+		r.Spec.Scopes, r.Spec.TrustedIssuers = []string{scope}, []v1beta1.TrustedIssuer{issuer}
 	})
-	c := install.ApiClient(i.client.Namespace, name, name, func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(i.client.Namespace, name, name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
 		for _, subject := range subjects {
-			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1alpha1.FederatedIdentity{Issuer: issuer.Name, Subject: subject})
+			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1beta1.FederatedIdentity{Issuer: issuer.Name, Subject: subject})
 		}
 	})
 	i.inst.Create(t, realm, c)
-	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return c
 }
 
@@ -137,12 +137,12 @@ func (i *installation) createFederated(t *testing.T, name string, issuer v1alpha
 func (i *installation) realmIssuer(t *testing.T, name string) string {
 	t.Helper()
 	realm := install.Realm(name)
-	i.inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return realm.Status.Issuer
 }
 
 // wantPresented presents a token in both ways, with and without the client ID.
-func (i *installation) wantPresented(t *testing.T, c *v1alpha1.ApiClient, token string, accepted bool) {
+func (i *installation) wantPresented(t *testing.T, c *v1beta1.ApiClient, token string, accepted bool) {
 	t.Helper()
 	for name, request := range map[string]func(testing.TB, *install.TokenServer, *http.Client, string, string, string) (install.TokenResponse, error){
 		"client_assertion": install.RequestTokenByAssertion, "jwt-bearer": install.RequestTokenByGrant,

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	apply "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -44,10 +44,10 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 	const team = "acme-apps" // name shown in the screenshots
 	i.Create(t,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}},
-		install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) {
+		install.ApiClient(team, "billing", "acme", func(c *v1beta1.ApiClient) {
 			c.Spec.Description, c.Spec.Scopes = "Sends invoices. Owned by the billing team.", []string{"orders.read"}
 		}),
-		install.ApiClient(team, "reports", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }),
+		install.ApiClient(team, "reports", "acme", func(c *v1beta1.ApiClient) { c.Spec.Suspend = true }),
 		install.ApiClient(team, "trial", "nowhere"),
 	)
 	shop := apply.ApiClient("shop", team).
@@ -58,9 +58,9 @@ func everyPage(t *testing.T, i *instance, b *browser) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"billing", "shop"} {
-		i.AwaitReady(t, install.ApiClient(team, name, "acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+		i.AwaitReady(t, install.ApiClient(team, name, "acme"), metav1.ConditionTrue, v1beta1.ReasonReady)
 	}
-	i.AwaitReady(t, install.ApiClient(team, "trial", "nowhere"), metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	i.AwaitReady(t, install.ApiClient(team, "trial", "nowhere"), metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 
 	b.open("/sign-in")
 	b.inspect("sign-in")

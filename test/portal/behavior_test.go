@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	apply "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	apply "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -27,7 +27,7 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	malicious := `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">` + "\u202e\u2066gpj.exe" + strings.Repeat("W", 150)
 	long := strings.Repeat("long", 55)
-	i.Create(t, install.ApiClient(team, long, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Description = malicious }))
+	i.Create(t, install.ApiClient(team, long, "acme", func(c *v1beta1.ApiClient) { c.Spec.Description = malicious }))
 	b.signIn(i.admin)
 	run(b, "Setting the viewport", chromedp.EmulateViewport(360, 740))
 	for _, path := range []string{
@@ -58,9 +58,9 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 // earlier change.
 func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	billing := install.ApiClient(team, "billing", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
-	i.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.AwaitReady(t, billing, metav1.ConditionTrue, v1beta1.ReasonReady)
 	first, second := b, b.tab(t)
 	for _, tab := range []*browser{first, second} {
 		tab.signIn(i.admin)
@@ -89,7 +89,7 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	// A client recreated with the same name is a different client.
 	first.open("/clients/" + team + "/billing")
 	i.Delete(t, billing)
-	recreated := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
+	recreated := install.ApiClient(team, "billing", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "b") })
 	i.Create(t, recreated)
 	first.actWith("Delete", "#confirm", "billing")
 	first.wantText("This client has changed")
@@ -150,14 +150,14 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 // outside the portal.
 func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	generated := install.ApiClient(team, "generated", "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-			EndWhenUnused: &v1alpha1.EndWhenUnused{After: &v1alpha1.Duration{Duration: 24 * time.Hour}, Max: &v1alpha1.Duration{Duration: 720 * time.Hour}},
+	generated := install.ApiClient(team, "generated", "acme", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
+			EndWhenUnused: &v1beta1.EndWhenUnused{After: &v1beta1.Duration{Duration: 24 * time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
 		}}}
 	})
-	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, generated, elsewhere)
-	i.AwaitReady(t, generated, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.AwaitReady(t, generated, metav1.ConditionTrue, v1beta1.ReasonReady)
 	before := i.CredentialsSecret(t, generated)
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/generated")
@@ -177,19 +177,19 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(before), after); err != nil {
 			return err
 		}
-		if bytes.Equal(after.Data[v1alpha1.SecretKeyClientSecret], before.Data[v1alpha1.SecretKeyClientSecret]) {
+		if bytes.Equal(after.Data[v1beta1.SecretKeyClientSecret], before.Data[v1beta1.SecretKeyClientSecret]) {
 			return errors.New("secret is unchanged")
 		}
 		return nil
 	})
 	install.Eventually(t, "rotation event on the page", func() error {
 		b.open("/clients/" + team + "/generated")
-		if text := b.text(); !strings.Contains(text, string(v1alpha1.EventSecretRotated)) || !strings.Contains(text, "in 30 days at the latest") {
+		if text := b.text(); !strings.Contains(text, string(v1beta1.EventSecretRotated)) || !strings.Contains(text, "in 30 days at the latest") {
 			return errors.New(text)
 		}
 		return nil
 	})
-	if strings.Contains(strings.Join(b.sources, ""), string(before.Data[v1alpha1.SecretKeyClientSecret])) {
+	if strings.Contains(strings.Join(b.sources, ""), string(before.Data[v1beta1.SecretKeyClientSecret])) {
 		t.Error("Portal shows a generated secret")
 	}
 	b.open("/clients/" + team + "/elsewhere")
@@ -202,19 +202,19 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 // allow, and shows the API server's errors next to the fields.
 func grantedClient(t *testing.T, i *instance, b *browser) {
 	team, other, third := i.Env.Namespace(t), i.Env.Namespace(t), i.Env.Namespace(t)
-	i.Create(t, install.Realm("granting", func(r *v1alpha1.Realm) {
+	i.Create(t, install.Realm("granting", func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "write", "admin"}
-		r.Spec.Grants = []v1alpha1.Grant{
+		r.Spec.Grants = []v1beta1.Grant{
 			{
-				Name: "team", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}},
-				Scopes: v1alpha1.Scopes{"read"}, ClientIDs: []string{"payments"},
+				Name: "team", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}},
+				Scopes: v1beta1.Scopes{"read"}, ClientIDs: []string{"payments"},
 			},
 			{
-				Name: "labeled", Scopes: v1alpha1.Scopes{"write"}, Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{
-					MatchLabels: map[string]v1alpha1.LabelValue{corev1.LabelMetadataName: v1alpha1.LabelValue(team)},
+				Name: "labeled", Scopes: v1beta1.Scopes{"write"}, Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{
+					MatchLabels: map[string]v1beta1.LabelValue{corev1.LabelMetadataName: v1beta1.LabelValue(team)},
 				}},
 			},
-			{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{other}}, Scopes: v1alpha1.Scopes{"*"}},
+			{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{other}}, Scopes: v1beta1.Scopes{"*"}},
 		}
 	}))
 	b.signIn(i.admin)
@@ -242,7 +242,7 @@ func grantedClient(t *testing.T, i *instance, b *browser) {
 	b.fill("#clientId", "payments")
 	b.press("Create client")
 	b.secret()
-	i.AwaitReady(t, install.ApiClient(team, "explicit", "granting"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+	i.AwaitReady(t, install.ApiClient(team, "explicit", "granting"), metav1.ConditionTrue, v1beta1.ReasonReady)
 	b.open("/clients/" + team + "/explicit")
 	if got := b.read("#client-id"); got != "payments" {
 		t.Errorf("Client ID %q, want payments", got)
@@ -253,7 +253,7 @@ func grantedClient(t *testing.T, i *instance, b *browser) {
 	b.click(`input[value="read"]`)
 	b.click(`input[value="write"]`)
 	b.press("Create client")
-	i.AwaitReady(t, install.ApiClient(team, "both", "granting"), metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
+	i.AwaitReady(t, install.ApiClient(team, "both", "granting"), metav1.ConditionFalse, v1beta1.ReasonNotGranted)
 	b.open("/clients/" + team + "/both")
 	b.wantText(`The nearest is grant "team", which lacks scope "write".`)
 }

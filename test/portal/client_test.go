@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -19,7 +19,7 @@ import (
 // visible, enters a dialog when it opens, and returns when it closes.
 func keyboardOnly(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	billing := install.ApiClient(team, "billing", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
 	b.open("/sign-in")
 	b.tabTo("#token")
@@ -97,7 +97,7 @@ func conditionRemedies(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	lost := install.ApiClient(team, "lost", "nowhere")
 	i.Create(t, lost)
-	i.AwaitReady(t, lost, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	i.AwaitReady(t, lost, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/lost")
 	for _, want := range []string{"Accepted", "RealmNotFound", `Realm "nowhere" not found`, "Create the Realm."} {
@@ -128,7 +128,7 @@ func conditionRemedies(t *testing.T, i *instance, b *browser) {
 // withHistory stops the operator and writes statuses for the realm acme and a client with two secrets
 // that would otherwise take weeks. The caller must call the returned function, which restores the
 // status.
-func withHistory(t *testing.T, i *instance, c *v1alpha1.ApiClient) (restore func()) {
+func withHistory(t *testing.T, i *instance, c *v1beta1.ApiClient) (restore func()) {
 	t.Helper()
 	i.StopOperator(t)
 	now := time.Now().Truncate(time.Hour)
@@ -136,13 +136,13 @@ func withHistory(t *testing.T, i *instance, c *v1alpha1.ApiClient) (restore func
 	after := func(hours int) *metav1.Time { return new(at(hours)) }
 	realm := install.Realm("acme")
 	i.get(t, realm)
-	key := func(id string, state v1alpha1.SigningKeyState, created metav1.Time, active, remove *metav1.Time) v1alpha1.SigningKeyStatus {
-		return v1alpha1.SigningKeyStatus{KeyID: id, Algorithm: v1alpha1.SigningAlgorithmES256, State: state, CreatedAt: created, ActiveAt: active, RemoveAt: remove}
+	key := func(id string, state v1beta1.SigningKeyState, created metav1.Time, active, remove *metav1.Time) v1beta1.SigningKeyStatus {
+		return v1beta1.SigningKeyStatus{KeyID: id, Algorithm: v1beta1.SigningAlgorithmES256, State: state, CreatedAt: created, ActiveAt: active, RemoveAt: remove}
 	}
-	realm.Status.SigningKeys = []v1alpha1.SigningKeyStatus{
-		key("Yk3qv0V1cN8Uu0mJm5hH2w1mXnR7sQ4tZ6bE9aLpD0s", v1alpha1.SigningKeyRetiring, at(-240), after(-228), after(24)),
-		key("b2JvYxq9S4nHc7Tg1LrWd3Ku8Fz5Pm6Av0Eo2Ni4Xs8", v1alpha1.SigningKeyActive, at(-60), after(-48), nil),
-		key("u7RkTf2Zp9Lw4Qe6Hs1Mn8Bv3Cx5Gd0Jy7Ao2Ki4Ur6", v1alpha1.SigningKeyPending, at(-6), nil, nil),
+	realm.Status.SigningKeys = []v1beta1.SigningKeyStatus{
+		key("Yk3qv0V1cN8Uu0mJm5hH2w1mXnR7sQ4tZ6bE9aLpD0s", v1beta1.SigningKeyRetiring, at(-240), after(-228), after(24)),
+		key("b2JvYxq9S4nHc7Tg1LrWd3Ku8Fz5Pm6Av0Eo2Ni4Xs8", v1beta1.SigningKeyActive, at(-60), after(-48), nil),
+		key("u7RkTf2Zp9Lw4Qe6Hs1Mn8Bv3Cx5Gd0Jy7Ao2Ki4Ur6", v1beta1.SigningKeyPending, at(-6), nil, nil),
 	}
 	realm.Status.NextKeyTransitionTime = after(36)
 	if err := i.Env.Client.Status().Update(t.Context(), realm); err != nil {
@@ -162,6 +162,6 @@ func withHistory(t *testing.T, i *instance, c *v1alpha1.ApiClient) (restore func
 	}
 	return func() {
 		i.StartOperator(t, "")
-		i.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		i.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	}
 }

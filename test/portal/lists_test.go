@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -22,7 +22,7 @@ const day = 24 * time.Hour
 type listedClient struct {
 	name, description           string
 	age, used, expires, rotates time.Duration
-	reason                      v1alpha1.ConditionReason
+	reason                      v1beta1.ConditionReason
 	oldSecretInUse              bool
 }
 
@@ -36,22 +36,22 @@ func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
 		}
 		return &metav1.Time{Time: now.Add(d)}
 	}
-	c := install.ApiClient(namespace, l.name, "acme", func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(namespace, l.name, "acme", func(c *v1beta1.ApiClient) {
 		c.Spec.Description, c.Spec.ExpiresAt = l.description, at(l.expires)
 	})
 	i.Create(t, c)
-	condition := func(kind v1alpha1.ConditionType, status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) metav1.Condition {
+	condition := func(kind v1beta1.ConditionType, status metav1.ConditionStatus, reason v1beta1.ConditionReason, message string) metav1.Condition {
 		return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: message, ObservedGeneration: c.Generation, LastTransitionTime: *at(-l.age)}
 	}
 	status := metav1.ConditionFalse
-	if l.reason == v1alpha1.ReasonReady {
+	if l.reason == v1beta1.ReasonReady {
 		status = metav1.ConditionTrue
 	}
-	c.Status.Conditions = []metav1.Condition{condition(v1alpha1.ConditionReady, status, l.reason, `Realm "acme" does not define these scopes from spec.scopes: refunds.`)}
+	c.Status.Conditions = []metav1.Condition{condition(v1beta1.ConditionReady, status, l.reason, `Realm "acme" does not define these scopes from spec.scopes: refunds.`)}
 	if l.oldSecretInUse {
-		c.Status.Conditions = append(c.Status.Conditions, condition(v1alpha1.ConditionOldSecretInUse, metav1.ConditionTrue, v1alpha1.ReasonOldSecretUsed, ""))
+		c.Status.Conditions = append(c.Status.Conditions, condition(v1beta1.ConditionOldSecretInUse, metav1.ConditionTrue, v1beta1.ReasonOldSecretUsed, ""))
 	}
-	c.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: "a", Role: v1alpha1.SecretRoleCurrent, CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", Role: v1beta1.SecretRoleCurrent, CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
 	c.Status.LastUsedTime, c.Status.NextRotationTime = at(-l.used), at(l.rotates)
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -83,13 +83,13 @@ func overviewAndLists(t *testing.T, i *instance, b *browser) {
 	defer i.StartOperator(t, "")
 	i.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
 	for _, l := range []listedClient{
-		{name: "billing", description: "Sends invoices.", age: 400 * day, used: 2 * time.Hour, rotates: 12 * day, reason: v1alpha1.ReasonReady},
-		{name: "export", description: "Nightly export.", age: 200 * day, used: 120 * day, reason: v1alpha1.ReasonReady},
-		{name: "orders", age: day, used: time.Hour, expires: 5 * day, reason: v1alpha1.ReasonReady},
-		{name: "partner", age: 300 * day, reason: v1alpha1.ReasonSuspended},
-		{name: "refunds", age: 3 * day, expires: 300 * day, reason: v1alpha1.ReasonScopeNotInRealm},
-		{name: "search", age: 50 * day, used: 3 * day, rotates: day, reason: v1alpha1.ReasonReady, oldSecretInUse: true},
-		{name: "trial", age: 10 * day, used: 9 * day, expires: -2 * day, reason: v1alpha1.ReasonExpired},
+		{name: "billing", description: "Sends invoices.", age: 400 * day, used: 2 * time.Hour, rotates: 12 * day, reason: v1beta1.ReasonReady},
+		{name: "export", description: "Nightly export.", age: 200 * day, used: 120 * day, reason: v1beta1.ReasonReady},
+		{name: "orders", age: day, used: time.Hour, expires: 5 * day, reason: v1beta1.ReasonReady},
+		{name: "partner", age: 300 * day, reason: v1beta1.ReasonSuspended},
+		{name: "refunds", age: 3 * day, expires: 300 * day, reason: v1beta1.ReasonScopeNotInRealm},
+		{name: "search", age: 50 * day, used: 3 * day, rotates: day, reason: v1beta1.ReasonReady, oldSecretInUse: true},
+		{name: "trial", age: 10 * day, used: 9 * day, expires: -2 * day, reason: v1beta1.ReasonExpired},
 	} {
 		createListed(t, i, team, l)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -20,7 +20,7 @@ import (
 // requests are denied.
 func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
-	billing := install.ApiClient(team, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
+	billing := install.ApiClient(team, "billing", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "a") })
 	i.Create(t, billing)
 	b.signIn(i.viewer)
 	b.open("/clients?namespace=" + team)
@@ -147,7 +147,7 @@ func crossSiteRequests(t *testing.T, i *instance, _ *browser) {
 			t.Errorf("Create from a %s page: status %s, want 403", site, got.Status)
 		}
 	}
-	err := i.Env.Client.Get(t.Context(), types.NamespacedName{Namespace: team, Name: "forged"}, &v1alpha1.ApiClient{})
+	err := i.Env.Client.Get(t.Context(), types.NamespacedName{Namespace: team, Name: "forged"}, &v1beta1.ApiClient{})
 	if err == nil {
 		t.Error("Cross-site request created a client")
 	}

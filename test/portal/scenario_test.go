@@ -18,7 +18,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -162,7 +162,7 @@ func objects(t *testing.T, i *instance) string {
 	t.Helper()
 	var all strings.Builder
 	for _, list := range []client.ObjectList{
-		&v1alpha1.ApiClientList{}, &v1alpha1.RealmList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.EventList{}, &eventsv1.EventList{},
+		&v1beta1.ApiClientList{}, &v1beta1.RealmList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.EventList{}, &eventsv1.EventList{},
 	} {
 		if err := i.Env.Client.List(t.Context(), list); err != nil {
 			t.Fatal(err)

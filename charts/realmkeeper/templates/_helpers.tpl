@@ -134,7 +134,7 @@ Arguments: constraints, component.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-apiVersion: config.realmkeeper.dev/v1alpha1
+apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: {{ include "realmkeeper.domain" . | quote }}
 externalPort: {{ int .Values.instance.externalPort }}

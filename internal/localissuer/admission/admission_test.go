@@ -13,7 +13,7 @@ import (
 )
 
 const realm = `
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata: {name: acme}
 spec:

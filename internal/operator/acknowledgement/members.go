@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 )
 
@@ -101,9 +101,9 @@ func (m *Members) renew(ctx context.Context) error {
 	defer cancel()
 	m.began, m.renewed = m.tracker.now(), ""
 	renewal := coordinationv1ac.Lease(operatorLease, m.tracker.namespace).
-		WithLabels(map[string]string{heartbeat.Label: heartbeat.OperatorLabelValue, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
+		WithLabels(map[string]string{heartbeat.Label: heartbeat.OperatorLabelValue, v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
 		WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NewMicroTime(m.began)))
-	if err := m.client.Apply(ctx, renewal, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := m.client.Apply(ctx, renewal, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing Lease %s: %w", operatorLease, err)
 	}
 	m.renewed = *renewal.ResourceVersion
@@ -133,7 +133,7 @@ func (m *Members) removeDead(ctx context.Context) {
 func (m *Members) mark(ctx context.Context, lease string, s *server) error {
 	marked := coordinationv1ac.Lease(lease, m.tracker.namespace).WithUID(s.uid).WithResourceVersion(s.revision).
 		WithAnnotations(map[string]string{heartbeat.DeadAnnotation: s.mark})
-	if err := m.client.Apply(ctx, marked, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := m.client.Apply(ctx, marked, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("marking Lease %s: %w", lease, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Token server does not renew its heartbeat Lease, no longer waiting for it", "lease", lease)

@@ -21,7 +21,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -307,7 +307,7 @@ func TestLateMark(t *testing.T) {
 			c.renew(t, "a", "1")
 			marked := false
 			c.before = func(r *http.Request) {
-				if !marked && strings.HasSuffix(r.URL.Path, heartbeat.LeaseName("a")) && r.URL.Query().Get("fieldManager") == v1alpha1.FieldOwner {
+				if !marked && strings.HasSuffix(r.URL.Path, heartbeat.LeaseName("a")) && r.URL.Query().Get("fieldManager") == v1beta1.FieldOwner {
 					marked = true
 					tc.before(t, c)
 				}

@@ -1,7 +1,7 @@
 package acknowledgement
 
 import (
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
@@ -13,7 +13,7 @@ func (s State) Result() condition.Result {
 	case Waiting:
 		return condition.Progressing("Waiting for every live token server to load this state.")
 	default:
-		return condition.NotReady(v1alpha1.ReasonNoTokenServer,
+		return condition.NotReady(v1beta1.ReasonNoTokenServer,
 			"No live token servers. Check the token server Deployment and its Pods in the system namespace.")
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
@@ -48,5 +48,5 @@ func accepted(seen *observed) condition.Result {
 		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}
 	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + subjectNote(seen)
-	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAccepted, Message: message}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: message}
 }

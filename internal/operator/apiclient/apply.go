@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -136,7 +136,7 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed, a *applied) {
 // release deletes the record if the Realm still releases the client according to the API server.
 // With the cache alone, a client could lose an ID that it has acquired since.
 func (r *Reconciler) release(ctx context.Context, seen *observed) error {
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.realm), realm); err != nil {
 		return fmt.Errorf("reading Realm %q: %w", seen.realm.Name, err)
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, obsol
 	if len(obsolete) == 0 {
 		return nil
 	}
-	c, realm := &v1alpha1.ApiClient{}, &v1alpha1.Realm{}
+	c, realm := &v1beta1.ApiClient{}, &v1beta1.Realm{}
 	uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
 	if err != nil || uid == "" {
 		return err // The records of deleted objects are orphans.

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -14,7 +14,7 @@ import (
 // inNamespace makes a grant select namespaces by labels, and gives the client's namespace a version.
 func inNamespace(version string, labels map[string]string) func(*observed) {
 	return func(s *observed) {
-		s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{MatchLabels: v1alpha1.Labels{"realm": "acme"}}}
+		s.realm.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"realm": "acme"}}}
 		s.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team", UID: "n1", ResourceVersion: version, Labels: labels}}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
@@ -15,7 +15,7 @@ func (seen *request) claimsInRealm() *condition.Result {
 	var fixed, unknown []string
 	for _, claim := range seen.client.Spec.Claims {
 		switch {
-		case slices.ContainsFunc(seen.realm.Spec.Claims, func(c v1alpha1.Claim) bool { return strings.EqualFold(string(c.Name), string(claim.Name)) }):
+		case slices.ContainsFunc(seen.realm.Spec.Claims, func(c v1beta1.Claim) bool { return strings.EqualFold(string(c.Name), string(claim.Name)) }):
 			fixed = append(fixed, string(claim.Name))
 		case !slices.Contains(seen.realm.Spec.AllowedClaims, claim.Name):
 			unknown = append(unknown, string(claim.Name))
@@ -25,10 +25,10 @@ func (seen *request) claimsInRealm() *condition.Result {
 	slices.Sort(unknown)
 	switch {
 	case len(fixed) > 0:
-		return notReady(v1alpha1.ReasonClaimNotInRealm, "Realm %q sets these claims from spec.claims itself, with the same value for every client: %s. Remove them.",
+		return notReady(v1beta1.ReasonClaimNotInRealm, "Realm %q sets these claims from spec.claims itself, with the same value for every client: %s. Remove them.",
 			seen.realm.Name, enumerate(fixed))
 	case len(unknown) > 0:
-		return notReady(v1alpha1.ReasonClaimNotInRealm, "Realm %q does not allow these claims from spec.claims: %s. Remove them or add them to spec.allowedClaims of the Realm.",
+		return notReady(v1beta1.ReasonClaimNotInRealm, "Realm %q does not allow these claims from spec.claims: %s. Remove them or add them to spec.allowedClaims of the Realm.",
 			seen.realm.Name, enumerate(unknown))
 	}
 	return nil
@@ -40,5 +40,5 @@ func (seen *request) claimsWithinSize() *condition.Result {
 	if excess == "" {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClaimsTooLarge, "Realm %q and this client together have %s. Remove or shorten claims in spec.claims of one of them.", seen.realm.Name, excess)
+	return notReady(v1beta1.ReasonClaimsTooLarge, "Realm %q and this client together have %s. Remove or shorten claims in spec.claims of one of them.", seen.realm.Name, excess)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // ClientCollector is a prometheus.Collector that counts ApiClients by realm and state, and their stale
@@ -49,7 +49,7 @@ func (c *ClientCollector) Describe(descriptions chan<- *prometheus.Desc) {
 func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
+	realms, clients := &v1beta1.RealmList{}, &v1beta1.ApiClientList{}
 	if c.cache.List(ctx, realms, client.UnsafeDisableDeepCopy) != nil || c.cache.List(ctx, clients, client.UnsafeDisableDeepCopy) != nil {
 		return
 	}
@@ -80,13 +80,13 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // state returns the reason of the Ready condition. All reasons are constants.
-func state(c *v1alpha1.ApiClient) string {
-	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+func state(c *v1beta1.ApiClient) string {
+	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady))
 	switch {
 	case ready == nil:
-		return string(v1alpha1.ReasonProgressing)
+		return string(v1beta1.ReasonProgressing)
 	case ready.Status == metav1.ConditionTrue:
-		return string(v1alpha1.ReasonReady)
+		return string(v1beta1.ReasonReady)
 	}
 	return ready.Reason
 }

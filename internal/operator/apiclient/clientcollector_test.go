@@ -10,22 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 )
 
 // clientList is a cache with the given objects.
 type clientList struct {
 	client.Reader
-	realms  []v1alpha1.Realm
-	clients []v1alpha1.ApiClient
+	realms  []v1beta1.Realm
+	clients []v1beta1.ApiClient
 }
 
 func (l *clientList) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	switch list := list.(type) {
-	case *v1alpha1.RealmList:
+	case *v1beta1.RealmList:
 		list.Items = l.realms
-	case *v1alpha1.ApiClientList:
+	case *v1beta1.ApiClientList:
 		list.Items = l.clients
 	}
 	return nil
@@ -34,27 +34,27 @@ func (l *clientList) List(_ context.Context, list client.ObjectList, _ ...client
 func TestClientCollectorCountsStaleCredentials(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(days int) metav1.Time { return metav1.NewTime(now.Add(-time.Duration(days) * 24 * time.Hour)) }
-	newClient := func(realm string, created metav1.Time, secrets ...v1alpha1.ClientSecretStatus) v1alpha1.ApiClient {
-		return v1alpha1.ApiClient{
+	newClient := func(realm string, created metav1.Time, secrets ...v1beta1.ClientSecretStatus) v1beta1.ApiClient {
+		return v1beta1.ApiClient{
 			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created},
-			Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}},
-			Status:     v1alpha1.ApiClientStatus{Secrets: secrets},
+			Spec:       v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: realm}},
+			Status:     v1beta1.ApiClientStatus{Secrets: secrets},
 		}
 	}
 	withKey := newClient("acme", ago(91))
-	withKey.Spec.PublicKeys = []v1alpha1.PublicKey{{KeyID: "never-used"}, {KeyID: "used"}}
-	withKey.Status.Credentials = []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "used", LastUsedTime: ago(1)}}
+	withKey.Spec.PublicKeys = []v1beta1.PublicKey{{KeyID: "never-used"}, {KeyID: "used"}}
+	withKey.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "used", LastUsedTime: ago(1)}}
 	collector := apiclient.NewClientCollector(&clientList{
-		realms: []v1alpha1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
-		clients: []v1alpha1.ApiClient{
+		realms: []v1beta1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
+		clients: []v1beta1.ApiClient{
 			newClient("acme", ago(400),
-				v1alpha1.ClientSecretStatus{ID: "used", CreatedAt: ago(400), LastUsedTime: new(ago(89))},
-				v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(400), LastUsedTime: new(ago(91))}),
-			newClient("acme", ago(400), v1alpha1.ClientSecretStatus{ID: "new", CreatedAt: ago(1)}),
-			newClient("acme", ago(400), v1alpha1.ClientSecretStatus{ID: "never-used", CreatedAt: ago(91)}),
+				v1beta1.ClientSecretStatus{ID: "used", CreatedAt: ago(400), LastUsedTime: new(ago(89))},
+				v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(400), LastUsedTime: new(ago(91))}),
+			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "new", CreatedAt: ago(1)}),
+			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "never-used", CreatedAt: ago(91)}),
 			withKey,
-			newClient("one-of-many-names", ago(400), v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
-			newClient("another-name", ago(400), v1alpha1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
+			newClient("one-of-many-names", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
+			newClient("another-name", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
 		},
 	}, 90*24*time.Hour, func() time.Time { return now })
 	want := `

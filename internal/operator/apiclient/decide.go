@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
@@ -53,7 +53,7 @@ type decision struct {
 // the random source does.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
-	if d.release = d.accepted.Reason == v1alpha1.ReasonClientIDReleased && seen.recordSecret != nil; d.release {
+	if d.release = d.accepted.Reason == v1beta1.ReasonClientIDReleased && seen.recordSecret != nil; d.release {
 		return d, nil
 	}
 	if d.blocked = seen.unreadable; d.blocked != nil {
@@ -118,7 +118,7 @@ func (d *decision) reject(seen *observed, now time.Time) {
 		d.desired = &current
 		return
 	}
-	if d.accepted.Reason == v1alpha1.ReasonClientIDConflict {
+	if d.accepted.Reason == v1beta1.ReasonClientIDConflict {
 		d.obsolete = slices.Clone(seen.owned)
 		if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
 			d.obsolete = append(slices.DeleteFunc(d.obsolete, func(s corev1.Secret) bool { return s.UID == seen.credentials.UID }), *seen.credentials)

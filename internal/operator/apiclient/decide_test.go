@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -35,21 +35,21 @@ func instance() *config.Instance {
 // observe returns the observed state of a client with a generated secret in a Realm whose grant
 // allows everything except explicit client IDs, with the given changes applied.
 func observe(change ...func(*observed)) observed {
-	c := v1alpha1.ApiClient{
+	c := v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing", UID: "c1", Generation: 2, CreationTimestamp: metav1.NewTime(now)},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: "acme"},
-			Secret:   &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}},
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: "acme"},
+			Secret:   &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}},
 		},
 	}
 	seen := observed{live: true, delivery: delivery{authority: []byte("PEM")}, request: request{
 		instance: instance(),
 		client:   &c,
-		realm: &v1alpha1.Realm{
+		realm: &v1beta1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
-			Spec: v1alpha1.RealmSpec{
+			Spec: v1beta1.RealmSpec{
 				Scopes: []string{"read"},
-				Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}}},
+				Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}}},
 			},
 		},
 	}}
@@ -114,8 +114,8 @@ func deliveredSecret(seen *observed) string {
 }
 
 func rename(seen *observed) {
-	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-		Keys: map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyClientSecret: "PASSWORD"},
+	seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+		Keys: map[string]v1beta1.SecretDataKey{v1beta1.SecretKeyClientSecret: "PASSWORD"},
 	}}
 }
 
@@ -142,7 +142,7 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 // If the credentials Secret can't be written, everything else is.
 func TestDecideWithoutCredentials(t *testing.T) {
 	seen := observe(withKeys(onP256), func(s *observed) {
-		s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+		s.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
 		s.credentialsErr = errUnavailable
 	})
 	_, d := settled(t, seen, now)
@@ -156,7 +156,7 @@ func TestSecretOfDeletedClientConflicts(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.client.UID = "c2"
 	seen.setRecord(nil)
-	if got := accepted(&seen); got.Reason != v1alpha1.ReasonSecretConflict {
+	if got := accepted(&seen); got.Reason != v1beta1.ReasonSecretConflict {
 		t.Errorf("reason %s, want SecretConflict", got.Reason)
 	}
 }
@@ -168,7 +168,7 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 		seen.live = live
 		seen.credentials.OwnerReferences = nil
 		d, err := decide(&seen, now, rand.Reader)
-		if err != nil || d.accepted.Reason != v1alpha1.ReasonSecretConflict || d.inconclusive == live || live != (d.desired != nil && d.desired.Disabled) {
+		if err != nil || d.accepted.Reason != v1beta1.ReasonSecretConflict || d.inconclusive == live || live != (d.desired != nil && d.desired.Disabled) {
 			t.Errorf("live %t: reason %s, inconclusive %t, record %+v, error %v", live, d.accepted.Reason, d.inconclusive, d.desired, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 // No secret is delivered before the certificate authority that clients must trust exists.
 func TestDecideWaitsForCertificateAuthority(t *testing.T) {
 	d, err := decide(new(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
-	if err != nil || d.desired != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1alpha1.ReasonProgressing {
+	if err != nil || d.desired != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1beta1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
@@ -263,14 +263,14 @@ func anotherGrant(audiences ...string) func(*observed) {
 // clients keep both.
 func TestDecideReleasesOnlyListedClient(t *testing.T) {
 	seen := reconciled(t, observe())
-	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
+	seen.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
 	d, err := decide(&seen, now, rand.Reader)
 	if err != nil || d.release || d.desired == nil || d.desired.Disabled {
 		t.Errorf("other clients released: %+v, error %v", d, err)
 	}
-	seen.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+	seen.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
 	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || !d.release || d.desired != nil || d.accepted.Reason != v1alpha1.ReasonClientIDReleased {
+	if err != nil || !d.release || d.desired != nil || d.accepted.Reason != v1beta1.ReasonClientIDReleased {
 		t.Errorf("released: %+v, error %v", d, err)
 	}
 	damaged := seen

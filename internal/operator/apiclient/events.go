@@ -6,13 +6,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
 // rotated returns the Event for a rotation of the client secret between two versions of the
 // status, or nil if there was none. It is a pure function.
-func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
+func rotated(before, after *v1beta1.ApiClientStatus) *notice.Event {
 	if after.LastRotationTime == nil || after.LastRotationTime.Equal(before.LastRotationTime) || len(after.Secrets) == 0 {
 		return nil
 	}
@@ -20,24 +20,24 @@ func rotated(before, after *v1alpha1.ApiClientStatus) *notice.Event {
 	if len(after.Secrets) > 1 {
 		note += fmt.Sprintf(" Secret %s stays valid until it expires; see status.secrets.", after.Secrets[0].ID)
 	}
-	return notice.Rotation(v1alpha1.EventSecretRotated, note)
+	return notice.Rotation(v1beta1.EventSecretRotated, note)
 }
 
 // oldSecretUsed returns the Event for an old secret that is still in use. There is one Event when
 // the condition OldSecretInUse becomes True, and one for each further day (UTC) on which the secret
 // is used. Otherwise, oldSecretUsed returns nil. It is a pure function.
-func oldSecretUsed(before, after *v1alpha1.ApiClientStatus) *notice.Event {
+func oldSecretUsed(before, after *v1beta1.ApiClientStatus) *notice.Event {
 	day := oldSecretDay(after)
 	if day == "" || day == oldSecretDay(before) {
 		return nil
 	}
-	return notice.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1alpha1.ConditionOldSecretInUse)).Message)
+	return notice.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1beta1.ConditionOldSecretInUse)).Message)
 }
 
 // oldSecretDay returns the ID of the old secret that is in use, followed by the day of its last
 // use. It is empty if no old secret is in use.
-func oldSecretDay(s *v1alpha1.ApiClientStatus) string {
-	if !meta.IsStatusConditionTrue(s.Conditions, string(v1alpha1.ConditionOldSecretInUse)) || len(s.Secrets) == 0 || s.Secrets[0].LastUsedTime == nil {
+func oldSecretDay(s *v1beta1.ApiClientStatus) string {
+	if !meta.IsStatusConditionTrue(s.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(s.Secrets) == 0 || s.Secrets[0].LastUsedTime == nil {
 		return ""
 	}
 	return s.Secrets[0].ID + s.Secrets[0].LastUsedTime.UTC().Format(time.DateOnly)

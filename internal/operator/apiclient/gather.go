@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -23,7 +23,7 @@ import (
 // gatherRequest reads the ApiClient, its Realm, and its namespace. The client is nil if it does not exist or
 // is being deleted.
 func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
-	c, from := &v1alpha1.ApiClient{}, client.Reader(r.Client)
+	c, from := &v1beta1.ApiClient{}, client.Reader(r.Client)
 	if live {
 		from = r.Live
 	}
@@ -116,7 +116,7 @@ type namespaceReader func(ctx context.Context, name string) (*corev1.Namespace, 
 func readRealm(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
 	c := seen.client
 	seen.realm, seen.namespace, seen.otherNamespace = nil, nil, ""
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	err := from.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -169,7 +169,7 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 
 // ownedSecrets returns the cached credentials Secrets that the client owns. The index byOwner omits
 // the one with the client's name.
-func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1alpha1.ApiClient) ([]corev1.Secret, error) {
+func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1beta1.ApiClient) ([]corev1.Secret, error) {
 	owned, namesake := &corev1.SecretList{}, &corev1.Secret{}
 	err := r.Client.List(ctx, owned, client.InNamespace(c.Namespace), client.MatchingFields{byOwner: string(c.UID)})
 	if err != nil {
@@ -228,7 +228,7 @@ func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
 
 // readOwned reads a Secret from the API server; nil if it does not exist. If the client does not
 // own it, only its metadata is read.
-func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1alpha1.ApiClient) (*corev1.Secret, error) {
+func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1beta1.ApiClient) (*corev1.Secret, error) {
 	metadata := secretMetadata()
 	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 		return nil, err
@@ -317,7 +317,7 @@ func accountMetadata() *metav1.PartialObjectMetadata {
 // useReader is the part of lastuse.Store that gatherUses needs.
 type useReader interface {
 	Quiet(c types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool)
-	Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
+	Confirm(ctx context.Context, live client.Reader, c *v1beta1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
 }
 
 // gatherUses looks up the uses of a retiring secret that may end because it is unused.

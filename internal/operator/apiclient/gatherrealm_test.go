@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -22,13 +22,13 @@ import (
 type held struct {
 	client.Client
 
-	realm      *v1alpha1.Realm
+	realm      *v1beta1.Realm
 	namespaces map[string]map[string]string
 }
 
 func (h held) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	switch into := into.(type) {
-	case *v1alpha1.Realm:
+	case *v1beta1.Realm:
 		if h.realm != nil {
 			*into = *h.realm
 			return nil
@@ -59,18 +59,18 @@ func TestNamespaceMissingInCache(t *testing.T) {
 	open := map[string]string{corev1.LabelMetadataName: "team"}
 	for name, test := range map[string]struct {
 		cached, live map[string]map[string]string
-		want         v1alpha1.ConditionReason
+		want         v1beta1.ConditionReason
 	}{
-		"in the cache":                     {map[string]map[string]string{"team": open}, nil, v1alpha1.ReasonAccepted},
-		"in the cache, excluded":           {map[string]map[string]string{"team": restricted}, nil, v1alpha1.ReasonNamespaceNotAllowed},
-		"only in the API server":           {nil, map[string]map[string]string{"team": open}, v1alpha1.ReasonAccepted},
-		"only in the API server, excluded": {nil, map[string]map[string]string{"team": restricted}, v1alpha1.ReasonNamespaceNotAllowed},
-		"unknown":                          {nil, nil, v1alpha1.ReasonNamespaceNotAllowed},
+		"in the cache":                     {map[string]map[string]string{"team": open}, nil, v1beta1.ReasonAccepted},
+		"in the cache, excluded":           {map[string]map[string]string{"team": restricted}, nil, v1beta1.ReasonNamespaceNotAllowed},
+		"only in the API server":           {nil, map[string]map[string]string{"team": open}, v1beta1.ReasonAccepted},
+		"only in the API server, excluded": {nil, map[string]map[string]string{"team": restricted}, v1beta1.ReasonNamespaceNotAllowed},
+		"unknown":                          {nil, nil, v1beta1.ReasonNamespaceNotAllowed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(func(s *observed) {
-				s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{
-					MatchExpressions: []v1alpha1.NamespaceSelectorRequirement{{Key: "restricted", Operator: metav1.LabelSelectorOpDoesNotExist}},
+				s.realm.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{
+					MatchExpressions: []v1beta1.NamespaceSelectorRequirement{{Key: "restricted", Operator: metav1.LabelSelectorOpDoesNotExist}},
 				}}
 			})
 			cached, live := held{realm: seen.realm, namespaces: test.cached}, held{realm: seen.realm, namespaces: test.live}
@@ -86,7 +86,7 @@ func TestNamespaceMissingInCache(t *testing.T) {
 
 // A client that acquires a subject while its Realm is deleted is decided on again, from the API server.
 func TestRealmMissingInAPIServer(t *testing.T) {
-	for name, live := range map[string]*v1alpha1.Realm{
+	for name, live := range map[string]*v1beta1.Realm{
 		"deleted":   nil,
 		"recreated": {ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}},
 	} {
@@ -115,9 +115,9 @@ func TestResembledNamespace(t *testing.T) {
 		"Other.c":     "",
 		"a?b.c":       "",
 	} {
-		c := &v1alpha1.ApiClient{
+		c := &v1beta1.ApiClient{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "billing"},
-			Spec:       v1alpha1.ApiClientSpec{ClientID: id},
+			Spec:       v1beta1.ApiClientSpec{ClientID: id},
 		}
 		if got := resembledNamespace(c); got != want {
 			t.Errorf("resembledNamespace(%q) = %q, want %q", id, got, want)

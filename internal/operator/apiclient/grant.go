@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
@@ -13,7 +13,7 @@ import (
 type coverage struct {
 	// grant is the first grant that covers the client. If there is none, it is the grant that lacks
 	// the least, or nil if no grant includes the client's namespace.
-	grant *v1alpha1.Grant
+	grant *v1beta1.Grant
 	// audiences are the audiences of the client's tokens, sorted.
 	audiences []string
 	// lacks describes what the grant lacks; empty if it covers the client.
@@ -35,7 +35,7 @@ func covered(seen *request) coverage {
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
-		dpop = dpop || grant.SenderConstraint == v1alpha1.SenderConstraintDPoP && constrains(grant, seen.client.Spec.Scopes)
+		dpop = dpop || grant.SenderConstraint == v1beta1.SenderConstraintDPoP && constrains(grant, seen.client.Spec.Scopes)
 	}
 	best.dpop = dpop
 	return best
@@ -44,11 +44,11 @@ func covered(seen *request) coverage {
 // constrains reports whether the sender constraint of a grant applies to a client with the given scopes
 // in its namespaces. One scope of the grant is enough, even if another grant covers the client:
 // otherwise, a client could get rid of the constraint by requesting something more.
-func constrains(grant *v1alpha1.Grant, scopes v1alpha1.Scopes) bool {
+func constrains(grant *v1beta1.Grant, scopes v1beta1.Scopes) bool {
 	return len(scopes) == 0 || slices.ContainsFunc(scopes, grant.AllowsScope)
 }
 
-func coverageOf(seen *request, grant *v1alpha1.Grant) coverage {
+func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
 	spec := &seen.client.Spec
 	granted := realmAudiences(seen.realm, seen.instance)
 	if len(grant.Audiences) > 0 {
@@ -107,7 +107,7 @@ func (c *coverage) includesNamespace(seen *request) *condition.Result {
 	if c.grant != nil {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonNamespaceNotAllowed, "No grant of Realm %q includes namespace %q. Add a grant for the namespace to spec.grants of the Realm, or create the client in a namespace that has one.",
+	return notReady(v1beta1.ReasonNamespaceNotAllowed, "No grant of Realm %q includes namespace %q. Add a grant for the namespace to spec.grants of the Realm, or create the client in a namespace that has one.",
 		seen.realm.Name, seen.client.Namespace)
 }
 
@@ -116,6 +116,6 @@ func (c *coverage) covers(seen *request) *condition.Result {
 	if len(c.lacks) == 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
+	return notReady(v1beta1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
 		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -31,9 +31,9 @@ func mustDecide(t *testing.T, seen observed) decision {
 
 // While a new value is hashed, the client keeps its secrets, and every other change takes effect.
 func TestChangesDoNotWaitForHash(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.ApiClientSpec){
-		"suspended":           func(s *v1alpha1.ApiClientSpec) { s.Suspend = true },
-		"scopes were changed": func(s *v1alpha1.ApiClientSpec) { s.Scopes = []string{"read"} },
+	for name, change := range map[string]func(*v1beta1.ApiClientSpec){
+		"suspended":           func(s *v1beta1.ApiClientSpec) { s.Suspend = true },
+		"scopes were changed": func(s *v1beta1.ApiClientSpec) { s.Scopes = []string{"read"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := rotating(t)
@@ -72,8 +72,8 @@ func TestRejectedClientIsNotHashed(t *testing.T) {
 func TestStatusWhileHashing(t *testing.T) {
 	seen := rotating(t)
 	s := status(&seen, mustDecide(t, seen), applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
-		if c := meta.FindStatusCondition(s.Conditions, string(kind)); c.Reason != string(v1alpha1.ReasonProgressing) {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
+		if c := meta.FindStatusCondition(s.Conditions, string(kind)); c.Reason != string(v1beta1.ReasonProgressing) {
 			t.Errorf("%s is %+v", kind, c)
 		}
 	}

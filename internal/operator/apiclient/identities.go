@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -15,7 +15,7 @@ func identities(seen *observed) []record.Identity {
 	var found []record.Identity
 	for _, identity := range seen.client.Spec.FederatedIdentities {
 		issuer := trustedIssuer(seen.realm, identity.Issuer)
-		if identity.Issuer == v1alpha1.IssuerKubernetes || issuer == nil {
+		if identity.Issuer == v1beta1.IssuerKubernetes || issuer == nil {
 			continue
 		}
 		resolved := record.Identity{ID: identity.ID(), Issuer: string(issuer.Issuer), IssuerName: issuer.Name, Subject: identity.Subject}
@@ -33,12 +33,12 @@ func identities(seen *observed) []record.Identity {
 // issuersInRealm accepts only federated identities of issuers that the Realm trusts.
 func (seen *request) issuersInRealm() *condition.Result {
 	missing := slices.DeleteFunc(listedIssuers(seen.client), func(name string) bool {
-		return name == v1alpha1.IssuerKubernetes || trustedIssuer(seen.realm, name) != nil
+		return name == v1beta1.IssuerKubernetes || trustedIssuer(seen.realm, name) != nil
 	})
 	if len(missing) == 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonIssuerNotInRealm, "Realm %q does not define these issuers from spec.federatedIdentities: %s. Remove them or add them to spec.trustedIssuers of the Realm.",
+	return notReady(v1beta1.ReasonIssuerNotInRealm, "Realm %q does not define these issuers from spec.federatedIdentities: %s. Remove them or add them to spec.trustedIssuers of the Realm.",
 		seen.realm.Name, enumerate(missing))
 }
 
@@ -47,9 +47,9 @@ func (seen *request) issuersInRealm() *condition.Result {
 // another tenant.
 func (seen *request) identitiesSupported() *condition.Result {
 	for _, identity := range seen.client.Spec.FederatedIdentities {
-		if identity.Issuer == v1alpha1.IssuerKubernetes && accountNamed(seen.client.Namespace, identity.Subject) == "" {
-			return notReady(v1alpha1.ReasonFederatedIdentityNotSupported, "Subject %q in spec.federatedIdentities is not supported for issuer %q. It must be \"%s%s:\" and the name of a service account in this namespace other than \"default\".",
-				identity.Subject, v1alpha1.IssuerKubernetes, accountPrefix, seen.client.Namespace)
+		if identity.Issuer == v1beta1.IssuerKubernetes && accountNamed(seen.client.Namespace, identity.Subject) == "" {
+			return notReady(v1beta1.ReasonFederatedIdentityNotSupported, "Subject %q in spec.federatedIdentities is not supported for issuer %q. It must be \"%s%s:\" and the name of a service account in this namespace other than \"default\".",
+				identity.Subject, v1beta1.IssuerKubernetes, accountPrefix, seen.client.Namespace)
 		}
 	}
 	return nil
@@ -82,5 +82,5 @@ func (seen *observed) serviceAccountExists() *condition.Result {
 		len(spec.PublicKeys) > 0 || spec.Secret != nil || len(identities(seen)) > 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
+	return notReady(v1beta1.ReasonServiceAccountNotFound, "None of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -25,32 +25,32 @@ const (
 
 // observeFederated returns the observed state of a client whose only way to authenticate are the given
 // identities, in a Realm that trusts two issuers.
-func observeFederated(identities []v1alpha1.FederatedIdentity, change ...func(*observed)) observed {
+func observeFederated(identities []v1beta1.FederatedIdentity, change ...func(*observed)) observed {
 	return observe(append([]func(*observed){func(s *observed) {
-		s.realm.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "github", Issuer: githubURL}, {Name: "gitlab", Issuer: gitlabURL}}
+		s.realm.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{{Name: "github", Issuer: githubURL}, {Name: "gitlab", Issuer: gitlabURL}}
 		s.client.Spec.Secret, s.client.Spec.FederatedIdentities = nil, identities
 	}}, change...)...)
 }
 
-func exact(issuer, subject string) v1alpha1.FederatedIdentity {
-	return v1alpha1.FederatedIdentity{Issuer: issuer, Subject: subject}
+func exact(issuer, subject string) v1beta1.FederatedIdentity {
+	return v1beta1.FederatedIdentity{Issuer: issuer, Subject: subject}
 }
 
-func matching(issuer string, claims v1alpha1.ClaimMatch) v1alpha1.FederatedIdentity {
-	return v1alpha1.FederatedIdentity{Issuer: issuer, Claims: claims}
+func matching(issuer string, claims v1beta1.ClaimMatch) v1beta1.FederatedIdentity {
+	return v1beta1.FederatedIdentity{Issuer: issuer, Claims: claims}
 }
 
 // The record contains the identities with the URLs of their issuers. Those of the cluster are service
 // accounts with their UIDs.
 func TestDecideWithFederatedIdentities(t *testing.T) {
-	seen := observeFederated([]v1alpha1.FederatedIdentity{
-		exact("github", shop), matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}),
+	seen := observeFederated([]v1beta1.FederatedIdentity{
+		exact("github", shop), matching("gitlab", v1beta1.ClaimMatch{"project_path": "acme/shop"}),
 		exact("kubernetes", "system:serviceaccount:team:robot"),
 	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1"} })
 	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	want := []record.Identity{
 		{ID: exact("github", shop).ID(), Issuer: githubURL, IssuerName: "github", Subject: shop},
-		{ID: matching("gitlab", v1alpha1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
+		{ID: matching("gitlab", v1beta1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 	}
 	testkit.Diff(t, "identities", want, d.desired.Identities)
 	testkit.Diff(t, "service accounts", []record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.desired.ServiceAccounts)
@@ -64,31 +64,31 @@ func TestAcceptedIdentities(t *testing.T) {
 		return func(s *observed) { s.realm.Spec.Grants[0].Issuers = issuers }
 	}
 	accounts := func(s *observed) {
-		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "robot"}}
+		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
 		s.accounts = map[string]types.UID{"robot": "1"}
 	}
 	local := "system:serviceaccount:team:"
 	for name, test := range map[string]struct {
-		identities []v1alpha1.FederatedIdentity
+		identities []v1beta1.FederatedIdentity
 		change     []func(*observed)
-		wantReason v1alpha1.ConditionReason
+		wantReason v1beta1.ConditionReason
 		wantWord   string
 	}{
-		"issuers of the realm":        {[]v1alpha1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, nil, v1alpha1.ReasonAccepted, ""},
-		"unknown issuer":              {[]v1alpha1.FederatedIdentity{exact("github", shop), exact("jenkins", shop)}, nil, v1alpha1.ReasonIssuerNotInRealm, "spec.federatedIdentities: jenkins."},
-		"URL instead of name":         {[]v1alpha1.FederatedIdentity{exact(githubURL, shop)}, nil, v1alpha1.ReasonIssuerNotInRealm, githubURL},
-		"one of two in the grant":     {[]v1alpha1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, []func(*observed){restrict("gitlab")}, v1alpha1.ReasonNotGranted, `lacks issuer "github"`},
-		"service accounts granted":    {nil, []func(*observed){accounts, restrict("kubernetes")}, v1alpha1.ReasonAccepted, ""},
-		"service accounts restricted": {nil, []func(*observed){accounts, restrict("github")}, v1alpha1.ReasonNotGranted, `lacks issuer "kubernetes"`},
+		"issuers of the realm":        {[]v1beta1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, nil, v1beta1.ReasonAccepted, ""},
+		"unknown issuer":              {[]v1beta1.FederatedIdentity{exact("github", shop), exact("jenkins", shop)}, nil, v1beta1.ReasonIssuerNotInRealm, "spec.federatedIdentities: jenkins."},
+		"URL instead of name":         {[]v1beta1.FederatedIdentity{exact(githubURL, shop)}, nil, v1beta1.ReasonIssuerNotInRealm, githubURL},
+		"one of two in the grant":     {[]v1beta1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, []func(*observed){restrict("gitlab")}, v1beta1.ReasonNotGranted, `lacks issuer "github"`},
+		"service accounts granted":    {nil, []func(*observed){accounts, restrict("kubernetes")}, v1beta1.ReasonAccepted, ""},
+		"service accounts restricted": {nil, []func(*observed){accounts, restrict("github")}, v1beta1.ReasonNotGranted, `lacks issuer "kubernetes"`},
 		"secret with restricted issuers": {nil, []func(*observed){restrict("github"), func(s *observed) {
-			s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
-		}}, v1alpha1.ReasonAccepted, ""},
-		"missing service account":            {[]v1alpha1.FederatedIdentity{exact("kubernetes", local+"robot")}, nil, v1alpha1.ReasonServiceAccountNotFound, "robot"},
-		"missing service account and others": {[]v1alpha1.FederatedIdentity{exact("kubernetes", local+"robot"), exact("github", shop)}, nil, v1alpha1.ReasonAccepted, "do not exist yet: robot"},
-		"account of another namespace":       {[]v1alpha1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:other:robot")}, nil, v1alpha1.ReasonFederatedIdentityNotSupported, `"system:serviceaccount:team:"`},
-		"namespace with the same prefix":     {[]v1alpha1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:team-b:robot")}, nil, v1alpha1.ReasonFederatedIdentityNotSupported, "team-b"},
-		"account default":                    {[]v1alpha1.FederatedIdentity{exact("kubernetes", local+"default")}, nil, v1alpha1.ReasonFederatedIdentityNotSupported, "default"},
-		"cluster by claims":                  {[]v1alpha1.FederatedIdentity{matching("kubernetes", v1alpha1.ClaimMatch{"a": "b"})}, nil, v1alpha1.ReasonFederatedIdentityNotSupported, "kubernetes"},
+			s.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
+		}}, v1beta1.ReasonAccepted, ""},
+		"missing service account":            {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"robot")}, nil, v1beta1.ReasonServiceAccountNotFound, "robot"},
+		"missing service account and others": {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"robot"), exact("github", shop)}, nil, v1beta1.ReasonAccepted, "do not exist yet: robot"},
+		"account of another namespace":       {[]v1beta1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:other:robot")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, `"system:serviceaccount:team:"`},
+		"namespace with the same prefix":     {[]v1beta1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:team-b:robot")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "team-b"},
+		"account default":                    {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"default")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "default"},
+		"cluster by claims":                  {[]v1beta1.FederatedIdentity{matching("kubernetes", v1beta1.ClaimMatch{"a": "b"})}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "kubernetes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(observeFederated(test.identities, test.change...)))
@@ -101,20 +101,20 @@ func TestAcceptedIdentities(t *testing.T) {
 
 // The client or any grant for one of its scopes requires DPoP, whatever the order of the grants is.
 func TestDecideSenderConstraint(t *testing.T) {
-	client := func(s *observed) { s.client.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP }
-	grant := func(s *observed) { s.realm.Spec.Grants[0].SenderConstraint = v1alpha1.SenderConstraintDPoP }
-	scoped := func(s *observed) { s.client.Spec.Scopes = v1alpha1.Scopes{"read"} }
+	client := func(s *observed) { s.client.Spec.SenderConstraint = v1beta1.SenderConstraintDPoP }
+	grant := func(s *observed) { s.realm.Spec.Grants[0].SenderConstraint = v1beta1.SenderConstraintDPoP }
+	scoped := func(s *observed) { s.client.Spec.Scopes = v1beta1.Scopes{"read"} }
 	more := func(s *observed) {
 		s.client.Spec.Scopes = append(s.client.Spec.Scopes, "admin")
 		s.realm.Spec.Scopes = append(s.realm.Spec.Scopes, "admin")
-		s.realm.Spec.Grants[0].Scopes = v1alpha1.Scopes{v1alpha1.AllScopes}
+		s.realm.Spec.Grants[0].Scopes = v1beta1.Scopes{v1beta1.AllScopes}
 	}
 	// later adds a second grant, which requires DPoP.
 	later := func(scope string, namespaces ...string) func(*observed) {
 		return func(s *observed) {
-			s.realm.Spec.Grants = append(s.realm.Spec.Grants, v1alpha1.Grant{
-				Name: "second", Namespaces: v1alpha1.GrantedNamespaces{Names: namespaces},
-				Scopes: v1alpha1.Scopes{scope}, SenderConstraint: v1alpha1.SenderConstraintDPoP,
+			s.realm.Spec.Grants = append(s.realm.Spec.Grants, v1beta1.Grant{
+				Name: "second", Namespaces: v1beta1.GrantedNamespaces{Names: namespaces},
+				Scopes: v1beta1.Scopes{scope}, SenderConstraint: v1beta1.SenderConstraintDPoP,
 			})
 		}
 	}
@@ -146,7 +146,7 @@ func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	return func(seen *observed) {
 		seen.accounts, seen.client.Spec.Secret = uids, nil
 		for _, name := range names {
-			seen.client.Spec.ServiceAccounts = append(seen.client.Spec.ServiceAccounts, v1alpha1.ServiceAccountReference{Name: name})
+			seen.client.Spec.ServiceAccounts = append(seen.client.Spec.ServiceAccounts, v1beta1.ServiceAccountReference{Name: name})
 		}
 	}
 }
@@ -164,21 +164,21 @@ func TestDecideWithServiceAccounts(t *testing.T) {
 // A client is not Accepted, and its record is disabled, if none of its service accounts exists and
 // it has no other way to authenticate.
 func TestMissingServiceAccounts(t *testing.T) {
-	if got := accepted(new(observe(withAccounts(nil, "b", "a")))); got.Reason != v1alpha1.ReasonServiceAccountNotFound {
+	if got := accepted(new(observe(withAccounts(nil, "b", "a")))); got.Reason != v1beta1.ReasonServiceAccountNotFound {
 		t.Errorf("without other credentials: %s: %s", got.Reason, got.Message)
 	}
 	for name, other := range map[string]func(*observed){
 		"a public key": withKeys(onP256),
 		"a secret": func(s *observed) {
-			s.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+			s.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
 		},
 		"another account": func(s *observed) {
 			s.accounts = map[string]types.UID{"c": "1"}
-			s.client.Spec.ServiceAccounts = append(s.client.Spec.ServiceAccounts, v1alpha1.ServiceAccountReference{Name: "c"})
+			s.client.Spec.ServiceAccounts = append(s.client.Spec.ServiceAccounts, v1beta1.ServiceAccountReference{Name: "c"})
 		},
 	} {
 		got := accepted(new(observe(withAccounts(nil, "b", "a"), other)))
-		if got.Reason != v1alpha1.ReasonAccepted || !strings.HasSuffix(got.Message, " These service accounts do not exist yet: a, b.") {
+		if got.Reason != v1beta1.ReasonAccepted || !strings.HasSuffix(got.Message, " These service accounts do not exist yet: a, b.") {
 			t.Errorf("with %s: %s: %s", name, got.Reason, got.Message)
 		}
 	}
@@ -192,16 +192,16 @@ func TestMissingServiceAccounts(t *testing.T) {
 
 // These are the public keys from RFC 7517 (appendix A.1), as PEM, and RFC 8037 (appendix A.2).
 var (
-	onP256 = v1alpha1.PublicKey{KeyID: "b", PEM: `-----BEGIN PUBLIC KEY-----
+	onP256 = v1beta1.PublicKey{KeyID: "b", PEM: `-----BEGIN PUBLIC KEY-----
 MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMKBCTNIcKUSDii11ySs3526iDZ8A
 iTo7Tu6KPAqv7D7gS2XpJFbZiItSs3m9+9Ue6GnvHw/GW2ZZaVtszggXIw==
 -----END PUBLIC KEY-----
 `}
-	onEd25519 = v1alpha1.PublicKey{KeyID: "a", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}
+	onEd25519 = v1beta1.PublicKey{KeyID: "a", JWK: `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}
 )
 
 // withKeys makes the given keys the only way in which the client authenticates.
-func withKeys(keys ...v1alpha1.PublicKey) func(*observed) {
+func withKeys(keys ...v1beta1.PublicKey) func(*observed) {
 	return func(seen *observed) { seen.client.Spec.Secret, seen.client.Spec.PublicKeys = nil, keys }
 }
 
@@ -225,22 +225,22 @@ func TestDecideWithPublicKeys(t *testing.T) {
 
 // The message names the key and the reason, and never repeats the key.
 func TestInvalidPublicKeysAreRejected(t *testing.T) {
-	ed25519 := func(members string) v1alpha1.JSONWebKey {
-		return v1alpha1.JSONWebKey(`{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"` + members + `}`)
+	ed25519 := func(members string) v1beta1.JSONWebKey {
+		return v1beta1.JSONWebKey(`{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"` + members + `}`)
 	}
 	const rsa = `{"kty":"RSA","e":"AQAB","n":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}`
 	for name, tc := range map[string]struct {
-		key         v1alpha1.PublicKey
+		key         v1beta1.PublicKey
 		wantMessage string
 	}{
-		"too short":               {v1alpha1.PublicKey{JWK: rsa, Algorithm: v1alpha1.SigningAlgorithmRS256}, "RSA key of 2048 to 4096 bits"},
-		"for encryption":          {v1alpha1.PublicKey{JWK: ed25519(`,"use":"enc"`)}, "its use is not sig"},
-		"private, with an escape": {v1alpha1.PublicKey{JWK: ed25519(`,"\u0064":"canary"`)}, "is a private key. Treat it as compromised"},
+		"too short":               {v1beta1.PublicKey{JWK: rsa, Algorithm: v1beta1.SigningAlgorithmRS256}, "RSA key of 2048 to 4096 bits"},
+		"for encryption":          {v1beta1.PublicKey{JWK: ed25519(`,"use":"enc"`)}, "its use is not sig"},
+		"private, with an escape": {v1beta1.PublicKey{JWK: ed25519(`,"\u0064":"canary"`)}, "is a private key. Treat it as compromised"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.key.KeyID = "c"
 			got := accepted(new(observe(withKeys(onEd25519, tc.key))))
-			if got.Status != metav1.ConditionFalse || got.Reason != v1alpha1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"c"`) || !strings.Contains(got.Message, tc.wantMessage) {
+			if got.Status != metav1.ConditionFalse || got.Reason != v1beta1.ReasonPublicKeyNotSupported || !strings.Contains(got.Message, `"c"`) || !strings.Contains(got.Message, tc.wantMessage) {
 				t.Errorf("%+v, want one with %q", got, tc.wantMessage)
 			}
 			if strings.Contains(got.Message, "canary") {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Cache indexes for ApiClients.
@@ -26,23 +26,23 @@ const (
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	for field, key := range map[string]func(*v1alpha1.ApiClient) string{
-		byRealm: func(c *v1alpha1.ApiClient) string { return c.Spec.RealmRef.Name },
-		byClientID: func(c *v1alpha1.ApiClient) string {
+	for field, key := range map[string]func(*v1beta1.ApiClient) string{
+		byRealm: func(c *v1beta1.ApiClient) string { return c.Spec.RealmRef.Name },
+		byClientID: func(c *v1beta1.ApiClient) string {
 			if c.Spec.ClientID == "" {
 				return ""
 			}
 			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
 		},
-		byProvided: func(c *v1alpha1.ApiClient) string {
+		byProvided: func(c *v1beta1.ApiClient) string {
 			if provided := secretSource(c).Provided; provided != nil {
 				return provided.SecretRef.Name
 			}
 			return ""
 		},
 	} {
-		err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, field, func(obj client.Object) []string {
-			if c, ok := obj.(*v1alpha1.ApiClient); ok && key(c) != "" {
+		err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, field, func(obj client.Object) []string {
+			if c, ok := obj.(*v1beta1.ApiClient); ok && key(c) != "" {
 				return []string{key(c)}
 			}
 			return nil
@@ -51,17 +51,17 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			return err
 		}
 	}
-	if err := indexer.IndexField(ctx, &v1alpha1.ApiClient{}, bySubject, subjectKeys); err != nil {
+	if err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, bySubject, subjectKeys); err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &v1alpha1.ApiClient{}, byAccount, accountNames)
+	return indexer.IndexField(ctx, &v1beta1.ApiClient{}, byAccount, accountNames)
 }
 
 // indexSecrets makes the manager cache Secrets.
 func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		owner := metav1.GetControllerOf(obj)
-		if owner == nil || owner.Kind != kind || owner.Name == obj.GetName() || obj.GetLabels()[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
+		if owner == nil || owner.Kind != kind || owner.Name == obj.GetName() || obj.GetLabels()[v1beta1.ClientSecretLabel] != v1beta1.ClientSecretGenerated {
 			return nil
 		}
 		return []string{string(owner.UID)}
@@ -73,7 +73,7 @@ func clientIDKey(realm, clientID string) string { return realm + "/" + clientID 
 // subjectKeys returns the index keys of bySubject. They contain no issuer, because its name means
 // something only in the Realm.
 func subjectKeys(obj client.Object) []string {
-	c, ok := obj.(*v1alpha1.ApiClient)
+	c, ok := obj.(*v1beta1.ApiClient)
 	if !ok {
 		return nil
 	}
@@ -94,7 +94,7 @@ func subjectKey(realm, subject string) string { return realm + "/" + subject }
 
 // accountNames returns the index keys of byAccount.
 func accountNames(obj client.Object) []string {
-	c, ok := obj.(*v1alpha1.ApiClient)
+	c, ok := obj.(*v1beta1.ApiClient)
 	if !ok {
 		return nil
 	}

@@ -8,11 +8,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
-func notReady(reason v1alpha1.ConditionReason, format string, args ...any) *condition.Result {
+func notReady(reason v1beta1.ConditionReason, format string, args ...any) *condition.Result {
 	result := condition.NotReady(reason, fmt.Sprintf(format, args...))
 	return &result
 }

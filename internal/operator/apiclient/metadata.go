@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
@@ -31,11 +31,11 @@ func (seen *request) metadataAllowed() *condition.Result {
 		for _, key := range of.keys {
 			prefix, _, prefixed := strings.Cut(strings.ToLower(key), "/")
 			if !prefixed && of.field == "labels" && !slices.Contains(plainLabels, key) {
-				return notReady(v1alpha1.ReasonMetadataNotAllowed, "The key %q in spec.secret.generated.template.labels is not allowed, because other programs may select Secrets by a label without a prefix, as Helm does. Use %s, or a key with a prefix, such as app.kubernetes.io/name.",
+				return notReady(v1beta1.ReasonMetadataNotAllowed, "The key %q in spec.secret.generated.template.labels is not allowed, because other programs may select Secrets by a label without a prefix, as Helm does. Use %s, or a key with a prefix, such as app.kubernetes.io/name.",
 					key, strings.Join(plainLabels, ", "))
 			}
 			if prefixed && prefix != recommendedPrefix && !slices.Contains(seen.instance.CredentialsSecrets.AllowedMetadataPrefixes, prefix) {
-				return notReady(v1alpha1.ReasonMetadataNotAllowed, "This instance does not allow the prefix of the key %q in spec.secret.generated.template.%s. Remove the key, or ask the administrator to add %q to credentialsSecrets.allowedMetadataPrefixes of the instance configuration.",
+				return notReady(v1beta1.ReasonMetadataNotAllowed, "This instance does not allow the prefix of the key %q in spec.secret.generated.template.%s. Remove the key, or ask the administrator to add %q to credentialsSecrets.allowedMetadataPrefixes of the instance configuration.",
 					key, of.field, prefix)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
@@ -37,8 +37,8 @@ type observed struct {
 // not exist are nil.
 type request struct {
 	instance *config.Instance
-	client   *v1alpha1.ApiClient
-	realm    *v1alpha1.Realm
+	client   *v1beta1.ApiClient
+	realm    *v1beta1.Realm
 	// namespace is the client's namespace; nil if it is unknown.
 	namespace *corev1.Namespace
 	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
@@ -123,7 +123,7 @@ func (seen *observed) setRecord(secret *corev1.Secret) {
 	}
 	seen.recordSecret, seen.recorded = secret, current
 	if err != nil {
-		seen.unreadable = notReady(v1alpha1.ReasonRecordUnreadable,
+		seen.unreadable = notReady(v1beta1.ReasonRecordUnreadable,
 			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new record for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.", err)
 	}
 }
@@ -152,8 +152,8 @@ func (seen *observed) recordMayBeOld() bool {
 	if seen.live || seen.recordSecret == nil || seen.unreadable != nil {
 		return false
 	}
-	return slices.ContainsFunc(seen.client.Status.Secrets, func(listed v1alpha1.ClientSecretStatus) bool {
-		inUse := listed.Role == v1alpha1.SecretRoleCurrent || listed.Role == v1alpha1.SecretRoleNext
+	return slices.ContainsFunc(seen.client.Status.Secrets, func(listed v1beta1.ClientSecretStatus) bool {
+		inUse := listed.Role == v1beta1.SecretRoleCurrent || listed.Role == v1beta1.SecretRoleNext
 		return inUse && !slices.ContainsFunc(seen.recorded.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.ID })
 	})
 }
@@ -167,9 +167,9 @@ func (seen *observed) mayStayDisabled(desired *record.Client) bool {
 // mayStayEnabled reports whether a client that is enabled would be disabled because of a Secret or a service
 // account in a cache, whose version the basis doesn't contain. Otherwise, an operator whose cache lags would
 // disable and enable the client in turns.
-func (seen *observed) mayStayEnabled(reason v1alpha1.ConditionReason) bool {
+func (seen *observed) mayStayEnabled(reason v1beta1.ConditionReason) bool {
 	switch reason {
-	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled, v1alpha1.ReasonServiceAccountNotFound:
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabelled, v1beta1.ReasonServiceAccountNotFound:
 		return !seen.live && seen.recordSecret != nil && !seen.recorded.Disabled
 	}
 	return false

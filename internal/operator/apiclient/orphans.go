@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -27,7 +27,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *
 		realmUID = seen.realm.UID
 	}
 	current := func(ctx context.Context) (recordstore.Orphaned, error) {
-		c := &v1alpha1.ApiClient{}
+		c := &v1beta1.ApiClient{}
 		uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
 		if apierrors.IsForbidden(err) {
 			if gone, goneErr := r.Namespaces.Gone(ctx, req.Namespace); gone && goneErr == nil {
@@ -37,7 +37,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *
 		if err != nil || uid == "" {
 			return orphaned("", ""), err
 		}
-		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1alpha1.Realm{})
+		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1beta1.Realm{})
 		return orphaned(uid, realmUID), err
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
@@ -13,14 +13,14 @@ func (seen *request) realmExists() *condition.Result {
 	if seen.realm != nil {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
+	return notReady(v1beta1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
 }
 
 func (seen *request) clientIDNotReleased() *condition.Result {
 	if !released(seen.realm, seen.client) {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClientIDReleased, "Realm %q lists this client in spec.releasedClients, so it cannot hold client ID %q. Remove it from the list, or delete the client.",
+	return notReady(v1beta1.ReasonClientIDReleased, "Realm %q lists this client in spec.releasedClients, so it cannot hold client ID %q. Remove it from the list, or delete the client.",
 		seen.realm.Name, seen.client.EffectiveClientID())
 }
 
@@ -29,7 +29,7 @@ func (seen *observed) clientIDFree() *condition.Result {
 	if seen.holder.Name == "" {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonClientIDConflict, "ApiClient %s holds client ID %q in Realm %q. Create a client with a different client ID, or delete the other ApiClient, or add it to spec.releasedClients of the Realm; this client is then reconciled automatically.",
+	return notReady(v1beta1.ReasonClientIDConflict, "ApiClient %s holds client ID %q in Realm %q. Create a client with a different client ID, or delete the other ApiClient, or add it to spec.releasedClients of the Realm; this client is then reconciled automatically.",
 		seen.holder, seen.client.EffectiveClientID(), seen.realm.Name)
 }
 
@@ -38,7 +38,7 @@ func (seen *request) scopesInRealm() *condition.Result {
 	if len(missing) == 0 {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from spec.scopes: %s. Remove them or add them to the Realm.",
+	return notReady(v1beta1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from spec.scopes: %s. Remove them or add them to the Realm.",
 		seen.realm.Name, enumerate(missing))
 }
 
@@ -49,7 +49,7 @@ func (seen *request) audiencesInRealm() *condition.Result {
 		audiences []string
 	}{{"spec.audiences", spec.Audiences}, {"spec.introspection.audiences", spec.Introspection.Audiences}} {
 		if missing := difference(of.audiences, defined); len(missing) > 0 {
-			return notReady(v1alpha1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from %s: %s. Remove them or add them to the Realm.",
+			return notReady(v1beta1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from %s: %s. Remove them or add them to the Realm.",
 				seen.realm.Name, of.field, enumerate(missing))
 		}
 	}
@@ -61,7 +61,7 @@ func (seen *request) lifetimeWithinRealm() *condition.Result {
 	if lifetime == nil || lifetime.Duration <= maximum {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonLifetimeExceedsRealm, "spec.tokenLifetime %s exceeds %s, the token lifetime of Realm %q. Shorten or remove it.",
+	return notReady(v1beta1.ReasonLifetimeExceedsRealm, "spec.tokenLifetime %s exceeds %s, the token lifetime of Realm %q. Shorten or remove it.",
 		lifetime.Duration, maximum, seen.realm.Name)
 }
 
@@ -72,7 +72,7 @@ func (seen *request) secretsManaged() *condition.Result {
 	if seen.instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.")
+	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.")
 }
 
 // helmTestSecret is the credentials Secret of "helm test", which runs in the system namespace.
@@ -89,7 +89,7 @@ func (seen *request) secretOutsideInstallation() *condition.Result {
 	if c.Namespace == seen.instance.SystemNamespace && c.EffectiveSecretName() == helmTestSecret {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonCredentialsSecretsDisabled, "Namespace %q contains the Secrets of Realmkeeper itself, so the operator creates no credentials Secrets in it. Create the client in another namespace, or replace spec.secret.generated with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
+	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "Namespace %q contains the Secrets of Realmkeeper itself, so the operator creates no credentials Secrets in it. Create the client in another namespace, or replace spec.secret.generated with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
 		c.Namespace)
 }
 
@@ -98,14 +98,14 @@ func (seen *observed) secretNameFree() *condition.Result {
 		isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
-	return notReady(v1alpha1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
+	return notReady(v1beta1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
 		seen.credentials.Name)
 }
 
 func (seen *request) hashesSupported() *condition.Result {
 	for _, h := range secretSource(seen.client).Hashed {
 		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
-			return notReady(v1alpha1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", h.ID, err)
+			return notReady(v1beta1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", h.ID, err)
 		}
 	}
 	return nil

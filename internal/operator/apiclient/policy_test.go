@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // The API server rejects a status with a message of more than 32,768 characters.
@@ -27,11 +27,11 @@ func TestMessagesAreShort(t *testing.T) {
 
 func TestAccepted(t *testing.T) {
 	allow := func(names ...string) func(*observed) {
-		return func(s *observed) { s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: names} }
+		return func(s *observed) { s.realm.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Names: names} }
 	}
 	selecting := func(s *observed) {
-		s.realm.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{
-			Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"realm": "acme"}},
+		s.realm.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{
+			Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"realm": "acme"}},
 		}
 	}
 	labeled := func(value string) func(*observed) {
@@ -45,50 +45,50 @@ func TestAccepted(t *testing.T) {
 	named := func(name string) func(*observed) { return func(s *observed) { s.client.Name = name } }
 	for name, test := range map[string]struct {
 		change     []func(*observed)
-		wantReason v1alpha1.ConditionReason
+		wantReason v1beta1.ConditionReason
 		wantWord   string
 	}{
 		"lifetime of the Realm": {[]func(*observed){func(s *observed) {
-			s.client.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour}
-		}}, v1alpha1.ReasonAccepted, ""},
-		"valid":                                 {nil, v1alpha1.ReasonAccepted, ""},
-		"no realm":                              {[]func(*observed){func(s *observed) { s.realm = nil }}, v1alpha1.ReasonRealmNotFound, `"acme"`},
-		"namespace not named":                   {[]func(*observed){allow("other")}, v1alpha1.ReasonNamespaceNotAllowed, `"team"`},
-		"namespace selected":                    {[]func(*observed){selecting, labeled("acme")}, v1alpha1.ReasonAccepted, ""},
-		"in the system namespace":               {[]func(*observed){in("system")}, v1alpha1.ReasonCredentialsSecretsDisabled, `"system"`},
-		"in the system namespace with a hash":   {[]func(*observed){in("system"), withHashes(hashOf(t, "a", password))}, v1alpha1.ReasonAccepted, ""},
-		"of helm test":                          {[]func(*observed){in("system"), named("realmkeeper-helm-test")}, v1alpha1.ReasonAccepted, ""},
-		"of helm test in the records namespace": {[]func(*observed){in("records"), named("realmkeeper-helm-test")}, v1alpha1.ReasonCredentialsSecretsDisabled, `"records"`},
+			s.client.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour}
+		}}, v1beta1.ReasonAccepted, ""},
+		"valid":                                 {nil, v1beta1.ReasonAccepted, ""},
+		"no realm":                              {[]func(*observed){func(s *observed) { s.realm = nil }}, v1beta1.ReasonRealmNotFound, `"acme"`},
+		"namespace not named":                   {[]func(*observed){allow("other")}, v1beta1.ReasonNamespaceNotAllowed, `"team"`},
+		"namespace selected":                    {[]func(*observed){selecting, labeled("acme")}, v1beta1.ReasonAccepted, ""},
+		"in the system namespace":               {[]func(*observed){in("system")}, v1beta1.ReasonCredentialsSecretsDisabled, `"system"`},
+		"in the system namespace with a hash":   {[]func(*observed){in("system"), withHashes(hashOf(t, "a", password))}, v1beta1.ReasonAccepted, ""},
+		"of helm test":                          {[]func(*observed){in("system"), named("realmkeeper-helm-test")}, v1beta1.ReasonAccepted, ""},
+		"of helm test in the records namespace": {[]func(*observed){in("records"), named("realmkeeper-helm-test")}, v1beta1.ReasonCredentialsSecretsDisabled, `"records"`},
 		"with the Secret of helm test": {[]func(*observed){in("system"), func(s *observed) {
 			s.client.Spec.Secret.Generated.SecretName = "realmkeeper-helm-test"
-		}}, v1alpha1.ReasonAccepted, ""},
+		}}, v1beta1.ReasonAccepted, ""},
 		"ID held by another client": {[]func(*observed){func(s *observed) {
 			s.holder = types.NamespacedName{Namespace: "other", Name: "z"}
-		}}, v1alpha1.ReasonClientIDConflict, "other/z"},
+		}}, v1beta1.ReasonClientIDConflict, "other/z"},
 		"released": {[]func(*observed){func(s *observed) {
-			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
+			s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		}}, v1beta1.ReasonClientIDReleased, "spec.releasedClients"},
 		"released with an invalid spec": {[]func(*observed){func(s *observed) {
 			s.client.Spec.Scopes = []string{"write"}
-			s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-		}}, v1alpha1.ReasonClientIDReleased, "spec.releasedClients"},
-		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1alpha1.ReasonScopeNotInRealm, "write"},
-		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1alpha1.ReasonAudienceNotInRealm, "orders"},
+			s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		}}, v1beta1.ReasonClientIDReleased, "spec.releasedClients"},
+		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1beta1.ReasonScopeNotInRealm, "write"},
+		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1beta1.ReasonAudienceNotInRealm, "orders"},
 		"lifetime exceeds the Realm's": {[]func(*observed){func(s *observed) {
-			s.client.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour + time.Second}
-		}}, v1alpha1.ReasonLifetimeExceedsRealm, "1h0m1s"},
+			s.client.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour + time.Second}
+		}}, v1beta1.ReasonLifetimeExceedsRealm, "1h0m1s"},
 		"labeled Secret without owner": {[]func(*observed){func(s *observed) {
 			s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Name: "billing", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
+				Name: "billing", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
 			}}
-		}}, v1alpha1.ReasonSecretConflict, `"billing"`},
+		}}, v1beta1.ReasonSecretConflict, `"billing"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(observe(test.change...)))
 			if got.Reason != test.wantReason || !strings.Contains(got.Message, test.wantWord) {
 				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, test.wantReason, test.wantWord)
 			}
-			if isTrue := got.Status == metav1.ConditionTrue; isTrue != (test.wantReason == v1alpha1.ReasonAccepted) {
+			if isTrue := got.Status == metav1.ConditionTrue; isTrue != (test.wantReason == v1beta1.ReasonAccepted) {
 				t.Errorf("status %s with reason %s", got.Status, got.Reason)
 			}
 		})
@@ -96,12 +96,12 @@ func TestAccepted(t *testing.T) {
 }
 
 func TestMetadataIsRestricted(t *testing.T) {
-	message := func(template v1alpha1.SecretTemplate) string {
+	message := func(template v1beta1.SecretTemplate) string {
 		got := accepted(new(observe(func(o *observed) {
 			o.instance.CredentialsSecrets.AllowedMetadataPrefixes = []string{"reloader.stakater.com"}
 			o.client.Spec.Secret.Generated.Template = template
 		})))
-		if got.Reason == v1alpha1.ReasonMetadataNotAllowed {
+		if got.Reason == v1beta1.ReasonMetadataNotAllowed {
 			return got.Message
 		}
 		return ""
@@ -116,8 +116,8 @@ func TestMetadataIsRestricted(t *testing.T) {
 	} {
 		prefix, _, _ := strings.Cut(key, "/")
 		for field, got := range map[string]string{
-			"labels":      message(v1alpha1.SecretTemplate{Labels: map[string]v1alpha1.LabelValue{key: "a", "team": "b"}}),
-			"annotations": message(v1alpha1.SecretTemplate{Annotations: map[string]v1alpha1.AnnotationValue{key: "a", "team": "b"}}),
+			"labels":      message(v1beta1.SecretTemplate{Labels: map[string]v1beta1.LabelValue{key: "a", "team": "b"}}),
+			"annotations": message(v1beta1.SecretTemplate{Annotations: map[string]v1beta1.AnnotationValue{key: "a", "team": "b"}}),
 		} {
 			named := strings.Contains(got, field) && strings.Contains(got, `"`+key+`"`) && strings.Contains(got, `"`+prefix+`"`)
 			if (got == "") != want || !want && !named {
@@ -126,51 +126,51 @@ func TestMetadataIsRestricted(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]bool{"app": true, "team": true, "Team": false, "owner": false, "grafana_datasource": false} {
-		template := v1alpha1.SecretTemplate{
-			Labels: map[string]v1alpha1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1alpha1.AnnotationValue{key: "a"},
+		template := v1beta1.SecretTemplate{
+			Labels: map[string]v1beta1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1beta1.AnnotationValue{key: "a"},
 		}
 		if got := message(template); (got == "") != want || !want && !strings.Contains(got, `"`+key+`"`) {
 			t.Errorf("label %q: %q, want it allowed: %t", key, got, want)
 		}
 	}
-	if got := message(v1alpha1.SecretTemplate{Annotations: map[string]v1alpha1.AnnotationValue{"Reloader.Stakater.com/match": "a"}}); got != "" {
+	if got := message(v1beta1.SecretTemplate{Annotations: map[string]v1beta1.AnnotationValue{"Reloader.Stakater.com/match": "a"}}); got != "" {
 		t.Errorf("an allowed prefix in uppercase: %s", got)
 	}
 }
 
 func TestGrantCoversClient(t *testing.T) {
-	grant := func(name string, change func(*v1alpha1.Grant)) v1alpha1.Grant {
-		g := v1alpha1.Grant{Name: name, Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"team"}}}
+	grant := func(name string, change func(*v1beta1.Grant)) v1beta1.Grant {
+		g := v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{"team"}}}
 		change(&g)
 		return g
 	}
-	admin := grant("admin", func(g *v1alpha1.Grant) { g.Scopes, g.Audiences = v1alpha1.Scopes{"admin"}, v1alpha1.Audiences{"test"} })
-	read := grant("read", func(g *v1alpha1.Grant) { g.Scopes, g.Audiences = v1alpha1.Scopes{"read"}, v1alpha1.Audiences{"prod"} })
-	every := grant("every", func(g *v1alpha1.Grant) { g.Scopes = v1alpha1.Scopes{"*"} })
+	admin := grant("admin", func(g *v1beta1.Grant) { g.Scopes, g.Audiences = v1beta1.Scopes{"admin"}, v1beta1.Audiences{"test"} })
+	read := grant("read", func(g *v1beta1.Grant) { g.Scopes, g.Audiences = v1beta1.Scopes{"read"}, v1beta1.Audiences{"prod"} })
+	every := grant("every", func(g *v1beta1.Grant) { g.Scopes = v1beta1.Scopes{"*"} })
 	for name, test := range map[string]struct {
-		grants        []v1alpha1.Grant
-		scopes        v1alpha1.Scopes
-		audiences     v1alpha1.Audiences
-		introspection v1alpha1.Audiences
+		grants        []v1beta1.Grant
+		scopes        v1beta1.Scopes
+		audiences     v1beta1.Audiences
+		introspection v1beta1.Audiences
 		wantNotLike   string // message of NotGranted; empty if the client is accepted
 	}{
-		"scope and audience of two grants":      {grants: []v1alpha1.Grant{admin, read}, scopes: v1alpha1.Scopes{"admin"}, audiences: v1alpha1.Audiences{"prod"}, wantNotLike: `grant "admin", which lacks audience "prod"`},
-		"scopes of two grants":                  {grants: []v1alpha1.Grant{admin, read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "admin", which lacks scope "read"`},
-		"no scopes in the grant and client":     {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {})}},
-		"every scope":                           {grants: []v1alpha1.Grant{every}, scopes: v1alpha1.Scopes{"read", "admin"}},
-		"introspection of another audience":     {grants: []v1alpha1.Grant{read}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
-		"introspection by another grant":        {grants: []v1alpha1.Grant{read, admin}, scopes: v1alpha1.Scopes{"read"}, introspection: v1alpha1.Audiences{"test"}, wantNotLike: "which lacks"},
-		"audiences that the realm has no more":  {grants: []v1alpha1.Grant{grant("old", func(g *v1alpha1.Grant) { g.Audiences = v1alpha1.Audiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
-		"grant that lacks the least is nearest": {grants: []v1alpha1.Grant{grant("none", func(*v1alpha1.Grant) {}), read}, scopes: v1alpha1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
+		"scope and audience of two grants":      {grants: []v1beta1.Grant{admin, read}, scopes: v1beta1.Scopes{"admin"}, audiences: v1beta1.Audiences{"prod"}, wantNotLike: `grant "admin", which lacks audience "prod"`},
+		"scopes of two grants":                  {grants: []v1beta1.Grant{admin, read}, scopes: v1beta1.Scopes{"read", "admin"}, wantNotLike: `grant "admin", which lacks scope "read"`},
+		"no scopes in the grant and client":     {grants: []v1beta1.Grant{grant("none", func(*v1beta1.Grant) {})}},
+		"every scope":                           {grants: []v1beta1.Grant{every}, scopes: v1beta1.Scopes{"read", "admin"}},
+		"introspection of another audience":     {grants: []v1beta1.Grant{read}, introspection: v1beta1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
+		"introspection by another grant":        {grants: []v1beta1.Grant{read, admin}, scopes: v1beta1.Scopes{"read"}, introspection: v1beta1.Audiences{"test"}, wantNotLike: "which lacks"},
+		"audiences that the realm has no more":  {grants: []v1beta1.Grant{grant("old", func(g *v1beta1.Grant) { g.Audiences = v1beta1.Audiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
+		"grant that lacks the least is nearest": {grants: []v1beta1.Grant{grant("none", func(*v1beta1.Grant) {}), read}, scopes: v1beta1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(observe(func(s *observed) {
-				s.realm.Spec.Scopes, s.realm.Spec.Audiences, s.realm.Spec.Grants = v1alpha1.Scopes{"admin", "read"}, v1alpha1.Audiences{"prod", "test"}, test.grants
+				s.realm.Spec.Scopes, s.realm.Spec.Audiences, s.realm.Spec.Grants = v1beta1.Scopes{"admin", "read"}, v1beta1.Audiences{"prod", "test"}, test.grants
 				s.client.Spec.Scopes, s.client.Spec.Audiences, s.client.Spec.Introspection.Audiences = test.scopes, test.audiences, test.introspection
 			})))
-			want := v1alpha1.ReasonAccepted
+			want := v1beta1.ReasonAccepted
 			if test.wantNotLike != "" {
-				want = v1alpha1.ReasonNotGranted
+				want = v1beta1.ReasonNotGranted
 			}
 			if got.Reason != want || !strings.Contains(got.Message, test.wantNotLike) {
 				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, want, test.wantNotLike)
@@ -203,7 +203,7 @@ func TestGrantCoversClientID(t *testing.T) {
 				s.realm.Spec.Grants[0].ClientIDs = test.clientIDs
 				s.client.Spec.ClientID, s.otherNamespace = test.clientID, test.other
 			})))
-			if covered := got.Reason == v1alpha1.ReasonAccepted; covered != test.want {
+			if covered := got.Reason == v1beta1.ReasonAccepted; covered != test.want {
 				t.Errorf("%s: %s; want covered: %t", got.Reason, got.Message, test.want)
 			}
 			if !test.want && !strings.Contains(got.Message, `lacks client ID "`+test.clientID+`"`) {
@@ -215,31 +215,31 @@ func TestGrantCoversClientID(t *testing.T) {
 
 // claiming returns the observed state of a client with claims in a Realm that allows the claims
 // "tenant" and "plan".
-func claiming(realm, client v1alpha1.Claims) observed {
+func claiming(realm, client v1beta1.Claims) observed {
 	return observe(func(s *observed) {
-		s.realm.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant", "plan"}
+		s.realm.Spec.AllowedClaims = []v1beta1.ClaimName{"tenant", "plan"}
 		s.realm.Spec.Claims, s.client.Spec.Claims = realm, client
 	})
 }
 
-func textClaim(name v1alpha1.ClaimName, value string) v1alpha1.Claims {
-	return v1alpha1.Claims{{Name: name, String: value}}
+func textClaim(name v1beta1.ClaimName, value string) v1beta1.Claims {
+	return v1beta1.Claims{{Name: name, String: value}}
 }
 
 func TestClaimPolicies(t *testing.T) {
 	long := strings.Repeat("ä", 500) // within the API server's limit of characters
 	for name, test := range map[string]struct {
-		realm, client v1alpha1.Claims
-		wantReason    v1alpha1.ConditionReason
+		realm, client v1beta1.Claims
+		wantReason    v1beta1.ConditionReason
 		wantWord      string
 	}{
-		"allowed":                  {textClaim("tier", "gold"), textClaim("tenant", "acme"), v1alpha1.ReasonAccepted, ""},
-		"not allowed":              {nil, textClaim("region", "eu"), v1alpha1.ReasonClaimNotInRealm, "region"},
-		"allowed in another case":  {nil, textClaim("Tenant", "acme"), v1alpha1.ReasonClaimNotInRealm, "Tenant"},
-		"set by the realm":         {textClaim("tier", "gold"), textClaim("tier", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
-		"set by the realm, case":   {textClaim("tier", "gold"), textClaim("TIER", "free"), v1alpha1.ReasonClaimNotInRealm, "itself"},
-		"reserved since an update": {textClaim("status", "gold"), nil, v1alpha1.ReasonAccepted, "reserved names: status."},
-		"too large together":       {append(textClaim("a", long), textClaim("b", long)...), textClaim("plan", strings.Repeat("a", 64)), v1alpha1.ReasonClaimsTooLarge, "2088 bytes"},
+		"allowed":                  {textClaim("tier", "gold"), textClaim("tenant", "acme"), v1beta1.ReasonAccepted, ""},
+		"not allowed":              {nil, textClaim("region", "eu"), v1beta1.ReasonClaimNotInRealm, "region"},
+		"allowed in another case":  {nil, textClaim("Tenant", "acme"), v1beta1.ReasonClaimNotInRealm, "Tenant"},
+		"set by the realm":         {textClaim("tier", "gold"), textClaim("tier", "free"), v1beta1.ReasonClaimNotInRealm, "itself"},
+		"set by the realm, case":   {textClaim("tier", "gold"), textClaim("TIER", "free"), v1beta1.ReasonClaimNotInRealm, "itself"},
+		"reserved since an update": {textClaim("status", "gold"), nil, v1beta1.ReasonAccepted, "reserved names: status."},
+		"too large together":       {append(textClaim("a", long), textClaim("b", long)...), textClaim("plan", strings.Repeat("a", 64)), v1beta1.ReasonClaimsTooLarge, "2088 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(claiming(test.realm, test.client)))

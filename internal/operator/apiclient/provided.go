@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
@@ -77,22 +77,22 @@ func (seen *observed) secretProvided() *condition.Result {
 		return nil
 	}
 	name, key := reference.SecretRef.Name, reference.SecretRef.EffectiveKey()
-	const label = v1alpha1.ClientSecretLabel + ": \"" + v1alpha1.ClientSecretProvided + "\""
+	const label = v1beta1.ClientSecretLabel + ": \"" + v1beta1.ClientSecretProvided + "\""
 	if seen.provided == nil {
-		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
 	}
 	if !provided.Readable(seen.provided) {
-		return notReady(v1alpha1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
+		return notReady(v1beta1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
 	}
 	switch err := seen.value.Err; {
 	case seen.unhashed:
 		return stillRejected(seen)
 	case errors.Is(err, provided.ErrNoKey):
-		return notReady(v1alpha1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):
-		return notReady(v1alpha1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
+		return notReady(v1beta1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
 	case err != nil:
-		return notReady(v1alpha1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.MinChosenLength)
+		return notReady(v1beta1.ReasonSecretTooShort, "The value of key %q in Secret %q has fewer than %d characters. Use a longer client secret.", key, name, clientsecret.MinChosenLength)
 	}
 	return nil
 }
@@ -101,9 +101,9 @@ func (seen *observed) secretProvided() *condition.Result {
 // secret, and nil otherwise. While the current version is checked, for example after a restart,
 // nothing changes.
 func stillRejected(seen *observed) *condition.Result {
-	before := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1alpha1.ConditionAccepted))
+	before := meta.FindStatusCondition(seen.client.Status.Conditions, string(v1beta1.ConditionAccepted))
 	if seen.recordSecret != nil && !seen.recorded.Disabled || before == nil || before.Status != metav1.ConditionFalse || !strings.HasPrefix(before.Reason, "Secret") {
 		return nil
 	}
-	return notReady(v1alpha1.ConditionReason(before.Reason), "%s", before.Message)
+	return notReady(v1beta1.ConditionReason(before.Reason), "%s", before.Message)
 }

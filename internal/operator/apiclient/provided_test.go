@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
@@ -27,15 +27,15 @@ const (
 // withProvided makes the spec refer to the Secret "billing-password", with an overlap.
 func withProvided(overlap time.Duration) func(*observed) {
 	return func(seen *observed) {
-		seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-			SecretRef: v1alpha1.SecretKeyReference{Name: "billing-password"}, Overlap: &v1alpha1.Duration{Duration: overlap},
+		seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{
+			SecretRef: v1beta1.SecretKeyReference{Name: "billing-password"}, Overlap: &v1beta1.Duration{Duration: overlap},
 		}}
 	}
 }
 
 // withHashes lists the given hashes in the spec.
-func withHashes(hashes ...v1alpha1.HashedSecret) func(*observed) {
-	return func(seen *observed) { seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: hashes} }
+func withHashes(hashes ...v1beta1.HashedSecret) func(*observed) {
+	return func(seen *observed) { seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: hashes} }
 }
 
 func withGenerated(seen *observed) { withRotation(seen) }
@@ -45,7 +45,7 @@ func providedVersionOf(version int, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "team", Name: "billing-password", UID: "v1", ResourceVersion: strconv.Itoa(version),
-			Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
+			Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided},
 		},
 		Data: map[string][]byte{"client_secret": []byte(value)},
 	}
@@ -61,10 +61,10 @@ func hashProvided(t *testing.T, seen *observed) {
 	seen.value = testkit.Value(provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, rand.Reader))(t)
 }
 
-func hashOf(t *testing.T, id, secret string) v1alpha1.HashedSecret {
+func hashOf(t *testing.T, id, secret string) v1beta1.HashedSecret {
 	t.Helper()
 	verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
-	return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
+	return v1beta1.HashedSecret{ID: id, Hash: verifier.String()}
 }
 
 // wantAccepted checks which secrets token servers accept at the given time.
@@ -120,8 +120,8 @@ func TestHashedSecrets(t *testing.T) {
 	d = step(t, &seen, now.Add(2*time.Hour))
 	wantAccepted(t, &seen, now.Add(2*time.Hour), map[string]bool{"secret-a": false})
 	s := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
-	ready := meta.FindStatusCondition(s.Conditions, string(v1alpha1.ConditionReady))
-	if len(s.Secrets) != 0 || ready.Reason != string(v1alpha1.ReasonExpired) {
+	ready := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady))
+	if len(s.Secrets) != 0 || ready.Reason != string(v1beta1.ReasonExpired) {
 		t.Errorf("without a valid hash: %+v", s)
 	}
 }
@@ -134,21 +134,21 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(*observed)
-		want   v1alpha1.ConditionReason
+		want   v1beta1.ConditionReason
 	}{
-		"with 15 characters":                {with("fifteen-letters"), v1alpha1.ReasonSecretTooShort},
-		"with a line break":                 {with(password + "\n"), v1alpha1.ReasonSecretNotUsable},
-		"missing":                           {withProvided(0), v1alpha1.ReasonSecretNotFound},
-		"without the key":                   {func(s *observed) { with(password)(s); delete(s.provided.Data, "client_secret") }, v1alpha1.ReasonSecretNotFound},
-		"without the label":                 {func(s *observed) { with(password)(s); s.provided.Labels = nil }, v1alpha1.ReasonSecretNotLabelled},
-		"labeled as generated":              {func(s *observed) { with(password)(s); s.provided.Labels[v1alpha1.ClientSecretLabel] = "generated" }, v1alpha1.ReasonSecretNotLabelled},
-		"a hash with an unsupported scheme": {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1alpha1.ReasonHashNotSupported},
-		"a hash that costs 4 GiB":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
-		"a hash that is too weak":           {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=19455,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1alpha1.ReasonHashNotSupported},
-		"an imported hash":                  {withHashes(v1alpha1.HashedSecret{ID: "a", Hash: bcryptHash}), v1alpha1.ReasonAccepted},
-		"an invalid hash":                   {withHashes(hashOf(t, "a", password), v1alpha1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1alpha1.ReasonHashNotSupported},
-		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedVersionOf(1, password) }, v1alpha1.ReasonAccepted},
-		"generated, provided Secret exists": {func(s *observed) { s.provided = providedVersionOf(1, "short") }, v1alpha1.ReasonAccepted},
+		"with 15 characters":                {with("fifteen-letters"), v1beta1.ReasonSecretTooShort},
+		"with a line break":                 {with(password + "\n"), v1beta1.ReasonSecretNotUsable},
+		"missing":                           {withProvided(0), v1beta1.ReasonSecretNotFound},
+		"without the key":                   {func(s *observed) { with(password)(s); delete(s.provided.Data, "client_secret") }, v1beta1.ReasonSecretNotFound},
+		"without the label":                 {func(s *observed) { with(password)(s); s.provided.Labels = nil }, v1beta1.ReasonSecretNotLabelled},
+		"labeled as generated":              {func(s *observed) { with(password)(s); s.provided.Labels[v1beta1.ClientSecretLabel] = "generated" }, v1beta1.ReasonSecretNotLabelled},
+		"a hash with an unsupported scheme": {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1beta1.ReasonHashNotSupported},
+		"a hash that costs 4 GiB":           {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1beta1.ReasonHashNotSupported},
+		"a hash that is too weak":           {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=19455,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1beta1.ReasonHashNotSupported},
+		"an imported hash":                  {withHashes(v1beta1.HashedSecret{ID: "a", Hash: bcryptHash}), v1beta1.ReasonAccepted},
+		"an invalid hash":                   {withHashes(hashOf(t, "a", password), v1beta1.HashedSecret{ID: "b", Hash: "$hmac-sha256$" + password}), v1beta1.ReasonHashNotSupported},
+		"conflicting credentials Secret":    {func(s *observed) { with(password)(s); s.credentials = providedVersionOf(1, password) }, v1beta1.ReasonAccepted},
+		"generated, provided Secret exists": {func(s *observed) { s.provided = providedVersionOf(1, "short") }, v1beta1.ReasonAccepted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(test.change)
@@ -161,7 +161,7 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 				t.Errorf("the message contains the secret: %s", got.Message)
 			}
 			d, err := decide(&seen, now, rand.Reader)
-			if err != nil || (d.desired != nil) != (test.want == v1alpha1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
+			if err != nil || (d.desired != nil) != (test.want == v1beta1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
 				t.Errorf("record %v, credentials Secret %v, error %v", d.desired, d.credentials, err)
 			}
 		})
@@ -171,21 +171,21 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 // While the value of a rejected client is hashed again, its status doesn't change, whether it has a record or
 // not. A client that works isn't rejected because of an earlier result.
 func TestResultWhileHashing(t *testing.T) {
-	const tooShort = v1alpha1.ReasonSecretTooShort
+	const tooShort = v1beta1.ReasonSecretTooShort
 	for name, test := range map[string]struct {
 		change func(*observed)
-		want   v1alpha1.ConditionReason
+		want   v1beta1.ConditionReason
 	}{
 		"without a record":   {func(*observed) {}, tooShort},
 		"disabled":           {func(s *observed) { s.recordSecret, s.recorded.Disabled = &corev1.Secret{}, true }, tooShort},
-		"enabled":            {func(s *observed) { s.recordSecret = &corev1.Secret{} }, v1alpha1.ReasonAccepted},
-		"never checked":      {func(s *observed) { s.client.Status.Conditions = nil }, v1alpha1.ReasonAccepted},
-		"rejected otherwise": {func(s *observed) { s.client.Status.Conditions[0].Reason = string(v1alpha1.ReasonNotGranted) }, v1alpha1.ReasonAccepted},
+		"enabled":            {func(s *observed) { s.recordSecret = &corev1.Secret{} }, v1beta1.ReasonAccepted},
+		"never checked":      {func(s *observed) { s.client.Status.Conditions = nil }, v1beta1.ReasonAccepted},
+		"rejected otherwise": {func(s *observed) { s.client.Status.Conditions[0].Reason = string(v1beta1.ReasonNotGranted) }, v1beta1.ReasonAccepted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(withProvided(time.Hour), func(s *observed) {
 				s.provided, s.unhashed = providedVersionOf(2, "a new value"), true
-				s.client.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(tooShort)}}
+				s.client.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionAccepted), Status: metav1.ConditionFalse, Reason: string(tooShort)}}
 			}, test.change)
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)

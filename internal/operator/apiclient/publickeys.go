@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -16,9 +16,9 @@ func (seen *request) publicKeysSupported() *condition.Result {
 	for _, key := range seen.client.Spec.PublicKeys {
 		switch _, err := parseKey(key); {
 		case errors.Is(err, signingkey.ErrPrivateKey):
-			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys is a private key. Treat it as compromised: generate a new key pair, and list only its public key.", key.KeyID)
+			return notReady(v1beta1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys is a private key. Treat it as compromised: generate a new key pair, and list only its public key.", key.KeyID)
 		case err != nil:
-			return notReady(v1alpha1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys cannot be used: %v. Correct it, copy the public key again, or generate a new key pair.", key.KeyID, err)
+			return notReady(v1beta1.ReasonPublicKeyNotSupported, "The key %q in spec.publicKeys cannot be used: %v. Correct it, copy the public key again, or generate a new key pair.", key.KeyID, err)
 		}
 	}
 	return nil
@@ -26,7 +26,7 @@ func (seen *request) publicKeysSupported() *condition.Result {
 
 // publicKeys returns the keys that verify the client's assertions, sorted by ID. It skips invalid
 // keys; a client with an invalid key is not Accepted anyway.
-func publicKeys(c *v1alpha1.ApiClient) []signingkey.PublicKey {
+func publicKeys(c *v1beta1.ApiClient) []signingkey.PublicKey {
 	var keys []signingkey.PublicKey
 	for _, key := range c.Spec.PublicKeys {
 		if parsed, err := parseKey(key); err == nil {
@@ -37,7 +37,7 @@ func publicKeys(c *v1alpha1.ApiClient) []signingkey.PublicKey {
 	return keys
 }
 
-func parseKey(key v1alpha1.PublicKey) (signingkey.PublicKey, error) {
+func parseKey(key v1beta1.PublicKey) (signingkey.PublicKey, error) {
 	if key.PEM != "" {
 		return signingkey.ImportPEM([]byte(key.PEM), key.KeyID, signingkey.Algorithm(key.Algorithm))
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
@@ -24,7 +24,7 @@ func (r *Reconciler) newQueue(name string, limiter workqueue.TypedRateLimiter[re
 // exist, or has lost its grant.
 func (r *Reconciler) urgent(request reconcile.Request) bool {
 	ctx := context.Background()
-	c := &v1alpha1.ApiClient{}
+	c := &v1beta1.ApiClient{}
 	if err := r.Client.Get(ctx, request.NamespacedName, c); err != nil {
 		return apierrors.IsNotFound(err)
 	}
@@ -33,8 +33,8 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 }
 
 // lostGrant reports whether no grant covers a client any longer that was Accepted, according to the caches.
-func (r *Reconciler) lostGrant(ctx context.Context, c *v1alpha1.ApiClient) bool {
-	if !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionAccepted)) {
+func (r *Reconciler) lostGrant(ctx context.Context, c *v1beta1.ApiClient) bool {
+	if !meta.IsStatusConditionTrue(c.Status.Conditions, string(v1beta1.ConditionAccepted)) {
 		return false
 	}
 	seen := observed{request: request{instance: r.Instance, client: c}}

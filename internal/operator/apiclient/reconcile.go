@@ -12,7 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -167,7 +167,7 @@ const maxFirstStatusDelay = 5 * time.Second
 
 // firstStatusDelay returns how long to wait before the first status is written; 0 if it is written
 // now. Until then, the default of status.observedGeneration reports that the client is not reconciled.
-func firstStatusDelay(c *v1alpha1.ApiClient, done applied, now time.Time) time.Duration {
+func firstStatusDelay(c *v1beta1.ApiClient, done applied, now time.Time) time.Duration {
 	if c.Status.ObservedGeneration > 0 || done.state == nil || *done.state != acknowledgement.Waiting {
 		return 0
 	}
@@ -192,7 +192,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return confirmDelay
 	}
 	switch d.accepted.Reason {
-	case v1alpha1.ReasonSecretConflict, v1alpha1.ReasonSecretNotFound, v1alpha1.ReasonSecretNotLabelled:
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabelled:
 		return recheckInterval
 	}
 	var next time.Time
@@ -208,7 +208,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 }
 
 // transitionTimes returns the times at which the client's state changes without a watch event.
-func transitionTimes(c *v1alpha1.ApiClient, d decision) []time.Time {
+func transitionTimes(c *v1beta1.ApiClient, d decision) []time.Time {
 	at := []time.Time{d.plan.NextRotation, d.check}
 	if c.Spec.ExpiresAt != nil {
 		at = append(at, c.Spec.ExpiresAt.Time)

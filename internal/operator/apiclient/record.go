@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -35,7 +35,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		ServiceAccounts:        serviceAccounts(seen),
 		Identities:             identities(seen),
 		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
-		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1alpha1.SenderConstraintDPoP,
+		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
 	}
 	if c.Spec.ExpiresAt != nil {
 		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
@@ -62,7 +62,7 @@ func basis(seen *observed) record.Basis {
 }
 
 // selectsLabels reports whether any grant of the Realm selects namespaces by their labels.
-func selectsLabels(realm *v1alpha1.Realm) bool {
+func selectsLabels(realm *v1beta1.Realm) bool {
 	for i := range realm.Spec.Grants {
 		if realm.Spec.Grants[i].Namespaces.Selector != nil {
 			return true

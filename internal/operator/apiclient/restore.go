@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
@@ -61,7 +61,7 @@ func restored(seen *observed, r *record.Restored) *condition.Result {
 			accepted = append(accepted, secret.ID+" until "+timestamp(secret.ExpiresAt))
 		}
 	}
-	return &condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRestoredFromBackup, Message: fmt.Sprintf(
+	return &condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRestoredFromBackup, Message: fmt.Sprintf(
 		"The client was restored at %s from the backup of %s. In addition to its own secrets, it accepts %d of the backup: %s. When workloads no longer use them, run \"kubectl realmkeeper restore --finish\". To reject them now, revoke the client's tokens: \"kubectl realmkeeper revoke apiclient/%s -n %s\".",
 		timestamp(r.At), timestamp(r.BackupTime), len(r.Secrets), enumerate(accepted), seen.client.Name, seen.client.Namespace)}
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -28,7 +28,7 @@ func restoredCount(r *record.Restored) int {
 
 func withKey(seen *observed) {
 	seen.client.Spec.Secret = nil
-	seen.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "billing"}}
+	seen.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}}
 	seen.accounts = map[string]types.UID{"billing": "1"}
 }
 
@@ -126,7 +126,7 @@ func TestDecideAfterRestore(t *testing.T) {
 	if r := d.desired; r.Disabled || r.Identity != "old" || len(r.Secrets) != 1 || restoredCount(r.Restored) != 1 {
 		t.Errorf("the record is %+v, want one that is enabled with identity \"old\", one secret, and one of the backup", r)
 	}
-	if c := restored(&seen, d.desired.Restored); c == nil || c.Reason != v1alpha1.ReasonRestoredFromBackup {
+	if c := restored(&seen, d.desired.Restored); c == nil || c.Reason != v1beta1.ReasonRestoredFromBackup {
 		t.Errorf("the condition Restored is %+v", c)
 	}
 	suspended, _ := putBack(t)

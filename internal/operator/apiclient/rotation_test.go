@@ -6,18 +6,18 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // withRotation rotates the secret every ten hours, with an overlap of one hour.
 func withRotation(seen *observed) {
-	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-		Rotation: v1alpha1.SecretRotation{Interval: hours(10), Overlap: hours(1)},
+	seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+		Rotation: v1beta1.SecretRotation{Interval: hours(10), Overlap: hours(1)},
 	}}
 }
 
-func hours(n int) *v1alpha1.Duration {
-	return &v1alpha1.Duration{Duration: time.Duration(n) * time.Hour}
+func hours(n int) *v1beta1.Duration {
+	return &v1beta1.Duration{Duration: time.Duration(n) * time.Hour}
 }
 
 // step decides at the given time until no step follows, and updates seen as if all decisions had been
@@ -105,7 +105,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 		wantNext  bool // the next secret is valid afterwards
 	}{
 		"nothing":              {func(*observed) {}, true, true},
-		"rotation removed":     {func(s *observed) { s.client.Spec.Secret.Generated.Rotation = v1alpha1.SecretRotation{} }, true, true},
+		"rotation removed":     {func(s *observed) { s.client.Spec.Secret.Generated.Rotation = v1beta1.SecretRotation{} }, true, true},
 		"next value removed":   {func(s *observed) { delete(s.credentials.Data, "next_client_secret") }, true, false},
 		"credentials deleted":  {func(s *observed) { s.credentials = nil }, false, false},
 		"current overwritten":  {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false, false},

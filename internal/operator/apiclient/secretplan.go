@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -41,10 +41,10 @@ func ownCredentials(seen *observed) *secrets.Credentials {
 		value := string(seen.credentials.Data[key])
 		switch {
 		case !clientsecret.WellFormed(value):
-		case key == generated.DataKey(v1alpha1.SecretKeyClientSecret):
-			found.Current = owner.Read(value, annotations[v1alpha1.CurrentSecretAnnotation])
-		case key == generated.DataKey(v1alpha1.SecretKeyNextClientSecret):
-			found.Next = owner.Read(value, annotations[v1alpha1.NextSecretAnnotation])
+		case key == generated.DataKey(v1beta1.SecretKeyClientSecret):
+			found.Current = owner.Read(value, annotations[v1beta1.CurrentSecretAnnotation])
+		case key == generated.DataKey(v1beta1.SecretKeyNextClientSecret):
+			found.Next = owner.Read(value, annotations[v1beta1.NextSecretAnnotation])
 		default:
 			found.Others = append(found.Others, value)
 		}

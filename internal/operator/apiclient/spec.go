@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
@@ -20,23 +20,23 @@ const kind = "ApiClient"
 // isOwned reports whether a Secret is a credentials Secret of this ApiClient: it has the label, and
 // its controller has the same UID. A Secret of a deleted ApiClient with the same name is not owned,
 // and causes a conflict until the garbage collector deletes it.
-func isOwned(secret client.Object, c *v1alpha1.ApiClient) bool {
-	return secret.GetLabels()[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
+func isOwned(secret client.Object, c *v1beta1.ApiClient) bool {
+	return secret.GetLabels()[v1beta1.ClientSecretLabel] == v1beta1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
 }
 
 // secretSource returns spec.secret. It returns an empty value if spec.secret is unset.
-func secretSource(c *v1alpha1.ApiClient) v1alpha1.ClientSecretSource {
+func secretSource(c *v1beta1.ApiClient) v1beta1.ClientSecretSource {
 	if c.Spec.Secret == nil {
-		return v1alpha1.ClientSecretSource{}
+		return v1beta1.ClientSecretSource{}
 	}
 	return *c.Spec.Secret
 }
 
-func providedName(c *v1alpha1.ApiClient) types.NamespacedName {
+func providedName(c *v1beta1.ApiClient) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Namespace, Name: secretSource(c).Provided.SecretRef.Name}
 }
 
-func providedKey(c *v1alpha1.ApiClient) string {
+func providedKey(c *v1beta1.ApiClient) string {
 	return secretSource(c).Provided.SecretRef.EffectiveKey()
 }
 
@@ -53,7 +53,7 @@ func generatedValues(secret *corev1.Secret) []string {
 
 // resembledNamespace returns the other namespace whose default client IDs look like spec.clientId;
 // empty if there can be none. The namespace may not exist.
-func resembledNamespace(c *v1alpha1.ApiClient) string {
+func resembledNamespace(c *v1beta1.ApiClient) string {
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")
 	// Reading a namespace with an invalid name, such as "a/b", can fail with an error other than not
 	// found.
@@ -64,8 +64,8 @@ func resembledNamespace(c *v1alpha1.ApiClient) string {
 }
 
 // released reports whether the Realm makes the client give up its client ID.
-func released(realm *v1alpha1.Realm, c *v1alpha1.ApiClient) bool {
-	return slices.Contains(realm.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
+func released(realm *v1beta1.Realm, c *v1beta1.ApiClient) bool {
+	return slices.Contains(realm.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
 }
 
 // accountPrefix starts the subject of a service account's token.
@@ -83,13 +83,13 @@ func accountNamed(namespace, subject string) string {
 
 // listedAccounts returns the names of the service accounts in the spec, sorted. A federated identity
 // of the issuer "kubernetes" is another way to list one.
-func listedAccounts(c *v1alpha1.ApiClient) []string {
+func listedAccounts(c *v1beta1.ApiClient) []string {
 	var names []string
 	for _, reference := range c.Spec.ServiceAccounts {
 		names = append(names, reference.Name)
 	}
 	for _, identity := range c.Spec.FederatedIdentities {
-		if name := accountNamed(c.Namespace, identity.Subject); identity.Issuer == v1alpha1.IssuerKubernetes && name != "" {
+		if name := accountNamed(c.Namespace, identity.Subject); identity.Issuer == v1beta1.IssuerKubernetes && name != "" {
 			names = append(names, name)
 		}
 	}
@@ -98,10 +98,10 @@ func listedAccounts(c *v1alpha1.ApiClient) []string {
 }
 
 // listedIssuers returns the names of the issuers whose tokens authenticate the client, sorted.
-func listedIssuers(c *v1alpha1.ApiClient) []string {
+func listedIssuers(c *v1beta1.ApiClient) []string {
 	var names []string
 	if len(c.Spec.ServiceAccounts) > 0 {
-		names = append(names, v1alpha1.IssuerKubernetes)
+		names = append(names, v1beta1.IssuerKubernetes)
 	}
 	for _, identity := range c.Spec.FederatedIdentities {
 		names = append(names, identity.Issuer)
@@ -111,8 +111,8 @@ func listedIssuers(c *v1alpha1.ApiClient) []string {
 }
 
 // trustedIssuer returns the issuer of the Realm with the given name, or nil.
-func trustedIssuer(realm *v1alpha1.Realm, name string) *v1alpha1.TrustedIssuer {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1alpha1.TrustedIssuer) bool { return t.Name == name })
+func trustedIssuer(realm *v1beta1.Realm, name string) *v1beta1.TrustedIssuer {
+	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func trustedIssuer(realm *v1alpha1.Realm, name string) *v1alpha1.TrustedIssuer {
 }
 
 // realmAudiences returns the Realm's audiences, sorted. There is at least one.
-func realmAudiences(realm *v1alpha1.Realm, instance *config.Instance) []string {
+func realmAudiences(realm *v1beta1.Realm, instance *config.Instance) []string {
 	if len(realm.Spec.Audiences) == 0 {
 		return []string{instance.Issuer(realm.Name)}
 	}

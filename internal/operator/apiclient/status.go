@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -25,9 +25,9 @@ import (
 
 // status is a pure function that returns the status of the ApiClient. It reports only the parts of
 // the decision that were written.
-func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.ApiClientStatus {
+func status(seen *observed, d decision, done applied, now time.Time) v1beta1.ApiClientStatus {
 	c := seen.client
-	s := v1alpha1.ApiClientStatus{
+	s := v1beta1.ApiClientStatus{
 		ObservedGeneration: c.Generation,
 		ClientID:           c.EffectiveClientID(),
 		TokenEndpoint:      seen.instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
@@ -53,17 +53,17 @@ func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.Ap
 	lastuse.Keep(&c.Spec, &c.Status, &s)
 	lastuse.Merge(&c.Spec, &s, seen.reported)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
-	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
+	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
-	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
+	conditions.Put(v1beta1.ConditionProgrammed, programmed)
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
-		conditions.Put(v1alpha1.ConditionWeakHash, *weak)
+		conditions.Put(v1beta1.ConditionWeakHash, *weak)
 	}
 	if result := restored(seen, recordedRestore(seen, d, done)); result != nil {
-		conditions.Put(v1alpha1.ConditionRestored, *result)
+		conditions.Put(v1beta1.ConditionRestored, *result)
 	}
 	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, now); used != nil {
-		conditions.Put(v1alpha1.ConditionOldSecretInUse, *used)
+		conditions.Put(v1beta1.ConditionOldSecretInUse, *used)
 	}
 	ready := summary(seen, d, programmed, now)
 	conditions.Summarize(ready)
@@ -71,18 +71,18 @@ func status(seen *observed, d decision, done applied, now time.Time) v1alpha1.Ap
 	return s
 }
 
-func secretStatus(secrets []record.ClientSecret) []v1alpha1.ClientSecretStatus {
-	var statuses []v1alpha1.ClientSecretStatus
+func secretStatus(secrets []record.ClientSecret) []v1beta1.ClientSecretStatus {
+	var statuses []v1beta1.ClientSecretStatus
 	for _, s := range secrets {
-		statuses = append(statuses, v1alpha1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
+		statuses = append(statuses, v1beta1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
 	}
 	return statuses
 }
 
-var roles = map[record.SecretRole]v1alpha1.SecretRole{
-	record.RoleCurrent:  v1alpha1.SecretRoleCurrent,
-	record.RoleNext:     v1alpha1.SecretRoleNext,
-	record.RoleRetiring: v1alpha1.SecretRoleRetiring,
+var roles = map[record.SecretRole]v1beta1.SecretRole{
+	record.RoleCurrent:  v1beta1.SecretRoleCurrent,
+	record.RoleNext:     v1beta1.SecretRoleNext,
+	record.RoleRetiring: v1beta1.SecretRoleRetiring,
 }
 
 // lastRotation returns the creation time of the newest secret that replaced an older one; zero if
@@ -119,11 +119,11 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 	case d.blocked != nil:
 		return *d.blocked
 	case spec.Suspend:
-		return condition.NotReady(v1alpha1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
+		return condition.NotReady(v1beta1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
-		return condition.NotReady(v1alpha1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
+		return condition.NotReady(v1beta1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
 	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.ServiceAccounts)+len(d.desired.Identities) == 0:
-		return condition.NotReady(v1alpha1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
+		return condition.NotReady(v1beta1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case seen.credentialsErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.credentialsErr)))
 	case d.incomplete != nil && !d.hash:
@@ -146,15 +146,15 @@ func writeErrorMessage(err error) string {
 
 // realmReadiness returns Ready if the Realm is Ready. After a change to the Realm other than a suspension,
 // its previous Ready condition is used until it is updated, because most changes do not affect clients.
-func realmReadiness(realm *v1alpha1.Realm) condition.Result {
-	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
+func realmReadiness(realm *v1beta1.Realm) condition.Result {
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionReady))
 	switch {
-	case realm.Spec.Suspend, ready != nil && ready.Reason == string(v1alpha1.ReasonSuspended):
-		return condition.NotReady(v1alpha1.ReasonRealmSuspended, fmt.Sprintf("Realm %q is suspended, so its clients cannot get tokens. Set spec.suspend of the Realm to false to resume it.", realm.Name))
+	case realm.Spec.Suspend, ready != nil && ready.Reason == string(v1beta1.ReasonSuspended):
+		return condition.NotReady(v1beta1.ReasonRealmSuspended, fmt.Sprintf("Realm %q is suspended, so its clients cannot get tokens. Set spec.suspend of the Realm to false to resume it.", realm.Name))
 	case ready == nil || ready.Status == metav1.ConditionUnknown:
 		return condition.Progressing(fmt.Sprintf("Waiting for Realm %q to become Ready.", realm.Name))
 	case ready.Status == metav1.ConditionFalse:
-		return condition.NotReady(v1alpha1.ReasonRealmNotReady, fmt.Sprintf("Realm %q is not Ready (%s). See its status; the client is reconciled automatically when the Realm is Ready.", realm.Name, ready.Reason))
+		return condition.NotReady(v1beta1.ReasonRealmNotReady, fmt.Sprintf("Realm %q is not Ready (%s). See its status; the client is reconciled automatically when the Realm is Ready.", realm.Name, ready.Reason))
 	}
 	return condition.Ready("The client can get tokens.")
 }
@@ -195,7 +195,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 		return nil
 	}
 	return &condition.Result{
-		Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonImportedHash,
+		Status: metav1.ConditionTrue, Reason: v1beta1.ReasonImportedHash,
 		Message: fmt.Sprintf("These secrets are hashed with PBKDF2 or bcrypt, which are cheaper to guess than Argon2id: %s. Replace them with a generated secret, or replace their hashes with Argon2id hashes, such as the output of \"kubectl realmkeeper hash\".",
 			enumerate(weak)),
 	}
@@ -204,7 +204,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 // oldSecretInUse returns the OldSecretInUse condition of a client with the given secrets, oldest
 // first, or nil if it has no old secret that ends when it is unused. s is the new status that will
 // contain the condition, with the last uses.
-func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.ApiClientStatus, now time.Time) *condition.Result {
+func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.ApiClientStatus, now time.Time) *condition.Result {
 	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.EndWhenUnused == nil ||
 		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
 		return nil
@@ -217,14 +217,14 @@ func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1alpha1.
 	switch {
 	case !used.Before(old.ReplacedAt):
 		return &condition.Result{
-			Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonOldSecretUsed,
+			Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOldSecretUsed,
 			Message: fmt.Sprintf("Secret %s was replaced at %s, but a workload used it at or after %s. Make all workloads load the new secret from Secret %q. "+
 				"The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at %s.",
 				old.ID, timestamp(old.ReplacedAt), timestamp(used), seen.client.EffectiveSecretName(), timestamp(old.ExpiresAt)),
 		}
 	case !known, now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
 		return &condition.Result{
-			Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonUsageIncomplete,
+			Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonUsageIncomplete,
 			Message: fmt.Sprintf("Secret %s was replaced at %s. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed, or because none is running. "+
 				"It therefore expires later than it would otherwise, at the latest at %s.",
 				old.ID, timestamp(old.ReplacedAt), timestamp(old.ExpiresAt)),
@@ -248,11 +248,11 @@ func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
 	}
-	desired, err := apply.Convert[v1alpha1ac.ApiClientStatusApplyConfiguration](s)
+	desired, err := apply.Convert[v1beta1ac.ApiClientStatusApplyConfiguration](s)
 	if err != nil {
 		return err
 	}
-	if err := apply.Status(ctx, r.Client, v1alpha1ac.ApiClient(c.Name, c.Namespace).WithResourceVersion(c.ResourceVersion).WithStatus(desired)); err != nil {
+	if err := apply.Status(ctx, r.Client, v1beta1ac.ApiClient(c.Name, c.Namespace).WithResourceVersion(c.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
 	r.Usage.Written(c.UID)

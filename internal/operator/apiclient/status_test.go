@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -21,31 +21,31 @@ import (
 func TestReadyFollowsRealm(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     metav1.ConditionStatus // of the Realm; empty without a Ready condition
-		reason     v1alpha1.ConditionReason
+		reason     v1beta1.ConditionReason
 		change     func(*observed)
 		want       metav1.ConditionStatus
-		wantReason v1alpha1.ConditionReason
+		wantReason v1beta1.ConditionReason
 	}{
-		"new":       {want: metav1.ConditionUnknown, wantReason: v1alpha1.ReasonProgressing},
-		"suspended": {status: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended, want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmSuspended},
+		"new":       {want: metav1.ConditionUnknown, wantReason: v1beta1.ReasonProgressing},
+		"suspended": {status: metav1.ConditionFalse, reason: v1beta1.ReasonSuspended, want: metav1.ConditionFalse, wantReason: v1beta1.ReasonRealmSuspended},
 		"suspended since": {
-			status: metav1.ConditionTrue, reason: v1alpha1.ReasonReady, change: func(s *observed) { s.realm.Spec.Suspend = true },
-			want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmSuspended,
+			status: metav1.ConditionTrue, reason: v1beta1.ReasonReady, change: func(s *observed) { s.realm.Spec.Suspend = true },
+			want: metav1.ConditionFalse, wantReason: v1beta1.ReasonRealmSuspended,
 		},
-		"failed": {status: metav1.ConditionFalse, reason: v1alpha1.ReasonKeysUnreadable, want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonRealmNotReady},
+		"failed": {status: metav1.ConditionFalse, reason: v1beta1.ReasonKeysUnreadable, want: metav1.ConditionFalse, wantReason: v1beta1.ReasonRealmNotReady},
 		"suspended, as the client": {
-			status: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended, change: func(s *observed) { s.client.Spec.Suspend = true },
-			want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonSuspended,
+			status: metav1.ConditionFalse, reason: v1beta1.ReasonSuspended, change: func(s *observed) { s.client.Spec.Suspend = true },
+			want: metav1.ConditionFalse, wantReason: v1beta1.ReasonSuspended,
 		},
 		"suspended, with a client that is not granted": {
-			status: metav1.ConditionFalse, reason: v1alpha1.ReasonSuspended, change: func(s *observed) { s.client.Spec.Scopes = v1alpha1.Scopes{"write"} },
-			want: metav1.ConditionFalse, wantReason: v1alpha1.ReasonScopeNotInRealm,
+			status: metav1.ConditionFalse, reason: v1beta1.ReasonSuspended, change: func(s *observed) { s.client.Spec.Scopes = v1beta1.Scopes{"write"} },
+			want: metav1.ConditionFalse, wantReason: v1beta1.ReasonScopeNotInRealm,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(func(s *observed) {
 				if test.status != "" {
-					s.realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: test.status, Reason: string(test.reason)}}
+					s.realm.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: test.status, Reason: string(test.reason)}}
 				}
 				if test.change != nil {
 					test.change(s)
@@ -53,12 +53,12 @@ func TestReadyFollowsRealm(t *testing.T) {
 			})
 			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 			conditions := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
-			ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady))
+			ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {
 				t.Errorf("Ready is %s: %s: %s; want %s: %s", ready.Status, ready.Reason, ready.Message, test.want, test.wantReason)
 			}
-			stalled := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionStalled))
-			if stalled != (test.wantReason == v1alpha1.ReasonScopeNotInRealm) {
+			stalled := meta.IsStatusConditionTrue(conditions, string(v1beta1.ConditionStalled))
+			if stalled != (test.wantReason == v1beta1.ReasonScopeNotInRealm) {
 				t.Errorf("Stalled: %t with the reason %s", stalled, ready.Reason)
 			}
 		})
@@ -83,7 +83,7 @@ func TestFirstStatusDelay(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := &v1alpha1.ApiClient{Status: v1alpha1.ApiClientStatus{ObservedGeneration: test.observedGeneration}}
+			c := &v1beta1.ApiClient{Status: v1beta1.ApiClientStatus{ObservedGeneration: test.observedGeneration}}
 			done := applied{state: &test.state, created: created}
 			if test.unrecorded {
 				done = applied{}
@@ -98,21 +98,21 @@ func TestFirstStatusDelay(t *testing.T) {
 // A client that has lost its grant is reconciled before others.
 func TestLostGrant(t *testing.T) {
 	for name, test := range map[string]struct {
-		change   func(*v1alpha1.Realm)
+		change   func(*v1beta1.Realm)
 		accepted metav1.ConditionStatus
 		want     bool
 	}{
-		"covered":            {func(*v1alpha1.Realm) {}, metav1.ConditionTrue, false},
-		"no grant":           {func(r *v1alpha1.Realm) { r.Spec.Grants = nil }, metav1.ConditionTrue, true},
-		"never had one":      {func(r *v1alpha1.Realm) { r.Spec.Grants = nil }, metav1.ConditionFalse, false},
-		"fewer audiences":    {func(r *v1alpha1.Realm) { r.Spec.Grants[0].Audiences = []string{"https://other.example.com"} }, metav1.ConditionTrue, true},
-		"Realm is deleted":   {func(r *v1alpha1.Realm) { r.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, metav1.ConditionTrue, true},
-		"Realm is suspended": {func(r *v1alpha1.Realm) { r.Spec.Suspend = true }, metav1.ConditionTrue, false}, // Its own record says so.
+		"covered":            {func(*v1beta1.Realm) {}, metav1.ConditionTrue, false},
+		"no grant":           {func(r *v1beta1.Realm) { r.Spec.Grants = nil }, metav1.ConditionTrue, true},
+		"never had one":      {func(r *v1beta1.Realm) { r.Spec.Grants = nil }, metav1.ConditionFalse, false},
+		"fewer audiences":    {func(r *v1beta1.Realm) { r.Spec.Grants[0].Audiences = []string{"https://other.example.com"} }, metav1.ConditionTrue, true},
+		"Realm is deleted":   {func(r *v1beta1.Realm) { r.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, metav1.ConditionTrue, true},
+		"Realm is suspended": {func(r *v1beta1.Realm) { r.Spec.Suspend = true }, metav1.ConditionTrue, false}, // Its own record says so.
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(func(s *observed) { test.change(s.realm) })
 			c := seen.client.DeepCopy()
-			c.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionAccepted), Status: test.accepted}}
+			c.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionAccepted), Status: test.accepted}}
 			cached := held{realm: seen.realm, namespaces: map[string]map[string]string{"team": {corev1.LabelMetadataName: "team"}}}
 			r := Reconciler{Client: cached, Namespaces: namespaces.New(heldCache{held: cached}, cached, nil, time.Minute), Instance: instance()}
 			if got := r.lostGrant(t.Context(), c); got != test.want {
@@ -123,8 +123,8 @@ func TestLostGrant(t *testing.T) {
 }
 
 func TestOldSecretUsed(t *testing.T) {
-	at := func(status metav1.ConditionStatus, id string, used time.Time) v1alpha1.ApiClientStatus {
-		s := v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: id}, {ID: "new"}}}
+	at := func(status metav1.ConditionStatus, id string, used time.Time) v1beta1.ApiClientStatus {
+		s := v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: id}, {ID: "new"}}}
 		if !used.IsZero() {
 			s.Secrets[0].LastUsedTime = &metav1.Time{Time: used}
 		}
@@ -135,7 +135,7 @@ func TestOldSecretUsed(t *testing.T) {
 	}
 	late := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		before, after v1alpha1.ApiClientStatus
+		before, after v1beta1.ApiClientStatus
 		want          bool
 	}{
 		"known to be used":      {at(metav1.ConditionUnknown, "a", now), at(metav1.ConditionTrue, "a", now), true},

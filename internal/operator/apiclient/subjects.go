@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -21,7 +21,7 @@ func listedSubjects(seen *observed) []subject {
 		}
 	}
 	for _, account := range serviceAccounts(seen) {
-		listed = append(listed, subject{v1alpha1.IssuerKubernetes, accountPrefix + account.Namespace + ":" + account.Name})
+		listed = append(listed, subject{v1beta1.IssuerKubernetes, accountPrefix + account.Namespace + ":" + account.Name})
 	}
 	slices.SortFunc(listed, compareSubjects)
 	return slices.Compact(listed)
@@ -57,7 +57,7 @@ func obsoleteSubjects(seen *observed) []corev1.Secret {
 // subject and the Realm does not release the client. It keeps the subject of an issuer that the Realm
 // no longer defines, because a mistake in the Realm must not give it to another tenant. It also
 // keeps an unreadable record, whose subject is unknown.
-func keepsSubject(realm *v1alpha1.Realm, c *v1alpha1.ApiClient, secret *corev1.Secret) bool {
+func keepsSubject(realm *v1beta1.Realm, c *v1beta1.ApiClient, secret *corev1.Secret) bool {
 	if released(realm, c) {
 		return false
 	}
@@ -65,11 +65,11 @@ func keepsSubject(realm *v1alpha1.Realm, c *v1alpha1.ApiClient, secret *corev1.S
 	if err != nil {
 		return true
 	}
-	if body.Issuer == v1alpha1.IssuerKubernetes {
+	if body.Issuer == v1beta1.IssuerKubernetes {
 		return slices.Contains(listedAccounts(c), accountNamed(c.Namespace, body.Subject))
 	}
-	return slices.ContainsFunc(c.Spec.FederatedIdentities, func(identity v1alpha1.FederatedIdentity) bool {
-		if identity.Issuer == v1alpha1.IssuerKubernetes || identity.Subject != body.Subject {
+	return slices.ContainsFunc(c.Spec.FederatedIdentities, func(identity v1beta1.FederatedIdentity) bool {
+		if identity.Issuer == v1beta1.IssuerKubernetes || identity.Subject != body.Subject {
 			return false
 		}
 		issuer := trustedIssuer(realm, identity.Issuer)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -50,12 +50,12 @@ func names(subjects []record.Subject) []subject {
 // An accepted client holds its exact subjects, but none that another client holds and none for
 // claims. The record is the same in each case.
 func TestDecideSubjects(t *testing.T) {
-	seen := observeFederated([]v1alpha1.FederatedIdentity{
-		exact("gitlab", shop), exact("github", shop), exact("github", shop), matching("github", v1alpha1.ClaimMatch{"a": "b"}),
+	seen := observeFederated([]v1beta1.FederatedIdentity{
+		exact("gitlab", shop), exact("github", shop), exact("github", shop), matching("github", v1beta1.ClaimMatch{"a": "b"}),
 		exact("kubernetes", "system:serviceaccount:team:robot"),
 	}, func(s *observed) {
 		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
-		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "builder"}, {Name: "missing"}}
+		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "builder"}, {Name: "missing"}}
 	})
 	github, gitlab := subject{githubURL, shop}, subject{gitlabURL, shop}
 	builder, robot := subject{"kubernetes", "system:serviceaccount:team:builder"}, subject{"kubernetes", "system:serviceaccount:team:robot"}
@@ -100,10 +100,10 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 		"not granted":       func(s *observed) { s.realm.Spec.Grants[0].Issuers = []string{"gitlab"} },
 		"invalid scope":     func(s *observed) { s.client.Spec.Scopes = []string{"write"} },
 		"ID held":           func(s *observed) { s.holder = types.NamespacedName{Namespace: "other", Name: "z"} },
-		"record unreadable": func(s *observed) { s.unreadable = notReady(v1alpha1.ReasonRecordUnreadable, "damaged") },
+		"record unreadable": func(s *observed) { s.unreadable = notReady(v1beta1.ReasonRecordUnreadable, "damaged") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(new(observeFederated([]v1alpha1.FederatedIdentity{exact("github", shop)}, disturb)), now, rand.Reader)
+			d, err := decide(new(observeFederated([]v1beta1.FederatedIdentity{exact("github", shop)}, disturb)), now, rand.Reader)
 			if err != nil || len(d.subjects) > 0 {
 				t.Errorf("the client acquires %v, error %v", names(d.subjects), err)
 			}
@@ -114,9 +114,9 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 // A client gives up a subject if its spec no longer lists the subject, or if the client is released. It
 // keeps the others, even if it loses its grant or the issuer is renamed.
 func TestObsoleteSubjects(t *testing.T) {
-	federated := []v1alpha1.FederatedIdentity{exact("github", shop), exact("kubernetes", "system:serviceaccount:team:robot")}
+	federated := []v1beta1.FederatedIdentity{exact("github", shop), exact("kubernetes", "system:serviceaccount:team:robot")}
 	release := func(s *observed) {
-		s.realm.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: "team", Name: "billing"}}
+		s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
 	}
 	seen := observeFederated(federated)
 	held := []corev1.Secret{
@@ -132,14 +132,14 @@ func TestObsoleteSubjects(t *testing.T) {
 		"account is deleted": {held, func(s *observed) { s.accounts = nil }, 0},
 		"account in the other": {held, func(s *observed) {
 			s.client.Spec.FederatedIdentities = federated[:1]
-			s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "robot"}}
+			s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
 		}, 0},
 		"subject removed": {held, func(s *observed) { s.client.Spec.FederatedIdentities = federated[1:] }, 1},
 		"subject of another issuer": {held, func(s *observed) {
-			s.client.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{exact("gitlab", shop), federated[1]}
+			s.client.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{exact("gitlab", shop), federated[1]}
 		}, 1},
 		"claims instead": {held, func(s *observed) {
-			s.client.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{matching("github", v1alpha1.ClaimMatch{"a": "b"}), federated[1]}
+			s.client.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{matching("github", v1beta1.ClaimMatch{"a": "b"}), federated[1]}
 		}, 1},
 		"no grant":          {held, func(s *observed) { s.realm.Spec.Grants = nil }, 0},
 		"issuer renamed":    {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Name = "actions" }, 0},
@@ -160,11 +160,11 @@ func TestObsoleteSubjects(t *testing.T) {
 
 // Every listed subject is in the index by which waiting clients are found.
 func TestSubjectKeys(t *testing.T) {
-	seen := observeFederated([]v1alpha1.FederatedIdentity{
-		exact("github", shop), exact("gitlab", shop), matching("github", v1alpha1.ClaimMatch{"a": "b"}), exact("kubernetes", "system:serviceaccount:team:robot"),
+	seen := observeFederated([]v1beta1.FederatedIdentity{
+		exact("github", shop), exact("gitlab", shop), matching("github", v1beta1.ClaimMatch{"a": "b"}), exact("kubernetes", "system:serviceaccount:team:robot"),
 	}, func(s *observed) {
 		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
-		s.client.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "builder"}}
+		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "builder"}}
 	})
 	want := []string{"acme/" + shop, "acme/system:serviceaccount:team:builder", "acme/system:serviceaccount:team:robot"}
 	testkit.Diff(t, "index keys", want, subjectKeys(client.Object(seen.client)))

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
@@ -26,8 +26,8 @@ import (
 // after 50 hours in any case.
 func endingWhenUnused(seen *observed) {
 	seen.acknowledged = true
-	seen.client.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-		Interval: hours(100), EndWhenUnused: &v1alpha1.EndWhenUnused{After: hours(24), Max: hours(50)},
+	seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
+		Interval: hours(100), EndWhenUnused: &v1beta1.EndWhenUnused{After: hours(24), Max: hours(50)},
 	}}}
 }
 
@@ -67,7 +67,7 @@ func TestUnusedSecretEnds(t *testing.T) {
 	seen.unconfirmed = true
 	at = delivered.Add(25 * time.Hour)
 	d = step(t, &seen, at)
-	if result := meta.FindStatusCondition(status(&seen, d, applied{written: true}, at).Conditions, string(v1alpha1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d, at) != confirmDelay {
+	if result := meta.FindStatusCondition(status(&seen, d, applied{written: true}, at).Conditions, string(v1beta1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d, at) != confirmDelay {
 		t.Fatalf("unconfirmed: %d secrets, condition %v, next check %s", len(d.desired.Secrets), result, requeueAfter(&seen, d, at))
 	}
 	seen.unconfirmed = false
@@ -92,7 +92,7 @@ func (s *stubUses) Quiet(types.UID, usage.Credential, time.Time) (since, until t
 	return s.cached.Last, s.cached.Until, !s.unknown
 }
 
-func (s *stubUses) Confirm(context.Context, client.Reader, *v1alpha1.ApiClient, usage.Credential) (since, until time.Time, ok bool, err error) {
+func (s *stubUses) Confirm(context.Context, client.Reader, *v1beta1.ApiClient, usage.Credential) (since, until time.Time, ok bool, err error) {
 	s.confirmed = true
 	return s.live.Last, s.live.Until, !s.liveUnknown, s.err
 }
@@ -120,7 +120,7 @@ func TestCachesAloneDoNotEndASecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen.client.Status.Secrets = nil
 			if !test.unlisted {
-				seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID}}
+				seen.client.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: old.ID}}
 			}
 			err := gatherUses(t.Context(), &test.stub, nil, &seen, delivered.Add(24*time.Hour))
 			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
@@ -150,7 +150,7 @@ func TestUnusedFor(t *testing.T) {
 	}
 }
 
-func after(d *v1alpha1.Duration, more ...func(*observed)) func(*observed) {
+func after(d *v1beta1.Duration, more ...func(*observed)) func(*observed) {
 	return func(s *observed) {
 		s.client.Spec.Secret.Generated.Rotation.EndWhenUnused.After = d
 		for _, change := range more {
@@ -200,7 +200,7 @@ func TestOldSecretInUse(t *testing.T) {
 			if test.use != nil {
 				seen.uses = map[string]secrets.Use{old.ID: *test.use}
 			}
-			seen.client.Status.Secrets = []v1alpha1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.recorded.Secrets[1].ID}}
+			seen.client.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.recorded.Secrets[1].ID}}
 			if test.before != nil {
 				seen.client.Status.Conditions = []metav1.Condition{*test.before}
 			}

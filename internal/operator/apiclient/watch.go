@@ -15,22 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, okBefore := e.ObjectOld.(*v1alpha1.Realm)
-		after, okAfter := e.ObjectNew.(*v1alpha1.Realm)
+		before, okBefore := e.ObjectOld.(*v1beta1.Realm)
+		after, okAfter := e.ObjectNew.(*v1beta1.Realm)
 		return okBefore && okAfter && readiness(before) != readiness(after)
 	}})
 }
 
 // readiness returns the status and reason of a Realm's Ready condition.
-func readiness(realm *v1alpha1.Realm) string {
-	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady))
+func readiness(realm *v1beta1.Realm) string {
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionReady))
 	if ready == nil {
 		return ""
 	}
@@ -112,7 +112,7 @@ func (r *Reconciler) bundleSpread() time.Duration {
 }
 
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
-	clients := &v1alpha1.ApiClientList{}
+	clients := &v1beta1.ApiClientList{}
 	if err := r.Client.List(ctx, clients, append(selection, client.UnsafeDisableDeepCopy)...); err != nil {
 		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -32,15 +32,15 @@ func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []me
 	return status(&seen, d, done, now).Conditions
 }
 
-func argon2id(t *testing.T, id string) v1alpha1.HashedSecret {
+func argon2id(t *testing.T, id string) v1beta1.HashedSecret {
 	t.Helper()
 	verifier := testkit.Value(clientsecret.HashArgon2id(password, rand.Reader))(t)
-	return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
+	return v1beta1.HashedSecret{ID: id, Hash: verifier.String()}
 }
 
 // The condition names the secrets with a weak hash. It does not affect Ready.
 func TestWeakHash(t *testing.T) {
-	pbkdf2, bcrypt := v1alpha1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1alpha1.HashedSecret{ID: "from-authelia", Hash: bcryptHash}
+	pbkdf2, bcrypt := v1beta1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1beta1.HashedSecret{ID: "from-authelia", Hash: bcryptHash}
 	strong := argon2id(t, "strong")
 	expired := pbkdf2
 	expired.ExpiresAt = &metav1.Time{Time: now}
@@ -54,19 +54,19 @@ func TestWeakHash(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(test.change)
-			seen.realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue}}
+			seen.realm.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: metav1.ConditionTrue}}
 			hashProvided(t, &seen)
 			conditions := conditionsOf(t, seen, true, now)
-			weak := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionWeakHash))
+			weak := meta.FindStatusCondition(conditions, string(v1beta1.ConditionWeakHash))
 			switch {
 			case test.want == "":
 				if weak != nil {
 					t.Errorf("unexpected condition %+v", weak)
 				}
-			case weak == nil || weak.Status != metav1.ConditionTrue || weak.Reason != string(v1alpha1.ReasonImportedHash) || !strings.Contains(weak.Message, ": "+test.want+". "):
+			case weak == nil || weak.Status != metav1.ConditionTrue || weak.Reason != string(v1beta1.ReasonImportedHash) || !strings.Contains(weak.Message, ": "+test.want+". "):
 				t.Errorf("condition %+v, want one that names %s", weak, test.want)
 			}
-			if ready := meta.IsStatusConditionTrue(conditions, string(v1alpha1.ConditionReady)); ready == seen.client.Spec.Suspend {
+			if ready := meta.IsStatusConditionTrue(conditions, string(v1beta1.ConditionReady)); ready == seen.client.Spec.Suspend {
 				t.Errorf("Ready %t", ready)
 			}
 		})
@@ -78,9 +78,9 @@ func TestWeakHash(t *testing.T) {
 func TestWeakHashFollowsRecord(t *testing.T) {
 	isWeak := func(seen observed, written bool, at time.Time) bool {
 		t.Helper()
-		return meta.IsStatusConditionTrue(conditionsOf(t, seen, written, at), string(v1alpha1.ConditionWeakHash))
+		return meta.IsStatusConditionTrue(conditionsOf(t, seen, written, at), string(v1beta1.ConditionWeakHash))
 	}
-	seen := observe(withHashes(v1alpha1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}))
+	seen := observe(withHashes(v1beta1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}))
 	if isWeak(seen, false, now) {
 		t.Error("weak although no record was written")
 	}
@@ -94,7 +94,7 @@ func TestWeakHashFollowsRecord(t *testing.T) {
 	}
 
 	// A client that is no longer Accepted keeps its record, and gets tokens again once it is.
-	withHashes(v1alpha1.HashedSecret{ID: "unsupported", Hash: "$a"})(&seen)
+	withHashes(v1beta1.HashedSecret{ID: "unsupported", Hash: "$a"})(&seen)
 	if !isWeak(seen, true, now) {
 		t.Error("not weak although the record of a rejected client has a weak hash")
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Object applies desired unless the operator already owns exactly these fields in live. live is nil
@@ -47,7 +47,7 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 // Status applies the status of a Realm or ApiClient. If the object has been deleted, IsStale returns true
 // for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
-	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
 	if err = deleted(err); err != nil {
 		return fmt.Errorf("applying status: %w", err)
 	}
@@ -55,7 +55,7 @@ func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfigura
 }
 
 func apply(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
-	if err := c.Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := c.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("applying %T: %w", desired, err)
 	}
 	return nil

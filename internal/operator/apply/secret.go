@@ -16,7 +16,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // digestKey is the annotation of a cached Secret with the digest of what the operator has set. The API
@@ -32,11 +32,11 @@ const digestKey = "Realmkeeper Digest"
 //
 // Labels, annotations and data of others stay. Server-side apply would keep them too, but it can't create
 // a Secret only if there is none, and it doesn't remove what was created otherwise. So the annotation
-// v1alpha1.AppliedFieldsAnnotation names what the operator has set, and a change removes what it no longer
+// v1beta1.AppliedFieldsAnnotation names what the operator has set, and a change removes what it no longer
 // sets.
 func Secret(ctx context.Context, c client.Client, known *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	wanted := newContent(desired)
-	desired.WithAnnotations(map[string]string{v1alpha1.AppliedFieldsAnnotation: wanted.Fields})
+	desired.WithAnnotations(map[string]string{v1beta1.AppliedFieldsAnnotation: wanted.Fields})
 	if known == nil {
 		return createSecret(ctx, c, desired)
 	}
@@ -48,7 +48,7 @@ func Secret(ctx context.Context, c client.Client, known *corev1.Secret, desired 
 		return nil, fmt.Errorf("encoding the change of Secret %s: %w", client.ObjectKeyFromObject(known), err)
 	}
 	changed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: known.Namespace, Name: known.Name}}
-	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldOwner))
+	err = c.Patch(ctx, changed, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1beta1.FieldOwner))
 	if err = deleted(err); err != nil {
 		return nil, fmt.Errorf("changing Secret %s: %w", client.ObjectKeyFromObject(known), err)
 	}
@@ -60,7 +60,7 @@ func createSecret(ctx context.Context, c client.Client, desired *corev1ac.Secret
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Create(ctx, secret, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+	if err := c.Create(ctx, secret, client.FieldOwner(v1beta1.FieldOwner)); err != nil {
 		return nil, fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return secret, nil
@@ -70,8 +70,8 @@ func createSecret(ctx context.Context, c client.Client, desired *corev1ac.Secret
 // these annotations, the function Secret still detects every change to it.
 func Summary(live *corev1.Secret) map[string]string {
 	summary := map[string]string{digestKey: digestOf(live)}
-	if fields, ok := live.Annotations[v1alpha1.AppliedFieldsAnnotation]; ok {
-		summary[v1alpha1.AppliedFieldsAnnotation] = unique.Make(fields).Value() // It is the same for many Secrets.
+	if fields, ok := live.Annotations[v1beta1.AppliedFieldsAnnotation]; ok {
+		summary[v1beta1.AppliedFieldsAnnotation] = unique.Make(fields).Value() // It is the same for many Secrets.
 	}
 	return summary
 }
@@ -88,7 +88,7 @@ func Summarized(cached *corev1.Secret) bool {
 
 // content is what the operator sets in a Secret.
 type content struct {
-	// Fields is the value of v1alpha1.AppliedFieldsAnnotation.
+	// Fields is the value of v1beta1.AppliedFieldsAnnotation.
 	Fields      string
 	Type        corev1.SecretType
 	Controller  string            // UID
@@ -107,7 +107,7 @@ type fieldNames struct {
 // newContent returns the content of a desired Secret.
 func newContent(desired *corev1ac.SecretApplyConfiguration) content {
 	annotations := maps.Clone(desired.Annotations)
-	delete(annotations, v1alpha1.AppliedFieldsAnnotation)
+	delete(annotations, v1beta1.AppliedFieldsAnnotation)
 	c := content{Type: corev1.SecretTypeOpaque, Labels: desired.Labels, Annotations: annotations, Data: desired.Data}
 	if desired.Type != nil {
 		c.Type = *desired.Type
@@ -127,7 +127,7 @@ func digestOf(live *corev1.Secret) string {
 	}
 	fields := fieldsOf(live)
 	c := content{
-		Fields: live.Annotations[v1alpha1.AppliedFieldsAnnotation], Type: live.Type,
+		Fields: live.Annotations[v1beta1.AppliedFieldsAnnotation], Type: live.Type,
 		Labels: only(live.Labels, fields.Labels), Annotations: only(live.Annotations, fields.Annotations), Data: only(live.Data, fields.Data),
 	}
 	if controller := metav1.GetControllerOf(live); controller != nil {
@@ -153,7 +153,7 @@ func encode(v any) []byte {
 // annotation to something else than the operator writes.
 func fieldsOf(live *corev1.Secret) fieldNames {
 	var fields fieldNames
-	if json.Unmarshal([]byte(live.Annotations[v1alpha1.AppliedFieldsAnnotation]), &fields) != nil {
+	if json.Unmarshal([]byte(live.Annotations[v1beta1.AppliedFieldsAnnotation]), &fields) != nil {
 		return fieldNames{}
 	}
 	return fields

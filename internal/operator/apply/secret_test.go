@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -58,7 +58,7 @@ func TestSecretRevertsOnlyChangesToItsFields(t *testing.T) {
 		"label changed":       {change: func(s *corev1.Secret) { s.Labels["role"] = "y" }, wantWrite: true},
 		"annotations removed": {change: func(s *corev1.Secret) { s.Annotations = nil }, wantWrite: true},
 		"owner removed":       {change: func(s *corev1.Secret) { s.OwnerReferences = nil }, wantWrite: true},
-		"names changed":       {change: func(s *corev1.Secret) { s.Annotations[v1alpha1.AppliedFieldsAnnotation] = `{"data":["key"]}` }, wantWrite: true},
+		"names changed":       {change: func(s *corev1.Secret) { s.Annotations[v1beta1.AppliedFieldsAnnotation] = `{"data":["key"]}` }, wantWrite: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, original := created(t)
@@ -105,7 +105,7 @@ func TestSecretRemovesItsFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(live.Labels, "role")
-	live.Annotations = map[string]string{"foreign": "x", v1alpha1.AppliedFieldsAnnotation: `{"data":["empty"]}`}
+	live.Annotations = map[string]string{"foreign": "x", v1beta1.AppliedFieldsAnnotation: `{"data":["empty"]}`}
 	delete(live.Data, "key")
 	requireContent(t, c, live)
 }

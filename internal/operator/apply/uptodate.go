@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // upToDate reports whether the operator owns exactly the desired fields in live, with the desired values.
@@ -74,7 +74,7 @@ func (t fieldTree) child(key string) fieldTree {
 // appliedFields returns the fields that the operator has applied and still owns.
 func appliedFields(live client.Object) (fieldTree, error) {
 	for _, entry := range live.GetManagedFields() {
-		if entry.Manager != v1alpha1.FieldOwner || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" {
+		if entry.Manager != v1beta1.FieldOwner || entry.Operation != metav1.ManagedFieldsOperationApply || entry.Subresource != "" {
 			continue
 		}
 		var tree fieldTree

@@ -15,7 +15,7 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -41,7 +41,7 @@ func appliedDeployment() *appsv1.Deployment {
 			Labels: map[string]string{"role": "x", "foreign": "y"}, Finalizers: []string{"example.com/foreign", "example.com/hold"},
 			ManagedFields: []metav1.ManagedFieldsEntry{
 				{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:foreign":{}}}}`)},
-				{Manager: v1alpha1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{
+				{Manager: v1beta1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{
 					"f:metadata":{"f:labels":{"f:role":{}},"f:finalizers":{"v:\"example.com/hold\"":{}}},
 					"f:spec":{"f:selector":{},"f:template":{"f:spec":{
 						"f:volumes":{"k:{\"name\":\"cache\"}":{".":{},"f:name":{},"f:emptyDir":{}}},

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // Merge returns the claims of all lists, sorted by name. It omits those that Reserved returns.
-func Merge(lists ...v1alpha1.Claims) []record.Claim {
+func Merge(lists ...v1beta1.Claims) []record.Claim {
 	var merged []record.Claim
 	for _, list := range lists {
 		for _, claim := range list {
@@ -28,7 +28,7 @@ func Merge(lists ...v1alpha1.Claims) []record.Claim {
 
 // Reserved describes the claims with a reserved name. It is empty if there are none. The API server
 // rejects such names, but an object can be older than the version that reserved them.
-func Reserved(lists ...v1alpha1.Claims) string {
+func Reserved(lists ...v1beta1.Claims) string {
 	var names []string
 	for _, claim := range slices.Concat(lists...) {
 		if record.IsReservedClaim(string(claim.Name)) {
@@ -42,7 +42,7 @@ func Reserved(lists ...v1alpha1.Claims) string {
 	return " Tokens do not contain the claims with these reserved names: " + strings.Join(names, ", ") + ". Choose other names for them."
 }
 
-func encode(claim v1alpha1.Claim) json.RawMessage {
+func encode(claim v1beta1.Claim) json.RawMessage {
 	var value any = claim.String
 	switch {
 	case claim.Integer != nil:

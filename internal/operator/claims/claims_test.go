@@ -5,27 +5,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMerge(t *testing.T) {
-	realm := v1alpha1.Claims{{Name: "tier", String: "gold"}, {Name: "Zone", Strings: []string{"eu", `a"b`}}}
-	client := v1alpha1.Claims{{Name: "seats", Integer: new(int64)}, {Name: "limit", Integer: new(int64(-9007199254740991))}}
+	realm := v1beta1.Claims{{Name: "tier", String: "gold"}, {Name: "Zone", Strings: []string{"eu", `a"b`}}}
+	client := v1beta1.Claims{{Name: "seats", Integer: new(int64)}, {Name: "limit", Integer: new(int64(-9007199254740991))}}
 	for name, test := range map[string]struct {
-		lists []v1alpha1.Claims
+		lists []v1beta1.Claims
 		want  string
 	}{
-		"both":            {[]v1alpha1.Claims{realm, client}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
-		"in either order": {[]v1alpha1.Claims{client, realm}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
-		"reserved names": {[]v1alpha1.Claims{
+		"both":            {[]v1beta1.Claims{realm, client}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
+		"in either order": {[]v1beta1.Claims{client, realm}, `,"Zone":["eu","a\"b"],"limit":-9007199254740991,"seats":0,"tier":"gold"`},
+		"reserved names": {[]v1beta1.Claims{
 			{{Name: "status", String: "gold"}, {Name: "Status_List", String: "a"}, {Name: "TTL", Integer: new(int64)}, {Name: "tier", String: "gold"}},
 			{{Name: "act", String: "a"}, {Name: "may_act", String: "a"}, {Name: "sub_id", String: "a"}, {Name: "sub_uid", String: "a"}, {Name: "rule", String: "a"}},
 		}, `,"tier":"gold"`},
 		"special characters": {
-			[]v1alpha1.Claims{{{Name: "a", String: "\r\n\x00\u2028\",\"sub\":\"root"}}},
+			[]v1beta1.Claims{{{Name: "a", String: "\r\n\x00\u2028\",\"sub\":\"root"}}},
 			`,"a":"\r\n\u0000\u2028\",\"sub\":\"root"`,
 		},
 	} {
@@ -36,17 +36,17 @@ func TestMerge(t *testing.T) {
 }
 
 func TestExcess(t *testing.T) {
-	numbered := func(n int) v1alpha1.Claims {
-		var list v1alpha1.Claims
+	numbered := func(n int) v1beta1.Claims {
+		var list v1beta1.Claims
 		for i := range n {
-			list = append(list, v1alpha1.Claim{Name: v1alpha1.ClaimName(fmt.Sprintf("c%d", i)), Integer: new(int64)})
+			list = append(list, v1beta1.Claim{Name: v1beta1.ClaimName(fmt.Sprintf("c%d", i)), Integer: new(int64)})
 		}
 		return list
 	}
-	text := func(s string) v1alpha1.Claims { return v1alpha1.Claims{{Name: "a", String: s}} }
+	text := func(s string) v1beta1.Claims { return v1beta1.Claims{{Name: "a", String: s}} }
 	const members = len(`,"a":""`)
 	for name, test := range map[string]struct {
-		claims v1alpha1.Claims
+		claims v1beta1.Claims
 		want   string
 	}{
 		"16 claims":                   {numbered(16), ""},

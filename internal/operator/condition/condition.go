@@ -8,29 +8,29 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Result is the outcome of a check: a condition without its type and times.
 type Result struct {
 	Status  metav1.ConditionStatus
-	Reason  v1alpha1.ConditionReason
+	Reason  v1beta1.ConditionReason
 	Message string
 }
 
 // Ready returns the result of a successful check.
 func Ready(message string) Result {
-	return Result{metav1.ConditionTrue, v1alpha1.ReasonReady, message}
+	return Result{metav1.ConditionTrue, v1beta1.ReasonReady, message}
 }
 
 // Progressing returns the result of work that completes without user action.
 func Progressing(message string) Result {
-	return Result{metav1.ConditionUnknown, v1alpha1.ReasonProgressing, message}
+	return Result{metav1.ConditionUnknown, v1beta1.ReasonProgressing, message}
 }
 
 // NotReady returns the result of a failed check, or of a state that a user requested, such as a
 // suspension.
-func NotReady(reason v1alpha1.ConditionReason, message string) Result {
+func NotReady(reason v1beta1.ConditionReason, message string) Result {
 	return Result{metav1.ConditionFalse, reason, message}
 }
 
@@ -50,7 +50,7 @@ func NewSet(before []metav1.Condition, generation int64, now metav1.Time) *Set {
 }
 
 // Put sets the condition of the given type.
-func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
+func (s *Set) Put(kind v1beta1.ConditionType, r Result) {
 	if old := meta.FindStatusCondition(s.before, string(kind)); old != nil {
 		meta.SetStatusCondition(&s.after, *old)
 	}
@@ -67,12 +67,12 @@ func (s *Set) Put(kind v1alpha1.ConditionType, r Result) {
 // Summarize sets the Ready condition to r. It adds Reconciling if the status is Unknown, and
 // Stalled if the status is False and the reason is an error.
 func (s *Set) Summarize(r Result) {
-	s.Put(v1alpha1.ConditionReady, r)
+	s.Put(v1beta1.ConditionReady, r)
 	switch {
 	case r.Status == metav1.ConditionUnknown:
-		s.Put(v1alpha1.ConditionReconciling, Result{metav1.ConditionTrue, r.Reason, r.Message})
-	case r.Status == metav1.ConditionFalse && r.Reason.Severity() == v1alpha1.SeverityError:
-		s.Put(v1alpha1.ConditionStalled, Result{metav1.ConditionTrue, r.Reason, r.Message})
+		s.Put(v1beta1.ConditionReconciling, Result{metav1.ConditionTrue, r.Reason, r.Message})
+	case r.Status == metav1.ConditionFalse && r.Reason.Severity() == v1beta1.SeverityError:
+		s.Put(v1beta1.ConditionStalled, Result{metav1.ConditionTrue, r.Reason, r.Message})
 	}
 }
 

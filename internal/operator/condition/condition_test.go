@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -36,11 +36,11 @@ func TestSummarize(t *testing.T) {
 			want:   []metav1.Condition{of("Ready", "True", "Ready", "All good.", now)},
 		},
 		"not ready and stuck": {
-			result: condition.NotReady(v1alpha1.ReasonSecretConflict, "Delete the Secret."),
+			result: condition.NotReady(v1beta1.ReasonSecretConflict, "Delete the Secret."),
 			want:   []metav1.Condition{of("Ready", "False", "SecretConflict", "Delete the Secret.", now), of("Stalled", "True", "SecretConflict", "Delete the Secret.", now)},
 		},
 		"not ready but not stuck": {
-			result: condition.NotReady(v1alpha1.ReasonNoTokenServer, "Suspended."),
+			result: condition.NotReady(v1beta1.ReasonNoTokenServer, "Suspended."),
 			want:   []metav1.Condition{of("Ready", "False", "NoTokenServer", "Suspended.", now)},
 		},
 		"new message keeps the transition time": {
@@ -65,8 +65,8 @@ func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 	kept := append([]metav1.Condition{}, before...)
 	set := condition.NewSet(before, 2, now)
 	set.Summarize(condition.Ready("All good."))
-	set.Put(v1alpha1.ConditionProgrammed, condition.Ready("Loaded."))
-	set.Put(v1alpha1.ConditionAccepted, condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "Valid."})
+	set.Put(v1beta1.ConditionProgrammed, condition.Ready("Loaded."))
+	set.Put(v1beta1.ConditionAccepted, condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "Valid."})
 	want := []metav1.Condition{
 		of("Accepted", "True", "Accepted", "Valid.", earlier), of("Programmed", "True", "Ready", "Loaded.", now), of("Ready", "True", "Ready", "All good.", now),
 	}
@@ -76,20 +76,20 @@ func TestSetKeepsOnlyWhatWasPut(t *testing.T) {
 
 func TestChanged(t *testing.T) {
 	tests := map[string]struct {
-		change func(*v1alpha1.Realm)
+		change func(*v1beta1.Realm)
 		want   bool
 	}{
-		"no change":                           {func(*v1alpha1.Realm) {}, false},
-		"label":                               {func(r *v1alpha1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
-		"spec":                                {func(r *v1alpha1.Realm) { r.Generation++ }, true},
-		"recreated object with the same name": {func(r *v1alpha1.Realm) { r.UID = "other" }, true},
-		"condition": {func(r *v1alpha1.Realm) {
+		"no change":                           {func(*v1beta1.Realm) {}, false},
+		"label":                               {func(r *v1beta1.Realm) { r.Labels = map[string]string{"a": "b"} }, false},
+		"spec":                                {func(r *v1beta1.Realm) { r.Generation++ }, true},
+		"recreated object with the same name": {func(r *v1beta1.Realm) { r.UID = "other" }, true},
+		"condition": {func(r *v1beta1.Realm) {
 			r.Status.Conditions = []metav1.Condition{of("Ready", "Unknown", "Progressing", "Wait.", now)}
 		}, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			before := &v1alpha1.Realm{Status: v1alpha1.RealmStatus{Conditions: []metav1.Condition{of("Ready", "True", "Ready", "", now)}}}
+			before := &v1beta1.Realm{Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{of("Ready", "True", "Ready", "", now)}}}
 			after := before.DeepCopy()
 			tc.change(after)
 			if got := condition.Changed().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.want {

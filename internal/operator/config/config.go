@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	apiVersion = "config.realmkeeper.dev/v1alpha1"
+	apiVersion = "config.realmkeeper.dev/v1beta1"
 	kind       = "InstanceConfiguration"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-const header = "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n"
+const header = "apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\n"
 
 const minimal = header + `
 instanceDomain: example.com
@@ -86,7 +86,7 @@ func TestParse(t *testing.T) {
 		want config.Instance
 	}{
 		"minimal configuration with defaults": {minimal, config.Instance{
-			APIVersion: "config.realmkeeper.dev/v1alpha1", Kind: "InstanceConfiguration",
+			APIVersion: "config.realmkeeper.dev/v1beta1", Kind: "InstanceConfiguration",
 			InstanceDomain: "example.com", ExternalPort: 443, CredentialsSecrets: config.CredentialsSecrets{Enabled: new(true)},
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
 			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
@@ -122,7 +122,7 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 	}
 	tests := map[string]struct{ yaml, wantKey string }{
 		"empty":                                {"", "apiVersion"},
-		"another apiVersion":                   {with("v1alpha1", "v2"), "apiVersion"},
+		"another apiVersion":                   {with("v1beta1", "v2"), "apiVersion"},
 		"another kind":                         {with("InstanceConfiguration", "Realm"), "kind"},
 		"no domain":                            {with("instanceDomain: realmkeeper.localhost", ""), "instanceDomain"},
 		"URL as domain":                        {with("realmkeeper.localhost", "https://example.com"), "instanceDomain"},

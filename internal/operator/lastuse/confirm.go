@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
@@ -20,7 +20,7 @@ import (
 //
 // A use moves from its token server to a report, and from there to the status of its ApiClient.
 // Confirm reads in the same order, so it can't miss a use that moves in the meantime.
-func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1alpha1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error) {
+func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1beta1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error) {
 	f, now := newFacts(), s.now()
 	leases := &coordinationv1.LeaseList{}
 	if err := live.List(ctx, leases, client.InNamespace(s.namespace), client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
@@ -38,7 +38,7 @@ func (s *Store) Confirm(ctx context.Context, live client.Reader, c *v1alpha1.Api
 			return time.Time{}, time.Time{}, false, err
 		}
 	}
-	current := &v1alpha1.ApiClient{}
+	current := &v1beta1.ApiClient{}
 	if err := live.Get(ctx, client.ObjectKeyFromObject(c), current); err != nil {
 		return time.Time{}, time.Time{}, false, fmt.Errorf("reading ApiClient %s: %w", client.ObjectKeyFromObject(c), err)
 	}

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Observe adds or replaces an object, as the handlers of Watch do.
@@ -17,7 +17,7 @@ func (s *Store) Observe(object client.Object) {
 		s.setConfigMap(object)
 	case *coordinationv1.Lease:
 		s.SetLease(object)
-	case *v1alpha1.ApiClient:
+	case *v1beta1.ApiClient:
 		s.setClient(object)
 	}
 }
@@ -29,7 +29,7 @@ func (s *Store) Remove(object client.Object) {
 		s.removeConfigMap(object)
 	case *coordinationv1.Lease:
 		s.RemoveLease(object.Name)
-	case *v1alpha1.ApiClient:
+	case *v1beta1.ApiClient:
 		s.removeClient(object)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -171,15 +171,15 @@ func (o *objects) lost(t *testing.T) time.Time {
 }
 
 // newClient returns an ApiClient with a valid secret.
-func newClient(name, secret string) *v1alpha1.ApiClient {
-	return &v1alpha1.ApiClient{
+func newClient(name, secret string) *v1beta1.ApiClient {
+	return &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
-		Status:     v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: secret}}},
+		Status:     v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: secret}}},
 	}
 }
 
 // write writes the status as the reconciler does, and shows the new status to the store.
-func (f *fixture) write(c *v1alpha1.ApiClient) *v1alpha1.ApiClient {
+func (f *fixture) write(c *v1beta1.ApiClient) *v1beta1.ApiClient {
 	written := c.DeepCopy()
 	lastuse.Merge(&written.Spec, &written.Status, f.store.Uses(c.UID))
 	f.store.Written(c.UID)
@@ -190,7 +190,7 @@ func (f *fixture) write(c *v1alpha1.ApiClient) *v1alpha1.ApiClient {
 func secret(id string) usage.Credential { return usage.Credential{Type: usage.Secret, ID: id} }
 
 // report returns a report with one use.
-func report(server string, c *v1alpha1.ApiClient, credential usage.Credential, at time.Time) *usage.Report {
+func report(server string, c *v1beta1.ApiClient, credential usage.Credential, at time.Time) *usage.Report {
 	r := &usage.Report{Server: server}
 	r.Add(c.UID, credential, usage.Truncate(at, resolution))
 	return r

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -129,7 +129,7 @@ type unshownUses struct {
 	seen time.Time
 	// compared is the ApiClient in the last comparison. delayed reports whether unknownDelay had passed
 	// by then, and write whether the status of the ApiClient lacked a use.
-	compared       *v1alpha1.ApiClient
+	compared       *v1beta1.ApiClient
 	delayed, write bool
 }
 
@@ -137,7 +137,7 @@ type unshownUses struct {
 // client is unknown. Uses of unknown or deleted clients and credentials count as shown after
 // unknownDelay. Uses are compared again only if the client or delayed has changed, because a report can
 // contain many uses.
-func (u *unshownUses) compare(c *v1alpha1.ApiClient, uses Uses, now time.Time) (shown bool) {
+func (u *unshownUses) compare(c *v1beta1.ApiClient, uses Uses, now time.Time) (shown bool) {
 	delayed := now.Sub(u.seen) >= unknownDelay
 	if c == nil || !c.DeletionTimestamp.IsZero() {
 		u.compared, u.write = nil, false
@@ -212,13 +212,13 @@ func (s *Store) removeReport(name string) {
 	delete(s.unshown, name)
 }
 
-func (s *Store) setClient(c *v1alpha1.ApiClient) {
+func (s *Store) setClient(c *v1beta1.ApiClient) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[c.UID] = c
 }
 
-func (s *Store) removeClient(c *v1alpha1.ApiClient) {
+func (s *Store) removeClient(c *v1beta1.ApiClient) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.clients, c.UID)

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -23,7 +23,7 @@ func TestOneWritePerPeriod(t *testing.T) {
 	f := running(t)
 	f.now = f.now.Truncate(time.Hour)
 	c := newClient("a", "s1")
-	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
+	c.Status.Secrets = append(c.Status.Secrets, v1beta1.ClientSecretStatus{ID: "s2"})
 	f.store.Observe(c)
 	writes, reports := 0, map[string]*usage.Report{}
 	const hours = 5
@@ -83,13 +83,13 @@ func TestWritesAreLimited(t *testing.T) {
 // Uses of deleted clients and credentials must not keep a report forever, but the cache can lag.
 func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
 	const gone = types.UID("gone")
-	for name, change := range map[string]func(*usage.Report, *v1alpha1.ApiClient){
-		"client": func(r *usage.Report, _ *v1alpha1.ApiClient) { r.Add(gone, secret("s1"), start) },
-		"secret": func(r *usage.Report, c *v1alpha1.ApiClient) { r.Add(c.UID, secret("gone"), start.Add(-time.Hour)) },
-		"public key": func(r *usage.Report, c *v1alpha1.ApiClient) {
+	for name, change := range map[string]func(*usage.Report, *v1beta1.ApiClient){
+		"client": func(r *usage.Report, _ *v1beta1.ApiClient) { r.Add(gone, secret("s1"), start) },
+		"secret": func(r *usage.Report, c *v1beta1.ApiClient) { r.Add(c.UID, secret("gone"), start.Add(-time.Hour)) },
+		"public key": func(r *usage.Report, c *v1beta1.ApiClient) {
 			r.Add(c.UID, usage.Credential{Type: usage.PublicKey, ID: "gone"}, start)
 		},
-		"terminating": func(_ *usage.Report, c *v1alpha1.ApiClient) { c.DeletionTimestamp = new(metav1.NewTime(start)) },
+		"terminating": func(_ *usage.Report, c *v1beta1.ApiClient) { c.DeletionTimestamp = new(metav1.NewTime(start)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := running(t)
@@ -116,7 +116,7 @@ func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
 func TestRestartKeepsTheLimit(t *testing.T) {
 	f := running(t)
 	c := newClient("a", "s1")
-	c.Status.Secrets = append(c.Status.Secrets, v1alpha1.ClientSecretStatus{ID: "s2"})
+	c.Status.Secrets = append(c.Status.Secrets, v1beta1.ClientSecretStatus{ID: "s2"})
 	f.store.Observe(c)
 	f.publish(report(server, c, secret("s1"), f.now))
 	f.flush()
@@ -139,7 +139,7 @@ type quiet struct {
 	ok           bool
 }
 
-func (f *fixture) quiet(c *v1alpha1.ApiClient, id string, recorded time.Time) quiet {
+func (f *fixture) quiet(c *v1beta1.ApiClient, id string, recorded time.Time) quiet {
 	since, until, ok := f.store.Quiet(c.UID, secret(id), recorded)
 	return quiet{since, until, ok}
 }
@@ -176,22 +176,22 @@ func hour(h int) time.Time { return time.Date(2026, 3, 1, h, 0, 0, 0, time.UTC) 
 
 func used(h int) *metav1.Time { return new(metav1.NewTime(hour(h))) }
 
-var github = v1alpha1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
+var github = v1beta1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
 
 // fullClient returns a client with credentials of each type, which was used at 10:00.
-func fullClient() *v1alpha1.ApiClient {
-	return &v1alpha1.ApiClient{
-		Spec: v1alpha1.ApiClientSpec{
-			PublicKeys:      []v1alpha1.PublicKey{{KeyID: "2026-01"}, {KeyID: "2026-02"}},
-			ServiceAccounts: []v1alpha1.ServiceAccountReference{{Name: "billing"}},
-			FederatedIdentities: []v1alpha1.FederatedIdentity{
-				github, {Issuer: v1alpha1.IssuerKubernetes, Subject: "system:serviceaccount:default:reports"},
+func fullClient() *v1beta1.ApiClient {
+	return &v1beta1.ApiClient{
+		Spec: v1beta1.ApiClientSpec{
+			PublicKeys:      []v1beta1.PublicKey{{KeyID: "2026-01"}, {KeyID: "2026-02"}},
+			ServiceAccounts: []v1beta1.ServiceAccountReference{{Name: "billing"}},
+			FederatedIdentities: []v1beta1.FederatedIdentity{
+				github, {Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:default:reports"},
 			},
 		},
-		Status: v1alpha1.ApiClientStatus{
+		Status: v1beta1.ApiClientStatus{
 			LastUsedTime: used(10),
-			Secrets:      []v1alpha1.ClientSecretStatus{{ID: "s1", LastUsedTime: used(10)}, {ID: "s2"}},
-			Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
+			Secrets:      []v1beta1.ClientSecretStatus{{ID: "s1", LastUsedTime: used(10)}, {ID: "s2"}},
+			Credentials:  []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
 		},
 	}
 }
@@ -199,13 +199,13 @@ func fullClient() *v1alpha1.ApiClient {
 func TestMerge(t *testing.T) {
 	for name, c := range map[string]struct {
 		uses lastuse.Uses
-		want func(*v1alpha1.ApiClientStatus)
+		want func(*v1beta1.ApiClientStatus)
 	}{
-		"an earlier use": {lastuse.Uses{secret("s1"): hour(8), {Type: usage.PublicKey, ID: "2026-02"}: hour(8)}, func(*v1alpha1.ApiClientStatus) {}},
-		"a later use": {lastuse.Uses{secret("s1"): hour(11)}, func(s *v1alpha1.ApiClientStatus) {
+		"an earlier use": {lastuse.Uses{secret("s1"): hour(8), {Type: usage.PublicKey, ID: "2026-02"}: hour(8)}, func(*v1beta1.ApiClientStatus) {}},
+		"a later use": {lastuse.Uses{secret("s1"): hour(11)}, func(s *v1beta1.ApiClientStatus) {
 			s.LastUsedTime, s.Secrets[0].LastUsedTime = used(11), used(11)
 		}},
-		"a credential that was removed": {lastuse.Uses{secret("gone"): hour(12), {Type: usage.PublicKey, ID: "gone"}: hour(11)}, func(s *v1alpha1.ApiClientStatus) {
+		"a credential that was removed": {lastuse.Uses{secret("gone"): hour(12), {Type: usage.PublicKey, ID: "gone"}: hour(11)}, func(s *v1beta1.ApiClientStatus) {
 			s.LastUsedTime = used(12)
 		}},
 		"other credentials": {lastuse.Uses{
@@ -214,13 +214,13 @@ func TestMerge(t *testing.T) {
 			{Type: usage.FederatedIdentity, ID: github.ID()}:    hour(5),
 			{Type: usage.PublicKey, ID: "2026-02"}:              hour(11),
 			{Type: usage.FederatedIdentity, ID: "github-other"}: hour(4),
-		}, func(s *v1alpha1.ApiClientStatus) {
+		}, func(s *v1beta1.ApiClientStatus) {
 			s.LastUsedTime = used(11)
-			s.Credentials = []v1alpha1.CredentialStatus{
-				{Type: v1alpha1.CredentialTypeFederatedIdentity, ID: github.ID(), LastUsedTime: *used(5)},
-				{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(11)},
-				{Type: v1alpha1.CredentialTypeServiceAccount, ID: "billing", LastUsedTime: *used(6)},
-				{Type: v1alpha1.CredentialTypeServiceAccount, ID: "reports", LastUsedTime: *used(7)},
+			s.Credentials = []v1beta1.CredentialStatus{
+				{Type: v1beta1.CredentialTypeFederatedIdentity, ID: github.ID(), LastUsedTime: *used(5)},
+				{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(11)},
+				{Type: v1beta1.CredentialTypeServiceAccount, ID: "billing", LastUsedTime: *used(6)},
+				{Type: v1beta1.CredentialTypeServiceAccount, ID: "reports", LastUsedTime: *used(7)},
 			}
 		}},
 	} {
@@ -237,13 +237,13 @@ func TestMerge(t *testing.T) {
 
 func TestKeepDropsRemovedCredentials(t *testing.T) {
 	c := fullClient()
-	c.Status.Credentials = append(c.Status.Credentials, v1alpha1.CredentialStatus{Type: v1alpha1.CredentialTypePublicKey, ID: "gone", LastUsedTime: *used(10)})
-	next := v1alpha1.ApiClientStatus{Secrets: []v1alpha1.ClientSecretStatus{{ID: "s0"}, {ID: "s1"}}}
+	c.Status.Credentials = append(c.Status.Credentials, v1beta1.CredentialStatus{Type: v1beta1.CredentialTypePublicKey, ID: "gone", LastUsedTime: *used(10)})
+	next := v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: "s0"}, {ID: "s1"}}}
 	lastuse.Keep(&c.Spec, &c.Status, &next)
-	want := v1alpha1.ApiClientStatus{
+	want := v1beta1.ApiClientStatus{
 		LastUsedTime: used(10),
-		Secrets:      []v1alpha1.ClientSecretStatus{{ID: "s0"}, {ID: "s1", LastUsedTime: used(10)}},
-		Credentials:  []v1alpha1.CredentialStatus{{Type: v1alpha1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
+		Secrets:      []v1beta1.ClientSecretStatus{{ID: "s0"}, {ID: "s1", LastUsedTime: used(10)}},
+		Credentials:  []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
 	}
 	testkit.Diff(t, "status", want, next)
 }

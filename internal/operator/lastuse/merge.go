@@ -7,23 +7,23 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // credentialTypes maps the types of credentials other than secrets to those of status.credentials.
-var credentialTypes = map[usage.Type]v1alpha1.CredentialType{
-	usage.PublicKey:         v1alpha1.CredentialTypePublicKey,
-	usage.ServiceAccount:    v1alpha1.CredentialTypeServiceAccount,
-	usage.FederatedIdentity: v1alpha1.CredentialTypeFederatedIdentity,
+var credentialTypes = map[usage.Type]v1beta1.CredentialType{
+	usage.PublicKey:         v1beta1.CredentialTypePublicKey,
+	usage.ServiceAccount:    v1beta1.CredentialTypeServiceAccount,
+	usage.FederatedIdentity: v1beta1.CredentialTypeFederatedIdentity,
 }
 
 // Keep copies the last uses from one status of an ApiClient to the next, for the credentials that the
 // client still has. It doesn't modify previous.
-func Keep(spec *v1alpha1.ApiClientSpec, previous, next *v1alpha1.ApiClientStatus) {
+func Keep(spec *v1beta1.ApiClientSpec, previous, next *v1beta1.ApiClientStatus) {
 	next.LastUsedTime, next.Secrets = previous.LastUsedTime, slices.Clone(next.Secrets)
 	for i := range next.Secrets {
-		if j := slices.IndexFunc(previous.Secrets, func(s v1alpha1.ClientSecretStatus) bool { return s.ID == next.Secrets[i].ID }); j >= 0 {
+		if j := slices.IndexFunc(previous.Secrets, func(s v1beta1.ClientSecretStatus) bool { return s.ID == next.Secrets[i].ID }); j >= 0 {
 			next.Secrets[i].LastUsedTime = previous.Secrets[j].LastUsedTime
 		}
 	}
@@ -37,7 +37,7 @@ func Keep(spec *v1alpha1.ApiClientSpec, previous, next *v1alpha1.ApiClientStatus
 
 // Merge adds uses to the status of an ApiClient. It copies the slices of s before it changes them,
 // because they can belong to a cached object.
-func Merge(spec *v1alpha1.ApiClientSpec, s *v1alpha1.ApiClientStatus, uses Uses) {
+func Merge(spec *v1beta1.ApiClientSpec, s *v1beta1.ApiClientStatus, uses Uses) {
 	if len(uses) == 0 {
 		return
 	}
@@ -56,19 +56,19 @@ func Merge(spec *v1alpha1.ApiClientSpec, s *v1alpha1.ApiClientStatus, uses Uses)
 		}
 		i := credentialIndex(s, kind, credential.ID)
 		if i < 0 {
-			s.Credentials = append(s.Credentials, v1alpha1.CredentialStatus{Type: kind, ID: credential.ID})
+			s.Credentials = append(s.Credentials, v1beta1.CredentialStatus{Type: kind, ID: credential.ID})
 			i = len(s.Credentials) - 1
 		}
 		s.Credentials[i].LastUsedTime = *lastUse(&s.Credentials[i].LastUsedTime, at)
 	}
-	slices.SortFunc(s.Credentials, func(a, b v1alpha1.CredentialStatus) int {
+	slices.SortFunc(s.Credentials, func(a, b v1beta1.CredentialStatus) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.ID, b.ID))
 	})
 }
 
 // LastUsed returns the last use of a credential according to the status of its ApiClient, or zero
 // if the status shows none. known is false if the ApiClient doesn't have the credential.
-func LastUsed(c *v1alpha1.ApiClient, credential usage.Credential) (at time.Time, known bool) {
+func LastUsed(c *v1beta1.ApiClient, credential usage.Credential) (at time.Time, known bool) {
 	if credential.Type == usage.Secret {
 		i := secretIndex(&c.Status, credential.ID)
 		if i < 0 {
@@ -86,18 +86,18 @@ func LastUsed(c *v1alpha1.ApiClient, credential usage.Credential) (at time.Time,
 	return at, true
 }
 
-func secretIndex(s *v1alpha1.ApiClientStatus, id string) int {
-	return slices.IndexFunc(s.Secrets, func(secret v1alpha1.ClientSecretStatus) bool { return secret.ID == id })
+func secretIndex(s *v1beta1.ApiClientStatus, id string) int {
+	return slices.IndexFunc(s.Secrets, func(secret v1beta1.ClientSecretStatus) bool { return secret.ID == id })
 }
 
-func credentialIndex(s *v1alpha1.ApiClientStatus, kind v1alpha1.CredentialType, id string) int {
-	return slices.IndexFunc(s.Credentials, func(c v1alpha1.CredentialStatus) bool { return c.Type == kind && c.ID == id })
+func credentialIndex(s *v1beta1.ApiClientStatus, kind v1beta1.CredentialType, id string) int {
+	return slices.IndexFunc(s.Credentials, func(c v1beta1.CredentialStatus) bool { return c.Type == kind && c.ID == id })
 }
 
 // hasCredential reports whether a client has a credential that is not a secret.
-func hasCredential(spec *v1alpha1.ApiClientSpec, kind v1alpha1.CredentialType, id string) bool {
-	c := v1alpha1.ApiClient{Spec: *spec}
-	return slices.ContainsFunc(c.CredentialUses(), func(u v1alpha1.CredentialUse) bool { return u.Type == kind && u.ID == id })
+func hasCredential(spec *v1beta1.ApiClientSpec, kind v1beta1.CredentialType, id string) bool {
+	c := v1beta1.ApiClient{Spec: *spec}
+	return slices.ContainsFunc(c.CredentialUses(), func(u v1beta1.CredentialUse) bool { return u.Type == kind && u.ID == id })
 }
 
 func timeOf(at *metav1.Time) time.Time {

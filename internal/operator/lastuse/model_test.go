@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -42,7 +42,7 @@ type model struct {
 	store   *lastuse.Store
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// cached are the ApiClients as the operator's cache contains them.
-	cached map[string]*v1alpha1.ApiClient
+	cached map[string]*v1beta1.ApiClient
 	// uses are the times of all uses by client.
 	uses map[string][]time.Time
 	log  []string
@@ -62,7 +62,7 @@ type modelServer struct {
 type modelAPI struct {
 	objects
 	leases  map[string]*coordinationv1.Lease
-	clients map[string]*v1alpha1.ApiClient
+	clients map[string]*v1beta1.ApiClient
 	events  map[string][]func() // by kind
 	deliver func(kind string, object client.Object, removed bool)
 	between func() // runs before each read
@@ -108,7 +108,7 @@ func (a *modelAPI) List(_ context.Context, list client.ObjectList, _ ...client.L
 func (a *modelAPI) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	a.between()
 	current, ok := a.clients[key.Name]
-	into, isClient := object.(*v1alpha1.ApiClient)
+	into, isClient := object.(*v1beta1.ApiClient)
 	if !ok || !isClient {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: "apiclients"}, key.Name)
 	}
@@ -124,7 +124,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	}
 	m.api = &modelAPI{
 		objects: objects{configMaps: map[string]*corev1.ConfigMap{}},
-		leases:  map[string]*coordinationv1.Lease{}, clients: map[string]*v1alpha1.ApiClient{}, events: map[string][]func(){},
+		leases:  map[string]*coordinationv1.Lease{}, clients: map[string]*v1beta1.ApiClient{}, events: map[string][]func(){},
 	}
 	m.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(m.queue.ShutDown)
@@ -140,7 +140,7 @@ func newModel(t *testing.T, seed uint64) *model {
 
 // restart replaces the operator by one that has listed all objects.
 func (m *model) restart() {
-	m.cached, m.api.events = map[string]*v1alpha1.ApiClient{}, map[string][]func(){}
+	m.cached, m.api.events = map[string]*v1beta1.ApiClient{}, map[string][]func(){}
 	for range m.queue.Len() {
 		request, _ := m.queue.Get()
 		m.queue.Done(request)
@@ -163,7 +163,7 @@ func (m *model) deliver(_ string, object client.Object, removed bool) {
 		m.store.Remove(object)
 		return
 	}
-	if c, ok := object.(*v1alpha1.ApiClient); ok {
+	if c, ok := object.(*v1beta1.ApiClient); ok {
 		m.cached[c.Name] = c
 	}
 	m.store.Observe(object)

@@ -10,7 +10,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -91,12 +91,12 @@ func (s *Store) persist(ctx context.Context, c client.Client) error {
 		return nil
 	}
 	desired := corev1ac.ConfigMap(StateName, s.namespace).
-		WithLabels(map[string]string{usage.Label: stateLabelValue, v1alpha1.ManagedByLabel: v1alpha1.ManagedBy}).
+		WithLabels(map[string]string{usage.Label: stateLabelValue, v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
 		WithData(map[string]string{lostKey: lost.UTC().Format(time.RFC3339Nano), resolutionKey: s.resolution.String()})
 	if persisted.version != "" {
 		desired.WithResourceVersion(persisted.version)
 	}
-	if err := c.Apply(ctx, desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := c.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return fmt.Errorf("writing ConfigMap %s/%s: %w", s.namespace, StateName, err)
 	}
 	s.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -41,7 +41,7 @@ type Store struct {
 	// unshown contains, for each report, the uses that the status of their client may lack.
 	unshown map[string]map[types.UID]*unshownUses
 	// clients are the cached ApiClients. They are shared with the cache, so they must not be changed.
-	clients map[types.UID]*v1alpha1.ApiClient
+	clients map[types.UID]*v1beta1.ApiClient
 	// granted contains the clients whose status may be written only because of uses, with the time of
 	// the grant in the current period. The time is zero after the status was written.
 	granted map[types.UID]time.Time
@@ -56,7 +56,7 @@ func New(namespace string, resolution time.Duration, now func() time.Time, rejec
 		namespace: namespace, resolution: resolution, now: now, rejected: rejected,
 		facts:   newFacts(),
 		unshown: map[string]map[types.UID]*unshownUses{},
-		clients: map[types.UID]*v1alpha1.ApiClient{},
+		clients: map[types.UID]*v1beta1.ApiClient{},
 		granted: map[types.UID]time.Time{},
 	}
 	s.Grants.Synced = s.isSynced

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
@@ -23,8 +23,8 @@ import (
 func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager, leases func() bool) error {
 	s.synced = append(s.synced, leases)
 	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
-		&corev1.ConfigMap{}:   handle(s.setConfigMap, s.removeConfigMap),
-		&v1alpha1.ApiClient{}: handle(s.setClient, s.removeClient),
+		&corev1.ConfigMap{}:  handle(s.setConfigMap, s.removeConfigMap),
+		&v1beta1.ApiClient{}: handle(s.setClient, s.removeClient),
 	} {
 		informer, err := mgr.GetCache().GetInformer(ctx, object)
 		if err != nil {

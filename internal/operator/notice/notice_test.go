@@ -9,41 +9,41 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-func ready(status metav1.ConditionStatus, reason v1alpha1.ConditionReason, message string) []metav1.Condition {
+func ready(status metav1.ConditionStatus, reason v1beta1.ConditionReason, message string) []metav1.Condition {
 	return []metav1.Condition{
-		{Type: string(v1alpha1.ConditionProgrammed), Status: "True", Reason: string(v1alpha1.ReasonReady), Message: "Another condition."},
-		{Type: string(v1alpha1.ConditionReady), Status: status, Reason: string(reason), Message: message},
+		{Type: string(v1beta1.ConditionProgrammed), Status: "True", Reason: string(v1beta1.ReasonReady), Message: "Another condition."},
+		{Type: string(v1beta1.ConditionReady), Status: status, Reason: string(reason), Message: message},
 	}
 }
 
 var (
-	isReady       = ready("True", v1alpha1.ReasonReady, "Good.")
-	isProgressing = ready("Unknown", v1alpha1.ReasonProgressing, "Wait.")
-	isSuspended   = ready("False", v1alpha1.ReasonSuspended, "Suspended.")
+	isReady       = ready("True", v1beta1.ReasonReady, "Good.")
+	isProgressing = ready("Unknown", v1beta1.ReasonProgressing, "Wait.")
+	isSuspended   = ready("False", v1beta1.ReasonSuspended, "Suspended.")
 )
 
 func TestReadyChange(t *testing.T) {
-	event := func(kind string, reason v1alpha1.ConditionReason, note string) *notice.Event {
-		return &notice.Event{Type: kind, Reason: v1alpha1.EventReason(reason), Action: v1alpha1.EventActionReconcile, Note: note}
+	event := func(kind string, reason v1beta1.ConditionReason, note string) *notice.Event {
+		return &notice.Event{Type: kind, Reason: v1beta1.EventReason(reason), Action: v1beta1.EventActionReconcile, Note: note}
 	}
 	for name, test := range map[string]struct {
-		previous   v1alpha1.ConditionReason
+		previous   v1beta1.ConditionReason
 		conditions []metav1.Condition
 		want       *notice.Event
 	}{
-		"no Ready condition":               {v1alpha1.ReasonReady, nil, nil},
-		"new object is suspended":          {"", isSuspended, event("Normal", v1alpha1.ReasonSuspended, "Suspended.")},
-		"no change":                        {v1alpha1.ReasonReady, isReady, nil},
-		"becomes Progressing":              {v1alpha1.ReasonReady, isProgressing, nil},
-		"resumed":                          {v1alpha1.ReasonSuspended, isReady, event("Normal", v1alpha1.ReasonReady, "Good.")},
-		"realm suspended":                  {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonRealmSuspended, "Suspended."), event("Normal", v1alpha1.ReasonRealmSuspended, "Suspended.")},
-		"expired":                          {v1alpha1.ReasonReady, ready("False", v1alpha1.ReasonExpired, "Expired."), event("Warning", v1alpha1.ReasonExpired, "Expired.")},
-		"not ready for a different reason": {v1alpha1.ReasonExpired, ready("False", v1alpha1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1alpha1.ReasonScopeNotInRealm, "Remove the scope.")},
+		"no Ready condition":               {v1beta1.ReasonReady, nil, nil},
+		"new object is suspended":          {"", isSuspended, event("Normal", v1beta1.ReasonSuspended, "Suspended.")},
+		"no change":                        {v1beta1.ReasonReady, isReady, nil},
+		"becomes Progressing":              {v1beta1.ReasonReady, isProgressing, nil},
+		"resumed":                          {v1beta1.ReasonSuspended, isReady, event("Normal", v1beta1.ReasonReady, "Good.")},
+		"realm suspended":                  {v1beta1.ReasonReady, ready("False", v1beta1.ReasonRealmSuspended, "Suspended."), event("Normal", v1beta1.ReasonRealmSuspended, "Suspended.")},
+		"expired":                          {v1beta1.ReasonReady, ready("False", v1beta1.ReasonExpired, "Expired."), event("Warning", v1beta1.ReasonExpired, "Expired.")},
+		"not ready for a different reason": {v1beta1.ReasonExpired, ready("False", v1beta1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1beta1.ReasonScopeNotInRealm, "Remove the scope.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testkit.Diff(t, "result", test.want, notice.ReadyChange(test.previous, test.conditions))
@@ -59,7 +59,7 @@ func TestNoteIsTruncated(t *testing.T) {
 		"limit within a character": {strings.Repeat("é", 513), strings.Repeat("é", 510) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rotation, change := notice.Rotation(v1alpha1.EventSecretRotated, test.note), notice.ReadyChange("", ready("False", v1alpha1.ReasonExpired, test.note))
+			rotation, change := notice.Rotation(v1beta1.EventSecretRotated, test.note), notice.ReadyChange("", ready("False", v1beta1.ReasonExpired, test.note))
 			if rotation.Note != test.want || change.Note != test.want {
 				t.Errorf("notes are %q and %q, want %q", rotation.Note, change.Note, test.want)
 			}
@@ -120,12 +120,12 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 // A rotation gets its own Event. Its note is not used as a format string.
 func TestRecordRotation(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
-	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1alpha1.EventSecretRotated, "100%s."))
+	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1beta1.EventSecretRotated, "100%s."))
 	testkit.Diff(t, "result", []string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder))
 }
 
 func named(name string, uid types.UID) client.Object {
-	return &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	return &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 }
 
 func recorded(recorder *events.FakeRecorder) []string {

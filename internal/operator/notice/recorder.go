@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -27,7 +27,7 @@ type Recorder struct {
 
 type previousReady struct {
 	uid    types.UID // distinguishes the object from a new one with the same name
-	reason v1alpha1.ConditionReason
+	reason v1beta1.ConditionReason
 }
 
 // NewRecorder returns a Recorder that writes to recorder.
@@ -57,27 +57,27 @@ func (r *Recorder) Forget(name types.NamespacedName) {
 
 // previousReason returns the reason that Ready had before, ignoring Progressing. It is empty if
 // that reason is unknown.
-func (r *Recorder) previousReason(object client.Object, before, after []metav1.Condition) v1alpha1.ConditionReason {
+func (r *Recorder) previousReason(object client.Object, before, after []metav1.Condition) v1beta1.ConditionReason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	name, reason := client.ObjectKeyFromObject(object), readyReason(before)
-	if reason == v1alpha1.ReasonProgressing {
+	if reason == v1beta1.ReasonProgressing {
 		reason = ""
 		if p := r.progressing[name]; p.uid == object.GetUID() {
 			reason = p.reason
 		}
 	}
 	delete(r.progressing, name)
-	if reason != "" && readyReason(after) == v1alpha1.ReasonProgressing {
+	if reason != "" && readyReason(after) == v1beta1.ReasonProgressing {
 		r.progressing[name] = previousReady{uid: object.GetUID(), reason: reason}
 	}
 	return reason
 }
 
 // readyReason returns the reason of the Ready condition, or an empty string if there is none.
-func readyReason(conditions []metav1.Condition) v1alpha1.ConditionReason {
-	if ready := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionReady)); ready != nil {
-		return v1alpha1.ConditionReason(ready.Reason)
+func readyReason(conditions []metav1.Condition) v1beta1.ConditionReason {
+	if ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady)); ready != nil {
+		return v1beta1.ConditionReason(ready.Reason)
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // maxWaiting limits the callers that hash or wait for a core, so that they occupy only a part of the
@@ -79,7 +79,7 @@ func (h *Hasher) leave(namespace string) {
 func (h *Hasher) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
 	secrets := &corev1.SecretList{}
 	err := h.live.List(ctx, secrets, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name},
-		client.MatchingLabels{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided})
+		client.MatchingLabels{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided})
 	if err != nil {
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}

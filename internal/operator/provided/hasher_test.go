@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
 )
@@ -41,7 +41,7 @@ func (s *secrets) List(_ context.Context, list client.ObjectList, opts ...client
 	if name, _ := o.FieldSelector.RequiresExactMatch("metadata.name"); name != s.secret.Name || s.err != nil {
 		return s.err
 	}
-	if labels := s.secret.Labels; o.LabelSelector.String() == fmt.Sprintf("%s=%s", v1alpha1.ClientSecretLabel, labels[v1alpha1.ClientSecretLabel]) {
+	if labels := s.secret.Labels; o.LabelSelector.String() == fmt.Sprintf("%s=%s", v1beta1.ClientSecretLabel, labels[v1beta1.ClientSecretLabel]) {
 		list.(*corev1.SecretList).Items = []corev1.Secret{*s.secret}
 	}
 	return nil
@@ -50,7 +50,7 @@ func (s *secrets) List(_ context.Context, list client.ObjectList, opts ...client
 func newSecret() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "billing", UID: "u", ResourceVersion: "7", Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
+			Name: "billing", UID: "u", ResourceVersion: "7", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided},
 		},
 		Data: map[string][]byte{"password": []byte(password)},
 	}

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Identity returns the part of a Secret that identifies it and its owner, without its values.
@@ -18,7 +18,7 @@ func Identity(secret *corev1.Secret) *corev1.Secret {
 			Name:              secret.Name,
 			UID:               secret.UID,
 			ResourceVersion:   secret.ResourceVersion,
-			Labels:            map[string]string{v1alpha1.ClientSecretLabel: secret.Labels[v1alpha1.ClientSecretLabel]},
+			Labels:            map[string]string{v1beta1.ClientSecretLabel: secret.Labels[v1beta1.ClientSecretLabel]},
 			CreationTimestamp: secret.CreationTimestamp,
 			DeletionTimestamp: secret.DeletionTimestamp,
 		},
@@ -32,7 +32,7 @@ func Identity(secret *corev1.Secret) *corev1.Secret {
 
 // Readable reports whether a Secret has the label that allows the operator to read it.
 func Readable(secret *corev1.Secret) bool {
-	return secret.Labels[v1alpha1.ClientSecretLabel] == v1alpha1.ClientSecretProvided
+	return secret.Labels[v1beta1.ClientSecretLabel] == v1beta1.ClientSecretProvided
 }
 
 // Version returns the string that identifies one version of the value of key in a record.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
@@ -59,7 +59,7 @@ type Reconciler struct {
 // issuer change.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.Realm{}, builder.WithPredicates(condition.Changed())).
+		For(&v1beta1.Realm{}, builder.WithPredicates(condition.Changed())).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(&r.Issuers.Changed).
@@ -79,7 +79,7 @@ var limits = turns.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
 // urgent reports whether the clients of a Realm must not get tokens: it is suspended, being deleted, or
 // doesn't exist.
 func (r *Reconciler) urgent(request reconcile.Request) bool {
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	if err := r.Client.Get(context.Background(), request.NamespacedName, realm); err != nil {
 		return apierrors.IsNotFound(err)
 	}
@@ -89,7 +89,7 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 // ReconcileAll reconciles all Realms soon, for example because their requests failed during an outage and
 // would wait for their next retry.
 func (r *Reconciler) ReconcileAll(ctx context.Context) {
-	realms := &v1alpha1.RealmList{}
+	realms := &v1beta1.RealmList{}
 	if err := r.Client.List(ctx, realms, client.UnsafeDisableDeepCopy); err != nil {
 		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list Realms")

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
@@ -46,7 +46,7 @@ type decision struct {
 	policy signingkey.Policy
 	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
 	fetch   []issuerkeys.Issuer
-	issuers []v1alpha1.TrustedIssuerStatus
+	issuers []v1beta1.TrustedIssuerStatus
 	// recorded are the keys in the current record.
 	recorded []signingkey.Key
 	// unsigned are the names of the live token servers that have not decrypted the Active key.
@@ -119,7 +119,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 }
 
 // newRecord returns the record of an accepted Realm with the given keys.
-func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signingkey.Key, trusted []v1alpha1.TrustedIssuer, instance *config.Instance) *record.Realm {
+func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signingkey.Key, trusted []v1beta1.TrustedIssuer, instance *config.Instance) *record.Realm {
 	realm := seen.realm
 	body := &record.Realm{
 		Name:                 realm.Name,
@@ -195,7 +195,7 @@ func (d *decision) generator(seen *observed, random io.Reader) signingkey.Genera
 
 // policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
 // testing.speedUp.
-func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
+func policyOf(realm *v1beta1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
 	signing := &realm.Spec.Signing
 	policy := signingkey.Policy{
 		Algorithm:        signingkey.Algorithm(signing.EffectiveAlgorithm()),
@@ -211,28 +211,28 @@ func policyOf(realm *v1alpha1.Realm, instance *config.Instance, lifetime time.Du
 }
 
 // accepted checks what the schema can't, such as the instance's limits.
-func accepted(realm *v1alpha1.Realm, instance *config.Instance) condition.Result {
+func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result {
 	lifetime, maximum := instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)), instance.Security.MaximumTokenLifetime.Duration
 	if lifetime > maximum {
-		return condition.NotReady(v1alpha1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
+		return condition.NotReady(v1beta1.ReasonLifetimeExceedsInstanceMaximum, fmt.Sprintf(
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
 			lifetime, maximum))
 	}
 	if result := claimsWithinSize(realm); result != nil {
 		return *result
 	}
-	return condition.Result{Status: "True", Reason: v1alpha1.ReasonAccepted, Message: "The spec is valid." + claims.Reserved(realm.Spec.Claims)}
+	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + claims.Reserved(realm.Spec.Claims)}
 }
 
 // keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the
 // Realm; nil and zero for a new realm. If the status lists keys, they were lost, and a user may have a
 // backup. The realm gets other keys only at the time of a rotation that replaces every one of them.
-func keysMissing(realm *v1alpha1.Realm, now time.Time) (blocked *condition.Result, until time.Time) {
+func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result, until time.Time) {
 	if len(realm.Status.SigningKeys) == 0 {
 		return nil, time.Time{}
 	}
 	requested := realm.Spec.Signing.RotateAfter
-	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1alpha1.SigningKeyStatus) bool {
+	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1beta1.SigningKeyStatus) bool {
 		return !requested.After(k.CreatedAt.Time)
 	})
 	switch {
@@ -241,14 +241,14 @@ func keysMissing(realm *v1alpha1.Realm, now time.Time) (blocked *condition.Resul
 	case replaced:
 		until = requested.Time
 	}
-	r := condition.NotReady(v1alpha1.ReasonKeysMissing, fmt.Sprintf(
+	r := condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
 		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotateAfter to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
 		record.RealmSecretName(realm.UID), realm.Name))
 	return &r, until
 }
 
-func keysUnreadable(realm *v1alpha1.Realm, err error) *condition.Result {
-	r := condition.NotReady(v1alpha1.ReasonKeysUnreadable, fmt.Sprintf(
+func keysUnreadable(realm *v1beta1.Realm, err error) *condition.Result {
+	r := condition.NotReady(v1beta1.ReasonKeysUnreadable, fmt.Sprintf(
 		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret, and request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\".", err, realm.Name))
 	return &r
 }

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -32,15 +32,15 @@ func instance() *config.Instance {
 	}
 }
 
-func acme(change func(*v1alpha1.Realm)) *v1alpha1.Realm {
-	realm := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "11111111-1111-1111-1111-111111111111", Generation: 3}}
+func acme(change func(*v1beta1.Realm)) *v1beta1.Realm {
+	realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "11111111-1111-1111-1111-111111111111", Generation: 3}}
 	change(realm)
 	return realm
 }
 
 // recorded returns a Realm's next record after all token servers have acknowledged the previous
 // one. The first record of a realm has an Active key, too.
-func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.Secret) *corev1.Secret {
+func recorded(t *testing.T, realm *v1beta1.Realm, at time.Time, before *corev1.Secret) *corev1.Secret {
 	t.Helper()
 	if before == nil {
 		before = written(t, realm, firstDecision(t, realm, at))
@@ -50,80 +50,80 @@ func recorded(t *testing.T, realm *v1alpha1.Realm, at time.Time, before *corev1.
 }
 
 // firstDecision returns the decision for a new Realm.
-func firstDecision(t *testing.T, realm *v1alpha1.Realm, at time.Time) decision {
+func firstDecision(t *testing.T, realm *v1beta1.Realm, at time.Time) decision {
 	t.Helper()
 	return testkit.Value(decide(observed{realm: realm}, instance(), at, rand.Reader))(t)
 }
 
 // written returns the record Secret for a decision.
-func written(t *testing.T, realm *v1alpha1.Realm, d decision) *corev1.Secret {
+func written(t *testing.T, realm *v1beta1.Realm, d decision) *corev1.Secret {
 	t.Helper()
 	desired := testkit.Value(record.ForRealm("system", realm, *d.record))(t)
 	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 }
 
 func TestDecide(t *testing.T) {
-	unchanged := func(*v1alpha1.Realm) {}
+	unchanged := func(*v1beta1.Realm) {}
 	settled := recorded(t, acme(unchanged), now.Add(-time.Hour), nil)
 	corrupt := settled.DeepCopy()
 	corrupt.Data[record.DataKey] = []byte("{")
-	hadKeys := func(r *v1alpha1.Realm) {
-		r.Status.SigningKeys = []v1alpha1.SigningKeyStatus{
+	hadKeys := func(r *v1beta1.Realm) {
+		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{
 			{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-2 * time.Hour))},
 			{KeyID: "b", State: "Pending", CreatedAt: metav1.NewTime(now.Add(-time.Hour))},
 		}
 	}
-	hadKeysAndRotates := func(after time.Duration) func(*v1alpha1.Realm) {
-		return func(r *v1alpha1.Realm) {
+	hadKeysAndRotates := func(after time.Duration) func(*v1beta1.Realm) {
+		return func(r *v1beta1.Realm) {
 			hadKeys(r)
 			r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(after)}
 		}
 	}
 
 	type outcome struct {
-		Reason   v1alpha1.ConditionReason
+		Reason   v1beta1.ConditionReason
 		Keys     string // algorithms and states
 		Disabled bool
 		Lifetime time.Duration
 		Next     time.Duration // from now; zero means never
 	}
 	for name, test := range map[string]struct {
-		realm  *v1alpha1.Realm
+		realm  *v1beta1.Realm
 		record *corev1.Secret
 		want   outcome
 	}{
 		"suspended realm rotates": {
-			acme(func(r *v1alpha1.Realm) {
+			acme(func(r *v1beta1.Realm) {
 				r.Spec.Suspend = true
 				r.Spec.Signing.RotateAfter = &metav1.Time{Time: now}
 			}), settled,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Active, ES256 Pending", true, 5 * time.Minute, 0},
+			outcome{v1beta1.ReasonAccepted, "ES256 Active, ES256 Pending", true, 5 * time.Minute, 0},
 		},
 		"claims too large": {
-			acme(func(r *v1alpha1.Realm) {
-				r.Spec.Claims = v1alpha1.Claims{{Name: "a", Strings: []string{strings.Repeat("ä", 1024)}}}
+			acme(func(r *v1beta1.Realm) {
+				r.Spec.Claims = v1beta1.Claims{{Name: "a", Strings: []string{strings.Repeat("ä", 1024)}}}
 			}), settled,
-			outcome{v1alpha1.ReasonClaimsTooLarge, "ES256 Active", true, 5 * time.Minute, 0},
+			outcome{v1beta1.ReasonClaimsTooLarge, "ES256 Active", true, 5 * time.Minute, 0},
 		},
 		"excessive lifetime generates no keys": {
-			acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), nil,
-			outcome{v1alpha1.ReasonLifetimeExceedsInstanceMaximum, "", false, 2 * time.Hour, 0},
+			acme(func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} }), nil,
+			outcome{v1beta1.ReasonLifetimeExceedsInstanceMaximum, "", false, 2 * time.Hour, 0},
 		},
 		"corrupt record is kept": {
 			acme(unchanged), corrupt,
-			outcome{v1alpha1.ReasonKeysUnreadable, "", false, 5 * time.Minute, 0},
+			outcome{v1beta1.ReasonKeysUnreadable, "", false, 5 * time.Minute, 0},
 		},
 		"lost record, rotation between the keys": {
 			acme(hadKeysAndRotates(-90 * time.Minute)), nil,
-			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, 0},
+			outcome{v1beta1.ReasonKeysMissing, "", false, 5 * time.Minute, 0},
 		},
 		"lost record, rotation of all keys": {
 			acme(hadKeysAndRotates(-time.Hour + time.Second)), nil,
-			outcome{v1alpha1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
+			outcome{v1beta1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
 		},
 		"lost record, rotation later": {
 			acme(hadKeysAndRotates(time.Hour)), nil,
-			outcome{v1alpha1.ReasonKeysMissing, "", false, 5 * time.Minute, time.Hour},
+			outcome{v1beta1.ReasonKeysMissing, "", false, 5 * time.Minute, time.Hour},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,9 +147,9 @@ func TestDecide(t *testing.T) {
 // publishAhead. The old key is kept until its last token has expired.
 func TestRotationOverTime(t *testing.T) {
 	const publishAhead = time.Hour
-	realm := acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour} })
+	realm := acme(func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour} })
 	secret := recorded(t, realm, now.Add(-time.Minute), nil)
-	realm.Spec.Signing.Algorithm = v1alpha1.SigningAlgorithmES384
+	realm.Spec.Signing.Algorithm = v1beta1.SigningAlgorithmES384
 	for _, step := range []struct {
 		after        time.Duration
 		want         string
@@ -180,7 +180,7 @@ func TestRotationOverTime(t *testing.T) {
 func TestPolicyIsScaled(t *testing.T) {
 	for name, test := range map[string]struct {
 		speedUp int32
-		signing v1alpha1.Signing
+		signing v1beta1.Signing
 		want    signingkey.Policy
 		cache   int64
 	}{
@@ -190,19 +190,19 @@ func TestPolicyIsScaled(t *testing.T) {
 		},
 		"speed-up": {
 			speedUp: 300, cache: 1,
-			signing: v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}, PublishAhead: &v1alpha1.Duration{Duration: 10 * time.Minute}},
+			signing: v1beta1.Signing{RotationInterval: &v1beta1.Duration{Duration: time.Hour}, PublishAhead: &v1beta1.Duration{Duration: 10 * time.Minute}},
 			want:    signingkey.Policy{RotationInterval: 12 * time.Second, PublishAhead: 2 * time.Second, Skew: time.Second},
 		},
 		"maximum speed-up": {
 			speedUp: 3600, cache: 0,
-			signing: v1alpha1.Signing{RotationInterval: &v1alpha1.Duration{Duration: time.Hour}},
+			signing: v1beta1.Signing{RotationInterval: &v1beta1.Duration{Duration: time.Hour}},
 			want:    signingkey.Policy{RotationInterval: time.Second, PublishAhead: 500 * time.Millisecond, Skew: 5 * time.Minute / 3600},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scaled := instance()
 			scaled.Testing.SpeedUp = test.speedUp
-			d := testkit.Value(decide(observed{realm: acme(func(r *v1alpha1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader))(t)
+			d := testkit.Value(decide(observed{realm: acme(func(r *v1beta1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader))(t)
 			test.want.Algorithm, test.want.TokenLifetime = signingkey.ES256, 5*time.Minute
 			if diff := cmp.Diff(test.want, d.policy); diff != "" || d.record.KeyCacheSeconds != test.cache {
 				t.Errorf("keyCacheSeconds %d, want %d; policy (-want +got):\n%s", d.record.KeyCacheSeconds, test.cache, diff)
@@ -222,9 +222,9 @@ func states(keys []signingkey.Key) string {
 // A record has the generation of the Realm that it implements, and the version from which on clients have
 // had what it contains apart from keys.
 func TestBasis(t *testing.T) {
-	unchanged, rotate := func(*v1alpha1.Realm) {}, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)} }
-	next := func(change func(*v1alpha1.Realm)) func(*v1alpha1.Realm) {
-		return func(r *v1alpha1.Realm) {
+	unchanged, rotate := func(*v1beta1.Realm) {}, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)} }
+	next := func(change func(*v1beta1.Realm)) func(*v1beta1.Realm) {
+		return func(r *v1beta1.Realm) {
 			r.Generation = 4
 			change(r)
 		}
@@ -237,7 +237,7 @@ func TestBasis(t *testing.T) {
 		return written(t, acme(unchanged), decision{record: &body})
 	}
 	for name, test := range map[string]struct {
-		change func(*v1alpha1.Realm)
+		change func(*v1beta1.Realm)
 		record *corev1.Secret
 		want   record.Basis
 	}{
@@ -246,8 +246,8 @@ func TestBasis(t *testing.T) {
 		"unchanged":                    {unchanged, active(""), record.Basis{Generation: 3}},
 		"another edit without effect":  {next(unchanged), active("5"), record.Basis{Generation: 4, Content: "5"}},
 		"rotation":                     {next(rotate), active(""), record.Basis{Generation: 4, Content: "10"}},
-		"suspended":                    {next(func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), active("5"), record.Basis{Generation: 4}},
-		"rejected, which disables it":  {next(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }), active("5"), record.Basis{Generation: 4}},
+		"suspended":                    {next(func(r *v1beta1.Realm) { r.Spec.Suspend = true }), active("5"), record.Basis{Generation: 4}},
+		"rejected, which disables it":  {next(func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} }), active("5"), record.Basis{Generation: 4}},
 		"restored, without generation": {unchanged, withoutBasis(t, active("")), record.Basis{Generation: 3, Content: "10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,16 +266,16 @@ func withoutBasis(t *testing.T, secret *corev1.Secret) *corev1.Secret {
 	t.Helper()
 	body := testkit.Value(record.ReadRealm(secret))(t)
 	body.Basis = record.Basis{}
-	return written(t, acme(func(*v1alpha1.Realm) {}), decision{record: &body})
+	return written(t, acme(func(*v1beta1.Realm) {}), decision{record: &body})
 }
 
 // A Realm that is older than its record changes nothing.
 func TestOlderRealmIsInconclusive(t *testing.T) {
-	suspended := acme(func(r *v1alpha1.Realm) { r.Generation, r.Spec.Suspend = 4, true })
+	suspended := acme(func(r *v1beta1.Realm) { r.Generation, r.Spec.Suspend = 4, true })
 	secret := recorded(t, suspended, now, nil)
-	for name, change := range map[string]func(*v1alpha1.Realm){
-		"accepted": func(*v1alpha1.Realm) {},
-		"rejected": func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} },
+	for name, change := range map[string]func(*v1beta1.Realm){
+		"accepted": func(*v1beta1.Realm) {},
+		"rejected": func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} },
 	} {
 		d, err := decide(observed{realm: acme(change), record: secret, state: acknowledgement.Acknowledged}, instance(), now, rand.Reader)
 		if err != nil || !d.inconclusive || d.record != nil {
@@ -286,11 +286,11 @@ func TestOlderRealmIsInconclusive(t *testing.T) {
 
 // A step of the keys that can't be undone waits for the confirmation that every token server serves them.
 func TestUnconfirmedStepWaits(t *testing.T) {
-	realm := acme(func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: time.Hour} })
+	realm := acme(func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour} })
 	secret := written(t, realm, firstDecision(t, realm, now))
 	for _, step := range []struct {
 		after             time.Duration
-		algorithm         v1alpha1.SigningAlgorithm
+		algorithm         v1beta1.SigningAlgorithm
 		unconfirmed, want string
 		wantConfirmation  bool
 	}{

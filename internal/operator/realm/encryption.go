@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -54,21 +54,21 @@ func (e encryption) condition(realm string) *condition.Result {
 	case e.mode == sealing.Off && e.sealed == 0:
 		return nil
 	case e.mode == sealing.Off:
-		r = condition.NotReady(v1alpha1.ReasonKMSNotConfigured, fmt.Sprintf(
+		r = condition.NotReady(v1beta1.ReasonKMSNotConfigured, fmt.Sprintf(
 			"%s encrypted, but the instance configuration has no keyEncryption.kms. Restarted token servers cannot use encrypted keys, and no new key is generated. Configure the KMS plugin again.", count(e.sealed)))
 	case e.waiting && e.failed:
-		r = condition.NotReady(v1alpha1.ReasonKMSUnavailable,
+		r = condition.NotReady(v1beta1.ReasonKMSUnavailable,
 			"The realm needs a new signing key, but the KMS plugin failed to encrypt it; retrying. No key is stored until the plugin has encrypted it. See the operator log.")
 	case e.waiting:
 		r = condition.Progressing("Waiting for the KMS plugin to encrypt a new signing key.")
 	case e.mode == sealing.Decrypt && e.sealed == 0:
-		r = condition.NotReady(v1alpha1.ReasonEncryptionDisabled, "All signing keys are stored in plaintext, because keyEncryption.kms.decrypt is true.")
+		r = condition.NotReady(v1beta1.ReasonEncryptionDisabled, "All signing keys are stored in plaintext, because keyEncryption.kms.decrypt is true.")
 	case e.mode == sealing.Decrypt:
 		r = e.rotate(realm, count(e.sealed)+" still encrypted, although keyEncryption.kms.decrypt is true.")
 	case e.plaintext > 0:
 		r = e.rotate(realm, count(e.plaintext)+" stored in plaintext.")
 	default:
-		r = condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonKeysEncrypted, Message: "All signing keys are encrypted with the KMS plugin."}
+		r = condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonKeysEncrypted, Message: "All signing keys are encrypted with the KMS plugin."}
 	}
 	if len(e.undecrypted) > 0 && e.mode != sealing.Off {
 		r.Message += " The next key does not sign until each live token server has decrypted it. These have not: " + names(e.undecrypted) +
@@ -82,7 +82,7 @@ func (e encryption) rotate(realm, problem string) condition.Result {
 	if e.replacing {
 		return condition.Progressing(problem + " A rotation is replacing the signing key.")
 	}
-	return condition.NotReady(v1alpha1.ReasonRotationRequired, fmt.Sprintf(
+	return condition.NotReady(v1beta1.ReasonRotationRequired, fmt.Sprintf(
 		"%s Rotate the signing key with \"kubectl realmkeeper rotate realm/%s\", or those of all realms with \"kubectl realmkeeper rotate --all\".", problem, realm))
 }
 

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -25,12 +25,12 @@ func sealedKey(t *testing.T, kmsKey string) signingkey.Key {
 	t.Helper()
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	return key.Seal(signingkey.Sealed{
-		RealmUID: string(acme(func(*v1alpha1.Realm) {}).UID), KeyID: kmsKey, EncryptedDataKey: []byte("x"), Ciphertext: []byte("x"),
+		RealmUID: string(acme(func(*v1beta1.Realm) {}).UID), KeyID: kmsKey, EncryptedDataKey: []byte("x"), Ciphertext: []byte("x"),
 	})
 }
 
 // decideWith decides with the mode of the encryption, and with a key that the plugin has encrypted, or nil.
-func decideWith(t *testing.T, realm *v1alpha1.Realm, before *corev1.Secret, at time.Time, mode sealing.Mode, generated *signingkey.Key) (decision, v1alpha1.RealmStatus) {
+func decideWith(t *testing.T, realm *v1beta1.Realm, before *corev1.Secret, at time.Time, mode sealing.Mode, generated *signingkey.Key) (decision, v1beta1.RealmStatus) {
 	t.Helper()
 	seen := observed{realm: realm, record: before, mode: mode, generated: generated}
 	if before != nil {
@@ -45,13 +45,13 @@ func decideWith(t *testing.T, realm *v1alpha1.Realm, before *corev1.Secret, at t
 }
 
 // encrypted returns the record of a realm whose first key is encrypted.
-func encrypted(t *testing.T, realm *v1alpha1.Realm) *corev1.Secret {
+func encrypted(t *testing.T, realm *v1beta1.Realm) *corev1.Secret {
 	t.Helper()
 	return settled(t, realm, sealing.Encrypt)
 }
 
 // settled returns the record of a realm whose first key is Active.
-func settled(t *testing.T, realm *v1alpha1.Realm, mode sealing.Mode) *corev1.Secret {
+func settled(t *testing.T, realm *v1beta1.Realm, mode sealing.Mode) *corev1.Secret {
 	t.Helper()
 	first := sealedKey(t, "1")
 	d, _ := decideWith(t, realm, nil, now, mode, &first)
@@ -59,7 +59,7 @@ func settled(t *testing.T, realm *v1alpha1.Realm, mode sealing.Mode) *corev1.Sec
 	return written(t, realm, d)
 }
 
-func reasonOf(s v1alpha1.RealmStatus, kind v1alpha1.ConditionType) string {
+func reasonOf(s v1beta1.RealmStatus, kind v1beta1.ConditionType) string {
 	c := meta.FindStatusCondition(s.Conditions, string(kind))
 	if c == nil {
 		return ""
@@ -68,17 +68,17 @@ func reasonOf(s v1alpha1.RealmStatus, kind v1alpha1.ConditionType) string {
 }
 
 func TestFirstKeyWaitsForThePlugin(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
+	realm := acme(func(*v1beta1.Realm) {})
 	d, s := decideWith(t, realm, nil, now, sealing.Encrypt, nil)
 	if d.record != nil || d.generate != signingkey.ES256 {
 		t.Errorf("record %v, generate %q", d.record, d.generate)
 	}
-	if got := reasonOf(s, v1alpha1.ConditionReady); got != "Unknown Progressing" {
+	if got := reasonOf(s, v1beta1.ConditionReady); got != "Unknown Progressing" {
 		t.Errorf("Ready is %s", got)
 	}
 	d.encryption.failed = true
 	s = status(realm, d, nil, instance(), now)
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionReady, v1alpha1.ConditionProgrammed, v1alpha1.ConditionKeysEncrypted} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionReady, v1beta1.ConditionProgrammed, v1beta1.ConditionKeysEncrypted} {
 		if got := reasonOf(s, kind); got != "False KMSUnavailable" {
 			t.Errorf("%s is %s", kind, got)
 		}
@@ -89,7 +89,7 @@ func TestFirstKeyWaitsForThePlugin(t *testing.T) {
 	if d.record == nil || len(d.record.Keys) != 1 || d.record.Keys[0].State != signingkey.Pending || d.generate != "" {
 		t.Fatalf("record %v, generate %q", d.record, d.generate)
 	}
-	if got := reasonOf(s, v1alpha1.ConditionKeysEncrypted); got != "True KeysEncrypted" {
+	if got := reasonOf(s, v1beta1.ConditionKeysEncrypted); got != "True KeysEncrypted" {
 		t.Errorf("KeysEncrypted is %s", got)
 	}
 	checkNoPrivateMember(t, written(t, realm, d))
@@ -106,11 +106,11 @@ func TestRSAKeyComesFromTheSealer(t *testing.T) {
 		want         string
 	}{
 		"first key": {sealing.Off, nil, "", false, "Unknown Progressing", "RS256 Pending"},
-		"rotation":  {sealing.Off, settled(t, acme(func(*v1alpha1.Realm) {}), sealing.Off), "ES256 Active", true, "False Suspended", "ES256 Active, RS256 Pending"},
+		"rotation":  {sealing.Off, settled(t, acme(func(*v1beta1.Realm) {}), sealing.Off), "ES256 Active", true, "False Suspended", "ES256 Active, RS256 Pending"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			realm := acme(func(r *v1alpha1.Realm) {
-				r.Spec.Signing.Algorithm, r.Spec.Suspend = v1alpha1.SigningAlgorithmRS256, test.before != nil
+			realm := acme(func(r *v1beta1.Realm) {
+				r.Spec.Signing.Algorithm, r.Spec.Suspend = v1beta1.SigningAlgorithmRS256, test.before != nil
 			})
 			d, s := decideWith(t, realm, test.before, now.Add(time.Hour), test.mode, nil)
 			var keys string
@@ -120,7 +120,7 @@ func TestRSAKeyComesFromTheSealer(t *testing.T) {
 			if d.generate != signingkey.RS256 || keys != test.wantBefore || d.record != nil && d.record.Disabled != test.wantDisabled {
 				t.Errorf("generate %q, record %+v, want keys %q and disabled %t", d.generate, d.record, test.wantBefore, test.wantDisabled)
 			}
-			if ready := reasonOf(s, v1alpha1.ConditionReady); ready != test.wantReady {
+			if ready := reasonOf(s, v1beta1.ConditionReady); ready != test.wantReady {
 				t.Errorf("Ready is %s, want %s", ready, test.wantReady)
 			}
 			key := testkit.Value(signingkey.Generate(signingkey.RS256, now, rand.Reader))(t)
@@ -135,9 +135,9 @@ func TestRSAKeyComesFromTheSealer(t *testing.T) {
 // A first key that must be replaced before it signs keeps its place until the plugin has encrypted another
 // one. A restriction doesn't wait for that.
 func TestReplacedFirstKeyWaitsForThePlugin(t *testing.T) {
-	realm, first := acme(func(*v1alpha1.Realm) {}), sealedKey(t, "1")
+	realm, first := acme(func(*v1beta1.Realm) {}), sealedKey(t, "1")
 	d, _ := decideWith(t, realm, nil, now, sealing.Encrypt, &first)
-	realm.Spec.Signing.Algorithm, realm.Spec.Suspend = v1alpha1.SigningAlgorithmEdDSA, true
+	realm.Spec.Signing.Algorithm, realm.Spec.Suspend = v1beta1.SigningAlgorithmEdDSA, true
 	d, _ = decideWith(t, realm, written(t, realm, d), now, sealing.Encrypt, nil)
 	if states(d.record.Keys) != "ES256 Pending" || !d.record.Disabled || d.generate != signingkey.EdDSA {
 		t.Errorf("keys %s, disabled %t, generate %q", states(d.record.Keys), d.record.Disabled, d.generate)
@@ -175,7 +175,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 		"in plaintext":          {undecrypted: []string{"a"}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			realm := acme(func(*v1alpha1.Realm) {})
+			realm := acme(func(*v1beta1.Realm) {})
 			before, successor := settled(t, realm, test.mode), sealedKey(t, "1")
 			realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
 			d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), test.mode, &successor)
@@ -187,7 +187,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 				t.Errorf("the keys are %+v", d.record.Keys)
 			}
 			s := status(realm, d, &seen.state, instance(), now)
-			c := meta.FindStatusCondition(s.Conditions, string(v1alpha1.ConditionKeysEncrypted))
+			c := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionKeysEncrypted))
 			if test.wantInTheMessage != "" && !strings.Contains(c.Message, test.wantInTheMessage) {
 				t.Errorf("the condition is %+v", c)
 			}
@@ -197,7 +197,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 
 // A key that was published doesn't become Active while a server that has restarted since can't decrypt it.
 func TestPublishedKeyWaitsForTokenServers(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
+	realm := acme(func(*v1beta1.Realm) {})
 	before, successor := settled(t, realm, sealing.Encrypt), sealedKey(t, "1")
 	realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
 	d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), sealing.Encrypt, &successor)
@@ -226,16 +226,16 @@ func TestRotationIsTheMigration(t *testing.T) {
 		"without encryption":     {sealing.Off, sealing.Off, []string{"", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			realm := acme(func(*v1alpha1.Realm) {})
+			realm := acme(func(*v1beta1.Realm) {})
 			secret, successor := settled(t, realm, test.before), sealedKey(t, "2")
 			var d decision
 			var got []string
 			decided := func(at time.Time) {
-				var s v1alpha1.RealmStatus
+				var s v1beta1.RealmStatus
 				d, s = decideWith(t, realm, secret, at, test.after, &successor)
 				secret = written(t, realm, d)
-				got = append(got, reasonOf(s, v1alpha1.ConditionKeysEncrypted))
-				if ready := reasonOf(s, v1alpha1.ConditionReady); ready != "True Ready" {
+				got = append(got, reasonOf(s, v1beta1.ConditionKeysEncrypted))
+				if ready := reasonOf(s, v1beta1.ConditionReady); ready != "True Ready" {
 					t.Errorf("Ready is %s", ready)
 				}
 			}
@@ -261,7 +261,7 @@ func TestRotationIsTheMigration(t *testing.T) {
 
 // Encrypted keys without a configured plugin are kept, and no key in plaintext is added.
 func TestNoRotationWithEncryptedKeysAndNoPlugin(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
+	realm := acme(func(*v1beta1.Realm) {})
 	before := encrypted(t, realm)
 	realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
 	d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), sealing.Off, nil)

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
@@ -20,7 +20,7 @@ import (
 
 // observed is the state that a decision is based on.
 type observed struct {
-	realm  *v1alpha1.Realm
+	realm  *v1beta1.Realm
 	record *corev1.Secret // nil if there is none according to the API server
 	// state is the state of this record at the token servers.
 	state acknowledgement.State
@@ -41,7 +41,7 @@ type observed struct {
 // the records of deleted Realms with the same name. The returned Realm is nil if it does not exist or is being
 // deleted.
 func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
-	realm, from, get := &v1alpha1.Realm{}, client.Reader(r.Client), r.Records.Get
+	realm, from, get := &v1beta1.Realm{}, client.Reader(r.Client), r.Records.Get
 	if live {
 		from, get = r.Live, r.Records.Live
 	}
@@ -58,7 +58,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		r.Issuers.Forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
-		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1alpha1.Realm{})
+		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
 		return notOf(current), err
 	}
 	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, notOf(uid), newest); err != nil {
@@ -73,7 +73,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	}
 	if secret == nil {
 		// The status says whether the realm had keys, and a lagging cache must not cause new ones.
-		current := &v1alpha1.Realm{}
+		current := &v1beta1.Realm{}
 		found, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, current)
 		if err != nil || found != uid {
 			return observed{}, err // an event follows when the cache catches up
@@ -96,7 +96,7 @@ func served(secret *corev1.Secret) acknowledgement.Record {
 }
 
 // fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
-func fetched(realm *v1alpha1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
+func fetched(realm *v1beta1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
 	fetched := map[string]issuerkeys.State{}
 	for i := range realm.Spec.TrustedIssuers {
 		issuer := &realm.Spec.TrustedIssuers[i]

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -18,10 +18,10 @@ import (
 
 // supportedIssuers returns the trusted issuers that can be used, and the status of the others. One that
 // can't be used affects no other issuer and no other client.
-func supportedIssuers(realm *v1alpha1.Realm, instance *config.Instance) (supported []v1alpha1.TrustedIssuer, others []v1alpha1.TrustedIssuerStatus) {
+func supportedIssuers(realm *v1beta1.Realm, instance *config.Instance) (supported []v1beta1.TrustedIssuer, others []v1beta1.TrustedIssuerStatus) {
 	for _, issuer := range realm.Spec.TrustedIssuers {
 		if problem := issuerProblem(&issuer, instance.Issuer(realm.Name)); problem != "" {
-			others = append(others, v1alpha1.TrustedIssuerStatus{Name: issuer.Name, Message: problem})
+			others = append(others, v1beta1.TrustedIssuerStatus{Name: issuer.Name, Message: problem})
 			continue
 		}
 		supported = append(supported, issuer)
@@ -31,7 +31,7 @@ func supportedIssuers(realm *v1alpha1.Realm, instance *config.Instance) (support
 
 // issuerProblem returns why an issuer can't be used and what to do, or an empty string. It checks what
 // the schema can't.
-func issuerProblem(issuer *v1alpha1.TrustedIssuer, own string) string {
+func issuerProblem(issuer *v1beta1.TrustedIssuer, own string) string {
 	if string(issuer.Issuer) == own {
 		return "it is the issuer of this Realm, whose tokens do not authenticate clients. Remove it."
 	}
@@ -48,7 +48,7 @@ func issuerProblem(issuer *v1alpha1.TrustedIssuer, own string) string {
 
 // sourceOf identifies where the keys of an issuer come from. Keys of another source may belong to
 // another party.
-func sourceOf(issuer *v1alpha1.TrustedIssuer) string {
+func sourceOf(issuer *v1beta1.TrustedIssuer) string {
 	// An encoded list is unambiguous, and strings can always be encoded.
 	parts, _ := json.Marshal([]string{string(issuer.Issuer), issuer.Keys.JWKSURI, string(issuer.Keys.CABundle), string(issuer.Keys.JWKS)})
 	sum := sha256.Sum256(parts)
@@ -57,7 +57,7 @@ func sourceOf(issuer *v1alpha1.TrustedIssuer) string {
 
 // recordedIssuers returns trusted issuers for the record, sorted by name. Their keys are those in the
 // spec, or those of the latest fetch.
-func recordedIssuers(trusted []v1alpha1.TrustedIssuer, seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
+func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
 	var issuers []record.Issuer
 	for i := range trusted {
 		spec := &trusted[i]
@@ -104,7 +104,7 @@ func ofSource(issuers []record.Issuer, source string) record.Issuer {
 }
 
 // issuersToFetch returns the trusted issuers whose keys are fetched.
-func issuersToFetch(trusted []v1alpha1.TrustedIssuer, recorded []record.Issuer) []issuerkeys.Issuer {
+func issuersToFetch(trusted []v1beta1.TrustedIssuer, recorded []record.Issuer) []issuerkeys.Issuer {
 	var issuers []issuerkeys.Issuer
 	for i := range trusted {
 		spec := &trusted[i]

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -36,8 +36,8 @@ func issuerKey(t *testing.T) (signingkey.PublicKey, string) {
 }
 
 // trusting returns a Realm that trusts issuers.
-func trusting(issuers ...v1alpha1.TrustedIssuer) *v1alpha1.Realm {
-	return acme(func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers = issuers })
+func trusting(issuers ...v1beta1.TrustedIssuer) *v1beta1.Realm {
+	return acme(func(r *v1beta1.Realm) { r.Spec.TrustedIssuers = issuers })
 }
 
 func decided(t *testing.T, seen observed) decision {
@@ -49,8 +49,8 @@ func decided(t *testing.T, seen observed) decision {
 func TestIssuersAreRecorded(t *testing.T) {
 	key, set := issuerKey(t)
 	fetchedKey, _ := issuerKey(t)
-	ci := v1alpha1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1alpha1.ClaimMatch{"repository_owner_id": "4711"}}
-	edge := v1alpha1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}}
+	ci := v1beta1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1beta1.ClaimMatch{"repository_owner_id": "4711"}}
+	edge := v1beta1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}}
 	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]issuerkeys.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
 	want := []record.Issuer{
 		{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
@@ -65,17 +65,17 @@ func TestIssuersAreRecorded(t *testing.T) {
 }
 
 // selfSigned returns the certificate of a certificate authority.
-func selfSigned(t *testing.T) v1alpha1.IssuerCABundle {
+func selfSigned(t *testing.T) v1beta1.IssuerCABundle {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	return v1alpha1.IssuerCABundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	return v1beta1.IssuerCABundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
 // The record contains what DPoP proofs and the metadata of protected resources need.
 func TestURLsAndAudiencesAreRecorded(t *testing.T) {
-	realm := acme(func(r *v1alpha1.Realm) {
-		r.Spec.Audiences = v1alpha1.Audiences{"https://b.example.com", "https://a.example.com"}
+	realm := acme(func(r *v1beta1.Realm) {
+		r.Spec.Audiences = v1beta1.Audiences{"https://b.example.com", "https://a.example.com"}
 	})
 	settings := instance()
 	settings.SystemNamespace = "system"
@@ -90,8 +90,8 @@ func TestURLsAndAudiencesAreRecorded(t *testing.T) {
 func TestRecordedKeysBelongToSource(t *testing.T) {
 	key, set := issuerKey(t)
 	newer, _ := issuerKey(t)
-	original := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered, Keys: v1alpha1.IssuerKeys{JWKSURI: "https://issuer.example.com/keys"}}
-	with := func(change func(*v1alpha1.TrustedIssuer)) v1alpha1.TrustedIssuer {
+	original := v1beta1.TrustedIssuer{Name: "edge", Issuer: discovered, Keys: v1beta1.IssuerKeys{JWKSURI: "https://issuer.example.com/keys"}}
+	with := func(change func(*v1beta1.TrustedIssuer)) v1beta1.TrustedIssuer {
 		changed := original
 		change(&changed)
 		return changed
@@ -99,18 +99,18 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 	before := written(t, trusting(original), decided(t, observed{realm: trusting(original), fetched: map[string]issuerkeys.State{"edge": {Keys: []signingkey.PublicKey{key}}}}))
 	current := testkit.Value(record.ReadRealm(before))(t)
 	for name, test := range map[string]struct {
-		issuer v1alpha1.TrustedIssuer
+		issuer v1beta1.TrustedIssuer
 		state  issuerkeys.State
 		want   []signingkey.PublicKey
 	}{
 		"new leader":               {original, issuerkeys.State{}, []signingkey.PublicKey{key}},
 		"fetched":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}}, []signingkey.PublicKey{newer}},
 		"revoked":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrNoKeys, FailingSince: now}, nil},
-		"other audience":           {with(func(i *v1alpha1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
-		"other URL of the keys":    {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
-		"other authorities":        {with(func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = selfSigned(t) }), issuerkeys.State{}, nil},
-		"other issuer":             {with(func(i *v1alpha1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
-		"keys in the spec instead": {with(func(i *v1alpha1.TrustedIssuer) { i.Keys = v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"other audience":           {with(func(i *v1beta1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"other URL of the keys":    {with(func(i *v1beta1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
+		"other authorities":        {with(func(i *v1beta1.TrustedIssuer) { i.Keys.CABundle = selfSigned(t) }), issuerkeys.State{}, nil},
+		"other issuer":             {with(func(i *v1beta1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
+		"keys in the spec instead": {with(func(i *v1beta1.TrustedIssuer) { i.Keys = v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := decided(t, observed{realm: trusting(test.issuer), record: before, fetched: map[string]issuerkeys.State{test.issuer.Name: test.state}})
@@ -133,19 +133,19 @@ func TestUnsupportedIssuers(t *testing.T) {
 	_, set := issuerKey(t)
 	withPrivate := strings.Replace(set, `"kty"`, `"d":"c2VjcmV0","kty"`, 1)
 	for name, test := range map[string]struct {
-		change    func(*v1alpha1.TrustedIssuer)
+		change    func(*v1beta1.TrustedIssuer)
 		wantWords string // empty if accepted
 	}{
-		"own issuer":        {func(i *v1alpha1.TrustedIssuer) { i.Issuer = "https://api.example.com/acme" }, "issuer of this Realm"},
-		"another realm":     {func(i *v1alpha1.TrustedIssuer) { i.Issuer = "https://api.example.com/other" }, ""},
-		"private key":       {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = v1alpha1.IssuerJWKS(withPrivate) }, "private key"},
-		"no usable key":     {func(i *v1alpha1.TrustedIssuer) { i.Keys.JWKS = `{"keys":[{"kty":"EC"}]}` }, "no supported key"},
-		"CA bundle is text": {func(i *v1alpha1.TrustedIssuer) { i.Keys.CABundle = "c2VjcmV0" }, "caBundle"},
+		"own issuer":        {func(i *v1beta1.TrustedIssuer) { i.Issuer = "https://api.example.com/acme" }, "issuer of this Realm"},
+		"another realm":     {func(i *v1beta1.TrustedIssuer) { i.Issuer = "https://api.example.com/other" }, ""},
+		"private key":       {func(i *v1beta1.TrustedIssuer) { i.Keys.JWKS = v1beta1.IssuerJWKS(withPrivate) }, "private key"},
+		"no usable key":     {func(i *v1beta1.TrustedIssuer) { i.Keys.JWKS = `{"keys":[{"kty":"EC"}]}` }, "no supported key"},
+		"CA bundle is text": {func(i *v1beta1.TrustedIssuer) { i.Keys.CABundle = "c2VjcmV0" }, "caBundle"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			issuer := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}
+			issuer := v1beta1.TrustedIssuer{Name: "edge", Issuer: discovered}
 			test.change(&issuer)
-			other := v1alpha1.TrustedIssuer{Name: "other", Issuer: inline, Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(set)}}
+			other := v1beta1.TrustedIssuer{Name: "other", Issuer: inline, Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}}
 			realm := trusting(issuer, other)
 			got := decided(t, observed{realm: realm, state: acknowledgement.Acknowledged})
 			acknowledged := acknowledgement.Acknowledged
@@ -153,9 +153,9 @@ func TestUnsupportedIssuers(t *testing.T) {
 			if got.accepted.Status != "True" {
 				t.Errorf("not Accepted: %s", got.accepted.Message)
 			}
-			resolved := meta.FindStatusCondition(conditions, string(v1alpha1.ConditionIssuersResolved))
+			resolved := meta.FindStatusCondition(conditions, string(v1beta1.ConditionIssuersResolved))
 			if test.wantWords == "" {
-				if len(got.record.Issuers) != 2 || resolved.Reason == string(v1alpha1.ReasonTrustedIssuerNotSupported) {
+				if len(got.record.Issuers) != 2 || resolved.Reason == string(v1beta1.ReasonTrustedIssuerNotSupported) {
 					t.Errorf("%d issuers in the record, condition %v", len(got.record.Issuers), resolved)
 				}
 				return
@@ -163,7 +163,7 @@ func TestUnsupportedIssuers(t *testing.T) {
 			if len(got.record.Issuers) != 1 || got.record.Issuers[0].Name != "other" || got.fetch != nil {
 				t.Errorf("issuers %v in the record, and %d are fetched", got.record.Issuers, len(got.fetch))
 			}
-			if resolved.Status != "False" || resolved.Reason != string(v1alpha1.ReasonTrustedIssuerNotSupported) {
+			if resolved.Status != "False" || resolved.Reason != string(v1beta1.ReasonTrustedIssuerNotSupported) {
 				t.Errorf("condition %v", resolved)
 			}
 			message := resolved.Message
@@ -181,7 +181,7 @@ func TestUnsupportedIssuers(t *testing.T) {
 // jwks_uri, which hosts and ports exist in the networks of the operator.
 func TestIssuerStatusHidesNetwork(t *testing.T) {
 	issuer := record.Issuer{Name: "edge"}
-	realm := &v1alpha1.Realm{Spec: v1alpha1.RealmSpec{TrustedIssuers: []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: discovered}}}}
+	realm := &v1beta1.Realm{Spec: v1beta1.RealmSpec{TrustedIssuers: []v1beta1.TrustedIssuer{{Name: "edge", Issuer: discovered}}}}
 	reported := func(err issuerkeys.FetchError) (message, condition string) {
 		failed := map[string]issuerkeys.State{"edge": {Err: err, FailingSince: now}}
 		status := issuerStatus(realm, []record.Issuer{issuer}, nil, failed)
@@ -204,64 +204,64 @@ func TestIssuerFailures(t *testing.T) {
 	keys := []signingkey.PublicKey{key, key}
 	ids := []string{key.ID()}
 	at := func(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(d)} }
-	issuer := v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}
+	issuer := v1beta1.TrustedIssuer{Name: "edge", Issuer: discovered}
 	other := issuer
 	other.Issuer = inline
 	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
-	wasFailing := v1alpha1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
+	wasFailing := v1beta1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
 	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
 	for name, test := range map[string]struct {
-		recorded   *v1alpha1.TrustedIssuer // issuer of the record; nil if there is none
-		keys       []signingkey.PublicKey  // in the record
-		before     v1alpha1.TrustedIssuerStatus
+		recorded   *v1beta1.TrustedIssuer // issuer of the record; nil if there is none
+		keys       []signingkey.PublicKey // in the record
+		before     v1beta1.TrustedIssuerStatus
 		state      issuerkeys.State
-		want       v1alpha1.TrustedIssuerStatus
-		wantReason v1alpha1.ConditionReason
+		want       v1beta1.TrustedIssuerStatus
+		wantReason v1beta1.ConditionReason
 		wantEvent  string
 		wantWords  string
 	}{
 		"first failure": {
 			state: timeout,
-			want:  v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want:  v1beta1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
-			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "keep using the last keys",
 		},
 		"recovery": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: issuerkeys.State{Keys: keys},
-			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1alpha1.ReasonIssuersResolved, wantEvent: resolved,
+			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1beta1.ReasonIssuersResolved, wantEvent: resolved,
 		},
 		"new leader": {
 			recorded: &issuer, keys: keys,
-			want: v1alpha1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1alpha1.ReasonIssuersResolved,
+			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1beta1.ReasonIssuersResolved,
 		},
 		"new leader during a failure": {
 			recorded: &issuer, keys: keys, before: wasFailing,
-			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
-			wantReason: v1alpha1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			wantReason: v1beta1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
 		},
 		"first failure of a new leader": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: timeout,
-			want:       v1alpha1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
-			wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			wantReason: v1beta1.ReasonIssuerNotResolved,
 		},
 		"revocation": {
 			recorded: &issuer, keys: keys, state: issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrPrivateKey, FailingSince: now},
-			want: v1alpha1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1alpha1.ReasonIssuerNotResolved,
+			want: v1beta1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"the source has changed": {
 			recorded: &other, keys: keys, before: wasFailing,
-			want: v1alpha1.TrustedIssuerStatus{}, wantReason: v1alpha1.ReasonProgressing,
+			want: v1beta1.TrustedIssuerStatus{}, wantReason: v1beta1.ReasonProgressing,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			realm := trusting(issuer)
-			realm.Status.TrustedIssuers = []v1alpha1.TrustedIssuerStatus{test.before}
-			realm.Status.Conditions = []metav1.Condition{{Type: string(v1alpha1.ConditionProgrammed), Status: "True", ObservedGeneration: 3}}
+			realm.Status.TrustedIssuers = []v1beta1.TrustedIssuerStatus{test.before}
+			realm.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionProgrammed), Status: "True", ObservedGeneration: 3}}
 			before := recorded(t, trusting(), now, nil)
 			if test.recorded != nil {
 				before = written(t, realm, decided(t, observed{realm: trusting(*test.recorded), fetched: map[string]issuerkeys.State{"edge": {Keys: test.keys}}}))
@@ -270,15 +270,15 @@ func TestIssuerFailures(t *testing.T) {
 			acknowledged := acknowledgement.Acknowledged
 			got := status(realm, d, &acknowledged, instance(), now)
 			test.want.Name = "edge"
-			testkit.Diff(t, "status", []v1alpha1.TrustedIssuerStatus{test.want}, got.TrustedIssuers)
-			c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved))
+			testkit.Diff(t, "status", []v1beta1.TrustedIssuerStatus{test.want}, got.TrustedIssuers)
+			c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionIssuersResolved))
 			if c == nil || c.Reason != string(test.wantReason) || !strings.Contains(c.Message, test.wantWords) {
 				t.Errorf("condition %v, want %s with %q", c, test.wantReason, test.wantWords)
 			}
-			if test.wantReason == v1alpha1.ReasonIssuerNotResolved && (!strings.Contains(c.Message, `"edge" (https://issuer.example.com)`) || !strings.Contains(c.Message, got.TrustedIssuers[0].Message)) {
+			if test.wantReason == v1beta1.ReasonIssuerNotResolved && (!strings.Contains(c.Message, `"edge" (https://issuer.example.com)`) || !strings.Contains(c.Message, got.TrustedIssuers[0].Message)) {
 				t.Errorf("message %q does not name the issuer and the cause", c.Message)
 			}
-			if ready := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionReady)); ready.Status != "True" {
+			if ready := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionReady)); ready.Status != "True" {
 				t.Errorf("Ready is %v", ready)
 			}
 			var events []string
@@ -298,19 +298,19 @@ func TestIssuerFailures(t *testing.T) {
 // A Realm that isn't Accepted, or trusts no issuer, has no condition for issuers.
 func TestNoIssuersCondition(t *testing.T) {
 	waiting := acknowledgement.Waiting
-	for name, realm := range map[string]*v1alpha1.Realm{
-		"no issuers":   acme(func(*v1alpha1.Realm) {}),
-		"not Accepted": trusting(v1alpha1.TrustedIssuer{Name: "edge", Issuer: discovered}),
+	for name, realm := range map[string]*v1beta1.Realm{
+		"no issuers":   acme(func(*v1beta1.Realm) {}),
+		"not Accepted": trusting(v1beta1.TrustedIssuer{Name: "edge", Issuer: discovered}),
 	} {
 		if name == "not Accepted" {
-			realm.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 24 * time.Hour}
+			realm.Spec.TokenLifetime = &v1beta1.Duration{Duration: 24 * time.Hour}
 		}
 		t.Run(name, func(t *testing.T) {
 			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
-			if c := meta.FindStatusCondition(got.Conditions, string(v1alpha1.ConditionIssuersResolved)); c != nil {
+			if c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionIssuersResolved)); c != nil {
 				t.Errorf("condition %v", c)
 			}
-			if accepted := meta.IsStatusConditionTrue(got.Conditions, string(v1alpha1.ConditionAccepted)); accepted != (name == "no issuers") {
+			if accepted := meta.IsStatusConditionTrue(got.Conditions, string(v1beta1.ConditionAccepted)); accepted != (name == "no issuers") {
 				t.Errorf("Accepted is %t", accepted)
 			}
 		})

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
@@ -18,10 +18,10 @@ import (
 // issuerStatus returns the observed state of the trusted issuers in the record. Until an operator
 // that has just become the leader has a result of its own, it keeps what the status says about the
 // same source.
-func issuerStatus(realm *v1alpha1.Realm, recorded []record.Issuer, before []record.Issuer, fetched map[string]issuerkeys.State) []v1alpha1.TrustedIssuerStatus {
-	var all []v1alpha1.TrustedIssuerStatus
+func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []record.Issuer, fetched map[string]issuerkeys.State) []v1beta1.TrustedIssuerStatus {
+	var all []v1beta1.TrustedIssuerStatus
 	for _, issuer := range recorded {
-		s := v1alpha1.TrustedIssuerStatus{Name: issuer.Name}
+		s := v1beta1.TrustedIssuerStatus{Name: issuer.Name}
 		for _, key := range issuer.Keys {
 			s.KeyIDs = append(s.KeyIDs, key.ID())
 		}
@@ -39,7 +39,7 @@ func issuerStatus(realm *v1alpha1.Realm, recorded []record.Issuer, before []reco
 }
 
 // keepFailure keeps the start of a failure, and its message if there is no newer one.
-func keepFailure(s *v1alpha1.TrustedIssuerStatus, before v1alpha1.TrustedIssuerStatus) {
+func keepFailure(s *v1beta1.TrustedIssuerStatus, before v1beta1.TrustedIssuerStatus) {
 	if before.FailingSince == nil {
 		return
 	}
@@ -52,17 +52,17 @@ func keepFailure(s *v1alpha1.TrustedIssuerStatus, before v1alpha1.TrustedIssuerS
 }
 
 // statusOf returns the status of an issuer, or an empty one.
-func statusOf(issuers []v1alpha1.TrustedIssuerStatus, name string) v1alpha1.TrustedIssuerStatus {
+func statusOf(issuers []v1beta1.TrustedIssuerStatus, name string) v1beta1.TrustedIssuerStatus {
 	for _, s := range issuers {
 		if s.Name == name {
 			return s
 		}
 	}
-	return v1alpha1.TrustedIssuerStatus{}
+	return v1beta1.TrustedIssuerStatus{}
 }
 
 // issuersResolved returns the result for the IssuersResolved condition.
-func issuersResolved(realm *v1alpha1.Realm, issuers []v1alpha1.TrustedIssuerStatus) condition.Result {
+func issuersResolved(realm *v1beta1.Realm, issuers []v1beta1.TrustedIssuerStatus) condition.Result {
 	var unsupported, failing, waiting []string
 	for i := range realm.Spec.TrustedIssuers {
 		spec := &realm.Spec.TrustedIssuers[i]
@@ -77,17 +77,17 @@ func issuersResolved(realm *v1alpha1.Realm, issuers []v1alpha1.TrustedIssuerStat
 	}
 	switch {
 	case len(unsupported) > 0:
-		return condition.NotReady(v1alpha1.ReasonTrustedIssuerNotSupported, strings.Join(append(unsupported, failing...), " "))
+		return condition.NotReady(v1beta1.ReasonTrustedIssuerNotSupported, strings.Join(append(unsupported, failing...), " "))
 	case len(failing) > 0:
-		return condition.NotReady(v1alpha1.ReasonIssuerNotResolved, strings.Join(failing, " "))
+		return condition.NotReady(v1beta1.ReasonIssuerNotResolved, strings.Join(failing, " "))
 	case len(waiting) > 0:
 		return condition.Progressing("Getting the keys of: " + strings.Join(waiting, ", "))
 	}
-	return condition.Result{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssuersResolved, Message: "Token servers have the keys of all trusted issuers."}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonIssuersResolved, Message: "Token servers have the keys of all trusted issuers."}
 }
 
 // failure describes why an issuer can't be resolved, what that means, and what to do.
-func failure(spec *v1alpha1.TrustedIssuer, s v1alpha1.TrustedIssuerStatus) string {
+func failure(spec *v1beta1.TrustedIssuer, s v1beta1.TrustedIssuerStatus) string {
 	consequence := "Token servers keep using the last keys."
 	if len(s.KeyIDs) == 0 {
 		consequence = "Its tokens are rejected until the operator has its keys."
@@ -99,7 +99,7 @@ func failure(spec *v1alpha1.TrustedIssuer, s v1alpha1.TrustedIssuerStatus) strin
 // issuersChanged returns the Events for issuers that can no longer be resolved, and for those that
 // can be resolved again; nil if there are none. One Event names all of them, because Events for the
 // same version of an object are merged.
-func issuersChanged(realm *v1alpha1.Realm, after []v1alpha1.TrustedIssuerStatus) (failed, resolved *notice.Event) {
+func issuersChanged(realm *v1beta1.Realm, after []v1beta1.TrustedIssuerStatus) (failed, resolved *notice.Event) {
 	var failures, recoveries []string
 	for i := range realm.Spec.TrustedIssuers {
 		spec := &realm.Spec.TrustedIssuers[i]
@@ -112,10 +112,10 @@ func issuersChanged(realm *v1alpha1.Realm, after []v1alpha1.TrustedIssuerStatus)
 		}
 	}
 	if len(failures) > 0 {
-		failed = notice.Issuer(v1alpha1.EventIssuerNotResolved, strings.Join(failures, " "))
+		failed = notice.Issuer(v1beta1.EventIssuerNotResolved, strings.Join(failures, " "))
 	}
 	if len(recoveries) > 0 {
-		resolved = notice.Issuer(v1alpha1.EventIssuerResolved, strings.Join(recoveries, " "))
+		resolved = notice.Issuer(v1beta1.EventIssuerResolved, strings.Join(recoveries, " "))
 	}
 	return failed, resolved
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
-	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -20,14 +20,14 @@ import (
 
 // status returns the new status of the Realm. state is nil if the record was not written. It is a
 // pure function.
-func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1alpha1.RealmStatus {
+func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1beta1.RealmStatus {
 	issuer := instance.Issuer(realm.Name)
-	s := v1alpha1.RealmStatus{
+	s := v1beta1.RealmStatus{
 		ObservedGeneration: realm.Generation,
 		Issuer:             issuer,
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
-		TokenLifetime:      &v1alpha1.Duration{Duration: d.lifetime},
+		TokenLifetime:      &v1beta1.Duration{Duration: d.lifetime},
 		// These are replaced below if the record was written.
 		SigningKeys:    realm.Status.SigningKeys,
 		TrustedIssuers: realm.Status.TrustedIssuers,
@@ -40,22 +40,22 @@ func status(realm *v1alpha1.Realm, d decision, state *acknowledgement.State, ins
 		}
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
-	conditions.Put(v1alpha1.ConditionAccepted, d.accepted)
+	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
-		conditions.Put(v1alpha1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
+		conditions.Put(v1beta1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
 	}
 	d.putOptional(conditions, realm.Name, state)
 	programmed := programmed(realm, d, state)
-	conditions.Put(v1alpha1.ConditionProgrammed, programmed)
+	conditions.Put(v1beta1.ConditionProgrammed, programmed)
 	switch {
 	case d.blocked != nil:
 		conditions.Summarize(*d.blocked)
 	case d.accepted.Status != metav1.ConditionTrue:
 		conditions.Summarize(d.accepted)
 	case realm.Spec.Suspend:
-		conditions.Summarize(condition.NotReady(v1alpha1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."))
+		conditions.Summarize(condition.NotReady(v1beta1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."))
 	case programmed.Status == metav1.ConditionTrue && len(d.unsigned) > 0:
-		conditions.Summarize(condition.NotReady(v1alpha1.ReasonKMSUnavailable, fmt.Sprintf(
+		conditions.Summarize(condition.NotReady(v1beta1.ReasonKMSUnavailable, fmt.Sprintf(
 			"Clients cannot get tokens from each token server. These have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", names(d.unsigned))))
 	case programmed.Status == metav1.ConditionTrue:
 		conditions.Summarize(condition.Ready("Clients can get tokens at " + s.TokenEndpoint))
@@ -71,11 +71,11 @@ func (d decision) putOptional(conditions *condition.Set, realm string, state *ac
 	stored := encryptionOf(d.encryption.mode, d.storedKeys(state), d.encryption.undecrypted)
 	stored.waiting, stored.failed = d.encryption.waiting, d.encryption.failed
 	if encrypted := stored.condition(realm); encrypted != nil && d.blocked == nil {
-		conditions.Put(v1alpha1.ConditionKeysEncrypted, *encrypted)
+		conditions.Put(v1beta1.ConditionKeysEncrypted, *encrypted)
 	}
 }
 
-func programmed(realm *v1alpha1.Realm, d decision, state *acknowledgement.State) condition.Result {
+func programmed(realm *v1beta1.Realm, d decision, state *acknowledgement.State) condition.Result {
 	switch {
 	case d.blocked != nil:
 		return *d.blocked
@@ -101,14 +101,14 @@ func (d decision) storedKeys(state *acknowledgement.State) []signingkey.Key {
 	return d.recorded
 }
 
-func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
-	keys := make([]v1alpha1.SigningKeyStatus, 0, len(d.record.Keys))
+func signingKeys(d decision) []v1beta1.SigningKeyStatus {
+	keys := make([]v1beta1.SigningKeyStatus, 0, len(d.record.Keys))
 	for i := range d.record.Keys {
 		k := &d.record.Keys[i]
-		key := v1alpha1.SigningKeyStatus{
+		key := v1beta1.SigningKeyStatus{
 			KeyID:     k.ID,
-			Algorithm: v1alpha1.SigningAlgorithm(k.Algorithm),
-			State:     v1alpha1.SigningKeyState(k.State),
+			Algorithm: v1beta1.SigningAlgorithm(k.Algorithm),
+			State:     v1beta1.SigningKeyState(k.State),
 			CreatedAt: metav1.NewTime(k.CreatedAt),
 		}
 		if !k.ActiveAt.IsZero() {
@@ -124,15 +124,15 @@ func signingKeys(d decision) []v1alpha1.SigningKeyStatus {
 
 // writeStatus applies the status if it changed and records Events for the change. It fails with a
 // conflict if realm is not the latest version; otherwise the same Events would be recorded twice.
-func (r *Reconciler) writeStatus(ctx context.Context, realm *v1alpha1.Realm, s v1alpha1.RealmStatus) error {
+func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1beta1.RealmStatus) error {
 	if equality.Semantic.DeepEqual(realm.Status, s) {
 		return nil
 	}
-	desired, err := apply.Convert[v1alpha1ac.RealmStatusApplyConfiguration](s)
+	desired, err := apply.Convert[v1beta1ac.RealmStatusApplyConfiguration](s)
 	if err != nil {
 		return err
 	}
-	if err := apply.Status(ctx, r.Client, v1alpha1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
+	if err := apply.Status(ctx, r.Client, v1beta1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)

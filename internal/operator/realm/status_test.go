@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestStatusShowsKeys(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
+	realm := acme(func(*v1beta1.Realm) {})
 	after := func(at *metav1.Time) string {
 		if at == nil {
 			return "-"
@@ -28,7 +28,7 @@ func TestStatusShowsKeys(t *testing.T) {
 	var secret *corev1.Secret
 	for _, step := range []struct {
 		after     time.Duration
-		algorithm v1alpha1.SigningAlgorithm
+		algorithm v1beta1.SigningAlgorithm
 		state     acknowledgement.State
 		want      string // each key with the times of its creation, activation, and removal, and the next transition
 	}{
@@ -54,18 +54,18 @@ func TestStatusShowsKeys(t *testing.T) {
 
 // A Realm whose record is gone needs user action, and its status still lists the keys that it lost.
 func TestLostKeysStayInStatus(t *testing.T) {
-	realm := acme(func(r *v1alpha1.Realm) {
-		r.Status.SigningKeys = []v1alpha1.SigningKeyStatus{{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-time.Hour))}}
+	realm := acme(func(r *v1beta1.Realm) {
+		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-time.Hour))}}
 	})
 	d := testkit.Value(decide(observed{realm: realm}, instance(), now, rand.Reader))(t)
 	got := status(realm, d, nil, instance(), now)
 	testkit.Diff(t, "keys", realm.Status.SigningKeys, got.SigningKeys)
-	for _, kind := range []v1alpha1.ConditionType{v1alpha1.ConditionProgrammed, v1alpha1.ConditionReady} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
 		if reason := reasonOf(got, kind); reason != "False KeysMissing" {
 			t.Errorf("%s is %s", kind, reason)
 		}
 	}
-	if reason := reasonOf(got, v1alpha1.ConditionStalled); reason != "True KeysMissing" {
+	if reason := reasonOf(got, v1beta1.ConditionStalled); reason != "True KeysMissing" {
 		t.Errorf("Stalled is %s", reason)
 	}
 }
@@ -73,7 +73,7 @@ func TestLostKeysStayInStatus(t *testing.T) {
 // A Realm without an Active key is never Ready, and one whose Active key a live token server can't decrypt
 // says which.
 func TestReadyDependsOnTheActiveKey(t *testing.T) {
-	realm := acme(func(*v1alpha1.Realm) {})
+	realm := acme(func(*v1beta1.Realm) {})
 	for name, test := range map[string]struct {
 		record         *corev1.Secret
 		state          acknowledgement.State
@@ -90,13 +90,13 @@ func TestReadyDependsOnTheActiveKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := testkit.Value(decide(observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, instance(), now, rand.Reader))(t)
 			s := status(realm, d, &test.state, instance(), now)
-			if got := reasonOf(s, v1alpha1.ConditionProgrammed); got != test.wantProgrammed {
+			if got := reasonOf(s, v1beta1.ConditionProgrammed); got != test.wantProgrammed {
 				t.Errorf("Programmed is %s, want %s", got, test.wantProgrammed)
 			}
-			if got := reasonOf(s, v1alpha1.ConditionReady); got != test.wantReady {
+			if got := reasonOf(s, v1beta1.ConditionReady); got != test.wantReady {
 				t.Errorf("Ready is %s, want %s", got, test.wantReady)
 			}
-			if c := meta.FindStatusCondition(s.Conditions, string(v1alpha1.ConditionReady)); !strings.Contains(c.Message, test.wantMessage) {
+			if c := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady)); !strings.Contains(c.Message, test.wantMessage) {
 				t.Errorf("the message is %s", c.Message)
 			}
 		})

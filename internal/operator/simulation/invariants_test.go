@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
@@ -142,7 +142,7 @@ func (h *history) event(w *world, e memoryapi.Event) {
 }
 
 func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
-	c := &v1alpha1.ApiClient{}
+	c := &v1beta1.ApiClient{}
 	must(decode(object, c))
 	of := h.client(nameOf(object))
 	if of.uid != c.UID {
@@ -163,14 +163,14 @@ func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
 // credentialsEvent records which values are readable. What a user writes or deletes revokes all earlier
 // values.
 func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
-	if secret.Labels[v1alpha1.ClientSecretLabel] != v1alpha1.ClientSecretGenerated {
+	if secret.Labels[v1beta1.ClientSecretLabel] != v1beta1.ClientSecretGenerated {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name})
 	if owner := metav1.GetControllerOf(secret); owner != nil && of.uid != "" && owner.UID != of.uid {
 		return // It belongs to a deleted ApiClient with the same name.
 	}
-	text := string(secret.Data[v1alpha1.SecretKeyClientSecret])
+	text := string(secret.Data[v1beta1.SecretKeyClientSecret])
 	first := true
 	for _, v := range of.values {
 		if v.current && (v.text != text || deleted) {
@@ -460,13 +460,13 @@ func (h *history) checkAcknowledgements(w *world) {
 			continue
 		}
 		for _, object := range records {
-			if object.GetLabels()[v1alpha1.RecordLabel] != string(record.KindClient) || !o.acknowledged(object.GetName(), object.GetResourceVersion()) {
+			if object.GetLabels()[v1beta1.RecordLabel] != string(record.KindClient) || !o.acknowledged(object.GetName(), object.GetResourceVersion()) {
 				continue
 			}
 			for _, s := range w.live() {
 				c := s.registry.ClientOf(object.GetName())
 				if s.reported > 0 && (c == nil || !heartbeat.Reached(c.Version, object.GetResourceVersion())) {
-					w.violate(fmt.Errorf("S9: %s considers revision %s of the record of %s as acknowledged, which %s does not serve", o.name, object.GetResourceVersion(), asSecret(object).Annotations[v1alpha1.OwnerAnnotation], s.name))
+					w.violate(fmt.Errorf("S9: %s considers revision %s of the record of %s as acknowledged, which %s does not serve", o.name, object.GetResourceVersion(), asSecret(object).Annotations[v1beta1.OwnerAnnotation], s.name))
 				}
 			}
 		}
@@ -476,11 +476,11 @@ func (h *history) checkAcknowledgements(w *world) {
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
 // in its Secret. What a user has taken from the Secret since the decision is excepted. The decision is based
 // on the versions that the operator has seen, which are older while a watch cache stands still.
-func (h *history) checkReady(w *world, c *v1alpha1.ApiClient) {
+func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 	if len(w.api.stalled) > 0 {
 		return
 	}
-	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady))
 	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation {
 		return
 	}

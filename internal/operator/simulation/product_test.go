@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -151,15 +151,15 @@ func (o *operator) start() {
 		must(o.tracker.Source(kind).Start(o.ctx, queue{operator: o, kind: kind}))
 	}
 	o.cache.changed, o.records.changed = o.enqueue, o.enqueueOwner
-	generated, err := labels.Parse(v1alpha1.ClientSecretLabel + "=" + v1alpha1.ClientSecretGenerated)
+	generated, err := labels.Parse(v1beta1.ClientSecretLabel + "=" + v1beta1.ClientSecretGenerated)
 	must(err)
-	managed := labels.SelectorFromSet(labels.Set{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+	managed := labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
 	heartbeats, err := labels.Parse(heartbeat.Label)
 	must(err)
 	core := corev1.SchemeGroupVersion
 	o.cache.watch(o.process, "Namespaces", core.WithKind("Namespace"), memoryapi.Selection{})
-	o.cache.watch(o.process, "Realms", v1alpha1.GroupVersion.WithKind("Realm"), memoryapi.Selection{})
-	o.cache.watch(o.process, "ApiClients", v1alpha1.GroupVersion.WithKind("ApiClient"), memoryapi.Selection{})
+	o.cache.watch(o.process, "Realms", v1beta1.GroupVersion.WithKind("Realm"), memoryapi.Selection{})
+	o.cache.watch(o.process, "ApiClients", v1beta1.GroupVersion.WithKind("ApiClient"), memoryapi.Selection{})
 	o.cache.watch(o.process, "credentials", core.WithKind("Secret"), memoryapi.Selection{Labels: generated})
 	o.cache.watch(o.process, "Leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), memoryapi.Selection{Namespace: recordsNamespace, Labels: heartbeats})
 	o.records.watch(o.process, "records", core.WithKind("Secret"), memoryapi.Selection{Namespace: recordsNamespace, Labels: managed})
@@ -180,12 +180,12 @@ func (o *operator) enqueue(before, after client.Object) {
 	update := event.UpdateEvent{ObjectOld: before, ObjectNew: after}
 	unchanged := before != nil && after != nil && !condition.Changed().Update(update)
 	switch object := object.(type) {
-	case *v1alpha1.Realm:
+	case *v1beta1.Realm:
 		if !unchanged {
 			o.add(item{acknowledgement.Realm, client.ObjectKeyFromObject(object)})
 			o.addClients()
 		}
-	case *v1alpha1.ApiClient:
+	case *v1beta1.ApiClient:
 		if !unchanged {
 			o.add(item{acknowledgement.Client, client.ObjectKeyFromObject(object)})
 		}
@@ -199,7 +199,7 @@ func (o *operator) enqueue(before, after client.Object) {
 }
 
 func (o *operator) addClients() {
-	for key := range o.cache.objects[v1alpha1.GroupVersion.WithKind("ApiClient")] {
+	for key := range o.cache.objects[v1beta1.GroupVersion.WithKind("ApiClient")] {
 		o.add(item{acknowledgement.Client, key})
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -52,7 +52,7 @@ func realmOnly(t *testing.T) state {
 }
 
 func (w *world) createRealm() {
-	w.create(object("auth.realmkeeper.dev/v1alpha1", "Realm", "", realmName, map[string]any{
+	w.create(object("auth.realmkeeper.dev/v1beta1", "Realm", "", realmName, map[string]any{
 		"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
 		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
 	}))
@@ -94,7 +94,7 @@ func restoredState(t *testing.T) state {
 			must(err)
 			changed := object.DeepCopy()
 			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
-			_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1alpha1.FieldOwner})
+			_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1beta1.FieldOwner})
 			must(err)
 		}
 	})
@@ -157,7 +157,7 @@ func (w *world) create(o *unstructured.Unstructured) {
 }
 
 func (w *world) createClient(name string) {
-	w.create(object("auth.realmkeeper.dev/v1alpha1", "ApiClient", team, name, map[string]any{
+	w.create(object("auth.realmkeeper.dev/v1beta1", "ApiClient", team, name, map[string]any{
 		"realmRef": map[string]any{"name": realmName}, "scopes": []any{"read", "write"},
 		"secret": map[string]any{"generated": map[string]any{"rotation": map[string]any{"overlap": overlap.String()}}},
 	}))

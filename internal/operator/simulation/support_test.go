@@ -33,7 +33,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 }
 
 var (
-	realmResource  = v1alpha1.GroupVersion.WithResource("realms")
-	clientResource = v1alpha1.GroupVersion.WithResource("apiclients")
+	realmResource  = v1beta1.GroupVersion.WithResource("realms")
+	clientResource = v1beta1.GroupVersion.WithResource("apiclients")
 	secretResource = corev1.SchemeGroupVersion.WithResource("secrets")
 	leaseResource  = coordinationv1.SchemeGroupVersion.WithResource("leases")
 )
@@ -66,7 +66,7 @@ var (
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	must(clientgoscheme.AddToScheme(s))
-	must(v1alpha1.AddToScheme(s))
+	must(v1beta1.AddToScheme(s))
 	return s
 }
 
@@ -159,7 +159,7 @@ func describe(object *unstructured.Unstructured) string {
 			}
 			return fmt.Sprintf("disabled=%t, verifiers %v%s", c.Disabled, ids, version)
 		}
-		if value := secret.Data[v1alpha1.SecretKeyClientSecret]; value != nil {
+		if value := secret.Data[v1beta1.SecretKeyClientSecret]; value != nil {
 			return "contains client secret " + short(string(value)) + version
 		}
 	case "ApiClient", "Realm":

@@ -6,7 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
@@ -56,7 +56,7 @@ func (r *Reconciler) applyCABundle(ctx context.Context, seen observed, d decisio
 	if d.caBundle != nil {
 		return apply.Object(ctx, r.Client, seen.caBundle, d.caBundle)
 	}
-	if seen.caBundle == nil || r.Instance.TLS.Managed != nil || seen.caBundle.Labels[v1alpha1.ManagedByLabel] != v1alpha1.ManagedBy {
+	if seen.caBundle == nil || r.Instance.TLS.Managed != nil || seen.caBundle.Labels[v1beta1.ManagedByLabel] != v1beta1.ManagedBy {
 		return nil
 	}
 	if err := r.Client.Delete(ctx, seen.caBundle); client.IgnoreNotFound(err) != nil {

@@ -22,7 +22,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func instance(t *testing.T, more string) *config.Instance {
 	t.Helper()
-	i := testkit.Value(config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more)))(t)
+	i := testkit.Value(config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\ninstanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + more)))(t)
 	i.SystemNamespace, i.RecordsNamespace = "system", "records"
 	return i
 }

@@ -11,7 +11,7 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
@@ -36,7 +36,7 @@ func selector() map[string]string {
 
 func labels() map[string]string {
 	l := selector()
-	maps.Copy(l, map[string]string{v1alpha1.ManagedByLabel: v1alpha1.ManagedBy})
+	maps.Copy(l, map[string]string{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
 	return l
 }
 

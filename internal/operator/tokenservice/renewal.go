@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
@@ -28,17 +28,17 @@ func (r *Reconciler) report(ctx context.Context, seen observed, d decision) {
 	log := ctrl.LoggerFrom(ctx).WithValues("secret", authority.SecretName, "step", d.plan.Step, "certificate", current.Subject.CommonName)
 	if d.unexpected {
 		log.Info("Clients must load ca.crt again because another certificate authority signs")
-		r.record(seen, corev1.EventTypeWarning, v1alpha1.EventCAReplaced, unexpectedCause(d.plan.Step)+" Clients must load ca.crt again.")
+		r.record(seen, corev1.EventTypeWarning, v1beta1.EventCAReplaced, unexpectedCause(d.plan.Step)+" Clients must load ca.crt again.")
 	}
 	switch d.plan.Step {
 	case authority.Generated:
 		log.Info("Generated a certificate authority")
 	case authority.Published:
 		log.Info("Published the next certificate authority", "next", d.plan.Authority.Next.Leaf.Subject.CommonName)
-		r.record(seen, corev1.EventTypeNormal, v1alpha1.EventCAPublished, "Clients start to trust the next certificate authority.")
+		r.record(seen, corev1.EventTypeNormal, v1beta1.EventCAPublished, "Clients start to trust the next certificate authority.")
 	case authority.Switched:
 		log.Info("The next certificate authority signs from now on")
-		r.record(seen, corev1.EventTypeNormal, v1alpha1.EventCAReplaced, "The next certificate authority signs from now on.")
+		r.record(seen, corev1.EventTypeNormal, v1beta1.EventCAReplaced, "The next certificate authority signs from now on.")
 	case authority.Expired, authority.NotYetValid, authority.Renamed:
 		log.Info(unexpectedCause(d.plan.Step))
 	}
@@ -60,14 +60,14 @@ func unexpectedCause(step authority.Step) string {
 }
 
 // record records an Event about the Secret with the CA.
-func (r *Reconciler) record(seen observed, kind string, reason v1alpha1.EventReason, note string) {
+func (r *Reconciler) record(seen observed, kind string, reason v1beta1.EventReason, note string) {
 	secret := &corev1.Secret{}
 	if seen.authority != nil {
 		secret = seen.authority.DeepCopy()
 	}
 	secret.Namespace, secret.Name = r.Instance.SystemNamespace, authority.SecretName
 	secret.APIVersion, secret.Kind = "v1", "Secret"
-	r.Events.Eventf(secret, nil, kind, string(reason), string(v1alpha1.EventActionRotate), "%s", note)
+	r.Events.Eventf(secret, nil, kind, string(reason), string(v1beta1.EventActionRotate), "%s", note)
 }
 
 // reportForeign logs which certificates in the bundle the operator did not generate. They stay in the

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -96,8 +96,8 @@ func TestTrustBundleErrorsAreLoggedOnce(t *testing.T) {
 
 // A ConfigMap with the reserved name is deleted only if the operator wrote it.
 func TestForeignConfigMapIsKept(t *testing.T) {
-	for owner, kept := range map[string]bool{v1alpha1.ManagedBy: false, "helm": true, "": true} {
-		published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: BundleName, Labels: map[string]string{v1alpha1.ManagedByLabel: owner}}}
+	for owner, kept := range map[string]bool{v1beta1.ManagedBy: false, "helm": true, "": true} {
+		published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: BundleName, Labels: map[string]string{v1beta1.ManagedByLabel: owner}}}
 		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(published).Build()
 		r := &Reconciler{Instance: instance(t, "tls: {secretName: own}"), Client: c}
 		testkit.Do(t, r.applyCABundle(t.Context(), observed{caBundle: published}, decided(t, observed{}, r.Instance, now)))

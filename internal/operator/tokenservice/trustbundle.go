@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
@@ -52,7 +52,7 @@ func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d de
 	if err := r.applyTrustBundle(ctx, d.bundle); err != nil {
 		failure, again = err.Error(), trustBundleRetry
 		note := "Failed to write the ClusterTrustBundle: " + failure + "."
-		r.record(seen, corev1.EventTypeWarning, v1alpha1.EventTrustBundleFailed, note[:min(len(note), maxNote)])
+		r.record(seen, corev1.EventTypeWarning, v1beta1.EventTrustBundleFailed, note[:min(len(note), maxNote)])
 		if failure != r.trustBundleFailure {
 			ctrl.LoggerFrom(ctx).Error(err, "Failed to write the ClusterTrustBundle, will retry")
 		}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
@@ -41,7 +41,7 @@ type Cluster struct {
 func NewCluster(url string, ca []byte) (*Cluster, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1alpha1.AddToScheme, corev1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		v1beta1.AddToScheme, corev1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -72,8 +72,8 @@ func NewCluster(url string, ca []byte) (*Cluster, error) {
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
-		v1alpha1.GroupVersion.WithKind("Realm"):                                meta.RESTScopeRoot,
-		v1alpha1.GroupVersion.WithKind("ApiClient"):                            meta.RESTScopeNamespace,
+		v1beta1.GroupVersion.WithKind("Realm"):                                 meta.RESTScopeRoot,
+		v1beta1.GroupVersion.WithKind("ApiClient"):                             meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("Namespace"):                        meta.RESTScopeRoot,
 		corev1.SchemeGroupVersion.WithKind("Event"):                            meta.RESTScopeNamespace,
 		authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"):      meta.RESTScopeRoot,
@@ -150,7 +150,7 @@ func (c *Cluster) Identify(ctx context.Context, token string) (User, error) {
 func Allowed(ctx context.Context, api client.Client, verb, namespace, name string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: namespace, Name: name, Verb: verb, Group: v1alpha1.GroupVersion.Group, Resource: "apiclients",
+			Namespace: namespace, Name: name, Verb: verb, Group: v1beta1.GroupVersion.Group, Resource: "apiclients",
 		},
 	}}
 	if err := api.Create(ctx, review); err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Page selects the ApiClients that ListApiClients returns.
@@ -28,7 +28,7 @@ type Page struct {
 // most of the time. next is the continue token. It is empty on the last page or if visit returned
 // false.
 func ListApiClients[T any](ctx context.Context, c *Client, page Page, visit func(*T) bool) (next string, err error) {
-	request := c.rest.Get().AbsPath("apis", v1alpha1.GroupVersion.Group, v1alpha1.GroupVersion.Version).
+	request := c.rest.Get().AbsPath("apis", v1beta1.GroupVersion.Group, v1beta1.GroupVersion.Version).
 		NamespaceIfScoped(page.Namespace, page.Namespace != "").Resource("apiclients").
 		SetHeader("Accept", "application/json").Param("limit", strconv.Itoa(page.Limit))
 	if page.Continue != "" {

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -93,7 +93,7 @@ func uidOf(name string) string { return "uid-of-" + name }
 
 func realmRecord(t *testing.T, name string, keys ...signingkey.Key) *corev1.Secret {
 	t.Helper()
-	return stored(t)(record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uidOf(name))}}, record.Realm{
+	return stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uidOf(name))}}, record.Realm{
 		Name: name, Issuer: "https://api.example.com/" + name, TokenLifetimeSeconds: 300, Keys: keys,
 	}))
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -36,7 +36,7 @@ func TestFederationRecords(t *testing.T) {
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 	key.State, key.ActiveAt = signingkey.Active, time.Now()
 	required := map[string]string{"namespace_id": "4711"}
-	realm := stored(t)(record.ForRealm("records", &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
+	realm := stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
 		ClusterIssuerURL: "https://realmkeeper-token-server.system.svc/acme", Audiences: []string{"https://orders.example.com"},
 		Issuers: []record.Issuer{{

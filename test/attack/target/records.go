@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
@@ -102,7 +102,7 @@ func realmRecord(namespace string) (*corev1ac.SecretApplyConfiguration, error) {
 		return nil, err
 	}
 	key.State, key.PublishedAt, key.ActiveAt, key.LongestLifetime = signingkey.Active, now, now, time.Hour
-	owner := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: realmName, UID: realmUID}}
+	owner := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: realmName, UID: realmUID}}
 	return record.ForRealm(namespace, owner, record.Realm{
 		Name: realmName, Issuer: "https://" + HostName + "/" + realmName, TokenLifetimeSeconds: 3600,
 		Scopes: []string{"orders:read", "orders:write"}, KeyCacheSeconds: 300, Keys: []signingkey.Key{key},

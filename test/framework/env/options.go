@@ -9,7 +9,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
@@ -40,7 +40,7 @@ func newOptions(opts []Option) *options {
 		o.scheme = runtime.NewScheme()
 		utilruntime.Must(clientgoscheme.AddToScheme(o.scheme))
 		utilruntime.Must(apiextensionsv1.AddToScheme(o.scheme))
-		utilruntime.Must(v1alpha1.AddToScheme(o.scheme))
+		utilruntime.Must(v1beta1.AddToScheme(o.scheme))
 	}
 	return o
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
@@ -125,7 +125,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	t.Helper()
 	i.speedUp = max(1, s.SpeedUp)
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1alpha1\nkind: InstanceConfiguration\n")
+	fmt.Fprintf(&b, "apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\n")
 	fmt.Fprintf(&b, "instanceDomain: %s\nexternalPort: %d\n", Domain, i.front.Number())
 	fmt.Fprintf(&b, "watchNamespaces: [%s]\n", strings.Join(s.WatchNamespaces, ", "))
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
@@ -200,10 +200,10 @@ func (i *Installation) cleanUp(t testing.TB) {
 	ctx, stop := cleanUpContext()
 	defer stop()
 	// A test can have deleted the CRDs.
-	if err := i.Env.Client.DeleteAllOf(ctx, &v1alpha1.Realm{}); client.IgnoreNotFound(err) != nil {
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1beta1.Realm{}); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to delete Realms: %v", err)
 	}
-	clients := &v1alpha1.ApiClientList{}
+	clients := &v1beta1.ApiClientList{}
 	if err := i.Env.Client.List(ctx, clients); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to list ApiClients: %v", err)
 	}

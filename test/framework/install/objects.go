@@ -7,15 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Realm returns a minimal Realm with the given name and changes. Its only grant allows everything
 // in all namespaces.
-func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
-	realm := &v1alpha1.Realm{
+func Realm(name string, change ...func(*v1beta1.Realm)) *v1beta1.Realm {
+	realm := &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.RealmSpec{Grants: []v1alpha1.Grant{GrantAll()}},
+		Spec:       v1beta1.RealmSpec{Grants: []v1beta1.Grant{GrantAll()}},
 	}
 	for _, f := range change {
 		f(realm)
@@ -24,18 +24,18 @@ func Realm(name string, change ...func(*v1alpha1.Realm)) *v1alpha1.Realm {
 }
 
 // GrantAll returns a grant that allows all scopes, audiences, and client IDs in all namespaces.
-func GrantAll() v1alpha1.Grant {
-	return v1alpha1.Grant{
-		Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}, Scopes: v1alpha1.Scopes{"*"}, ClientIDs: []string{"*"},
+func GrantAll() v1beta1.Grant {
+	return v1beta1.Grant{
+		Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}, ClientIDs: []string{"*"},
 	}
 }
 
 // ApiClient returns a minimal ApiClient with the given name and changes. Its secret is generated
 // unless the changes select another way to authenticate.
-func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
-	c := &v1alpha1.ApiClient{
+func ApiClient(namespace, name, realm string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
+	c := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ApiClientSpec{RealmRef: v1alpha1.RealmReference{Name: realm}},
+		Spec:       v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: realm}},
 	}
 	for _, f := range change {
 		f(c)
@@ -47,8 +47,8 @@ func ApiClient(namespace, name, realm string, change ...func(*v1alpha1.ApiClient
 }
 
 // GeneratedSecret returns the source of a client secret that the operator generates.
-func GeneratedSecret() *v1alpha1.ClientSecretSource {
-	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+func GeneratedSecret() *v1beta1.ClientSecretSource {
+	return &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
 }
 
 // Create creates the objects in the order of the arguments.
@@ -78,7 +78,7 @@ func Change[T client.Object](t testing.TB, i *Installation, obj T, change func(T
 }
 
 // CredentialsSecret waits for the credentials Secret of an ApiClient and returns it.
-func (i *Installation) CredentialsSecret(t testing.TB, c *v1alpha1.ApiClient) *corev1.Secret {
+func (i *Installation) CredentialsSecret(t testing.TB, c *v1beta1.ApiClient) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}

@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
@@ -30,12 +30,12 @@ type TokenResponse struct {
 func RequestToken(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret) (TokenResponse, error) {
 	t.Helper()
 	data := credentials.Data
-	endpoint := string(data[v1alpha1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
+	endpoint := string(data[v1beta1.SecretKeyTokenURL]) + "?grant_type=client_credentials"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, http.NoBody)
 	if err != nil {
 		return TokenResponse{}, err
 	}
-	req.SetBasicAuth(string(data[v1alpha1.SecretKeyClientID]), string(data[v1alpha1.SecretKeyClientSecret]))
+	req.SetBasicAuth(string(data[v1beta1.SecretKeyClientID]), string(data[v1beta1.SecretKeyClientSecret]))
 	return send(s, httpClient, req)
 }
 
@@ -112,7 +112,7 @@ func (i *Installation) AwaitTokens(t testing.TB, credentials *corev1.Secret, gra
 	t.Helper()
 	for _, s := range i.servers {
 		httpClient := s.Client(t)
-		Eventually(t, fmt.Sprintf("%s to respond to %s with granted=%t", s.Name, credentials.Data[v1alpha1.SecretKeyClientID], granted), func() error {
+		Eventually(t, fmt.Sprintf("%s to respond to %s with granted=%t", s.Name, credentials.Data[v1beta1.SecretKeyClientID], granted), func() error {
 			a, err := RequestToken(t, s, httpClient, credentials)
 			switch {
 			case err != nil:

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // polling starts with short intervals, because most conditions hold soon. They grow, because many
@@ -40,13 +40,13 @@ func Eventually(t testing.TB, what string, condition func() error) {
 
 // AwaitReady waits until the object's Ready condition has the given status and reason for the
 // current generation. It updates obj with the state that it read.
-func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) {
+func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1.ConditionStatus, reason v1beta1.ConditionReason) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("%T %s to be Ready=%s/%s", obj, client.ObjectKeyFromObject(obj), status, reason), func() error {
 		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
-		ready := meta.FindStatusCondition(Conditions(obj), string(v1alpha1.ConditionReady))
+		ready := meta.FindStatusCondition(Conditions(obj), string(v1beta1.ConditionReady))
 		if ready == nil {
 			return fmt.Errorf("the Ready condition is missing")
 		}
@@ -60,9 +60,9 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 // Conditions returns the conditions of a Realm or ApiClient.
 func Conditions(obj client.Object) []metav1.Condition {
 	switch o := obj.(type) {
-	case *v1alpha1.Realm:
+	case *v1beta1.Realm:
 		return o.Status.Conditions
-	case *v1alpha1.ApiClient:
+	case *v1beta1.ApiClient:
 		return o.Status.Conditions
 	}
 	return nil
@@ -88,7 +88,7 @@ func cleanUpContext() (context.Context, context.CancelFunc) {
 func (i *Installation) AwaitSettled(t testing.TB) {
 	t.Helper()
 	Eventually(t, "all objects to settle", func() error {
-		realms, clients := &v1alpha1.RealmList{}, &v1alpha1.ApiClientList{}
+		realms, clients := &v1beta1.RealmList{}, &v1beta1.ApiClientList{}
 		if err := i.Env.Client.List(t.Context(), realms); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (i *Installation) AwaitSettled(t testing.TB) {
 }
 
 func settled(obj client.Object) error {
-	ready := meta.FindStatusCondition(Conditions(obj), string(v1alpha1.ConditionReady))
+	ready := meta.FindStatusCondition(Conditions(obj), string(v1beta1.ConditionReady))
 	if ready == nil || ready.ObservedGeneration != obj.GetGeneration() || ready.Status == metav1.ConditionUnknown {
 		return fmt.Errorf("%T %s is not settled", obj, client.ObjectKeyFromObject(obj))
 	}
@@ -147,7 +147,7 @@ func (i *Installation) AwaitQuiet(t testing.TB, p *FaultProxy) {
 }
 
 // AwaitEvent waits for an Event about an object.
-func (i *Installation) AwaitEvent(t testing.TB, obj client.Object, kind string, reason v1alpha1.EventReason) {
+func (i *Installation) AwaitEvent(t testing.TB, obj client.Object, kind string, reason v1beta1.EventReason) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("an Event %s %s about %s", kind, reason, obj.GetName()), func() error {
 		events := &eventsv1.EventList{}

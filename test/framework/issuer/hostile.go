@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Canary is part of everything that a hostile issuer sends. It must not appear anywhere else.
@@ -45,9 +45,9 @@ func StartDiscovered(t testing.TB, name string) *Discovered {
 }
 
 // Trusted returns the entry for a Realm.
-func (d *Discovered) Trusted() v1alpha1.TrustedIssuer {
+func (d *Discovered) Trusted() v1beta1.TrustedIssuer {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: d.server.Certificate().Raw})
-	return v1alpha1.TrustedIssuer{Name: d.name, Issuer: v1alpha1.IssuerURL(d.url), Keys: v1alpha1.IssuerKeys{CABundle: v1alpha1.IssuerCABundle(authority)}}
+	return v1beta1.TrustedIssuer{Name: d.name, Issuer: v1beta1.IssuerURL(d.url), Keys: v1beta1.IssuerKeys{CABundle: v1beta1.IssuerCABundle(authority)}}
 }
 
 // Requests returns the number of requests that the issuer has got.

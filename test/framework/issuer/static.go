@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // Static is an issuer of workload tokens whose keys are part of the Realm, so it serves nothing.
@@ -42,13 +42,13 @@ func NewStatic(t testing.TB, name, url string) *Static {
 func (s *Static) URL() string { return s.url }
 
 // Trusted returns the entry for a Realm.
-func (s *Static) Trusted(t testing.TB) v1alpha1.TrustedIssuer {
+func (s *Static) Trusted(t testing.TB) v1beta1.TrustedIssuer {
 	t.Helper()
 	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.key.Public()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v1alpha1.TrustedIssuer{Name: s.name, Issuer: v1alpha1.IssuerURL(s.url), Keys: v1alpha1.IssuerKeys{JWKS: v1alpha1.IssuerJWKS(keys)}}
+	return v1beta1.TrustedIssuer{Name: s.name, Issuer: v1beta1.IssuerURL(s.url), Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(keys)}}
 }
 
 // Token returns a token that is valid for an hour, with additional claims.

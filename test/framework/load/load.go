@@ -15,7 +15,7 @@ import (
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -75,7 +75,7 @@ func Start(t testing.TB, o Options) *Load {
 	// The verifiers fetch the keys from different servers at different times.
 	for i := range 2 * len(o.Servers) {
 		l.verifiers = append(l.verifiers, NewVerifier(o.Servers[i%len(o.Servers)].Client(t),
-			string(data[v1alpha1.SecretKeyIssuer]), string(data[v1alpha1.SecretKeyJWKSURL])))
+			string(data[v1beta1.SecretKeyIssuer]), string(data[v1beta1.SecretKeyJWKSURL])))
 	}
 	for n := range o.Workers {
 		clients := make([]*http.Client, len(o.Servers))

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // ExpectMessage checks that the message of a condition contains all the given words.
-func ExpectMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType, words ...string) {
+func ExpectMessage(t *testing.T, obj client.Object, kind v1beta1.ConditionType, words ...string) {
 	t.Helper()
 	message := ConditionMessage(t, obj, kind)
 	for _, word := range words {
@@ -23,7 +23,7 @@ func ExpectMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType,
 }
 
 // ConditionMessage returns the message of a condition of a Realm or ApiClient.
-func ConditionMessage(t *testing.T, obj client.Object, kind v1alpha1.ConditionType) string {
+func ConditionMessage(t *testing.T, obj client.Object, kind v1beta1.ConditionType) string {
 	t.Helper()
 	c := meta.FindStatusCondition(install.Conditions(obj), string(kind))
 	if c == nil {

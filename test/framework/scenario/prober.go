@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -119,7 +119,7 @@ func (p *Prober) try(ctx context.Context, t *testing.T, s *install.TokenServer, 
 }
 
 // MountedCredentials returns a source that reads a client's credentials Secret.
-func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) CredentialSource {
+func MountedCredentials(inst *install.Installation, c *v1beta1.ApiClient) CredentialSource {
 	key := client.ObjectKey{Namespace: c.Namespace, Name: c.EffectiveSecretName()}
 	return func(ctx context.Context) ([]*corev1.Secret, error) {
 		credentials := &corev1.Secret{}
@@ -133,7 +133,7 @@ func MountedCredentials(inst *install.Installation, c *v1alpha1.ApiClient) Crede
 
 // AwaitPublishedKeys waits until every token server publishes exactly the keys that the realm's
 // status lists.
-func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, credentials *corev1.Secret) {
+func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1beta1.Realm, credentials *corev1.Secret) {
 	t.Helper()
 	var want []string
 	for _, k := range realm.Status.SigningKeys {
@@ -143,7 +143,7 @@ func AwaitPublishedKeys(t *testing.T, inst *install.Installation, realm *v1alpha
 	for _, s := range inst.Servers() {
 		httpClient := s.Client(t)
 		install.Eventually(t, s.Name+" to publish the realm's keys", func() error {
-			got, err := published(t, httpClient, string(credentials.Data[v1alpha1.SecretKeyJWKSURL]))
+			got, err := published(t, httpClient, string(credentials.Data[v1beta1.SecretKeyJWKSURL]))
 			if err == nil && !slices.Equal(got, want) {
 				err = fmt.Errorf("it publishes %v, want %v", got, want)
 			}

@@ -9,16 +9,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // Credentials returns a credentials Secret for the given client and client secret.
-func Credentials(c *v1alpha1.ApiClient, secret string) *corev1.Secret {
+func Credentials(c *v1beta1.ApiClient, secret string) *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
-		v1alpha1.SecretKeyTokenURL: []byte(c.Status.TokenEndpoint), v1alpha1.SecretKeyClientID: []byte(c.Status.ClientID),
-		v1alpha1.SecretKeyClientSecret: []byte(secret),
+		v1beta1.SecretKeyTokenURL: []byte(c.Status.TokenEndpoint), v1beta1.SecretKeyClientID: []byte(c.Status.ClientID),
+		v1beta1.SecretKeyClientSecret: []byte(secret),
 	}}
 }
 
@@ -38,38 +38,38 @@ func ProvidedSecret(namespace, value string) *corev1.Secret {
 }
 
 // UseProvidedSecret makes a client refer to the Secret that ProvidedSecret returns.
-func UseProvidedSecret(c *v1alpha1.ApiClient) {
-	c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-		SecretRef: v1alpha1.SecretKeyReference{Name: providedName, Key: providedKey},
+func UseProvidedSecret(c *v1beta1.ApiClient) {
+	c.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{
+		SecretRef: v1beta1.SecretKeyReference{Name: providedName, Key: providedKey},
 	}}
 }
 
 // ClientSecret returns the client secret in a credentials Secret.
 func ClientSecret(credentials *corev1.Secret) string {
-	return string(credentials.Data[v1alpha1.SecretKeyClientSecret])
+	return string(credentials.Data[v1beta1.SecretKeyClientSecret])
 }
 
 // RotatingSecret returns a generated secret whose predecessor stays valid for the given time.
-func RotatingSecret(overlap time.Duration) *v1alpha1.ClientSecretSource {
-	return &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-		Overlap: &v1alpha1.Duration{Duration: overlap},
+func RotatingSecret(overlap time.Duration) *v1beta1.ClientSecretSource {
+	return &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
+		Overlap: &v1beta1.Duration{Duration: overlap},
 	}}}
 }
 
 // RotateSecret requests a rotation one second after the client's newest secret was created. This is
 // the earliest possible time, because creation times have a resolution of one second.
-func RotateSecret(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+func RotateSecret(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
 		newest := c.Status.Secrets[len(c.Status.Secrets)-1]
 		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
 	})
 }
 
 // RecordName returns the name of a client's record.
-func RecordName(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient) string {
+func RecordName(t testing.TB, inst *install.Installation, c *v1beta1.ApiClient) string {
 	t.Helper()
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func RecordName(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient)
 }
 
 // Record returns the record of a client.
-func Record(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient) *corev1.Secret {
+func Record(t testing.TB, inst *install.Installation, c *v1beta1.ApiClient) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: RecordName(t, inst, c)}, secret); err != nil {
@@ -87,7 +87,7 @@ func Record(t testing.TB, inst *install.Installation, c *v1alpha1.ApiClient) *co
 }
 
 // AwaitSecretRotated waits until the requested rotation is complete and the old secret has expired.
-func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
 	requested := c.Spec.Secret.Generated.Rotation.RotateAfter
 	install.Eventually(t, "the rotation of "+c.Name, func() error {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -31,8 +31,8 @@ type State map[string]string
 
 // kinds lists the kinds of objects that the operator writes.
 var kinds = []schema.GroupVersionKind{
-	v1alpha1.GroupVersion.WithKind("Realm"),
-	v1alpha1.GroupVersion.WithKind("ApiClient"),
+	v1beta1.GroupVersion.WithKind("Realm"),
+	v1beta1.GroupVersion.WithKind("ApiClient"),
 	corev1.SchemeGroupVersion.WithKind("Secret"),
 	corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 	corev1.SchemeGroupVersion.WithKind("Service"),
@@ -76,7 +76,7 @@ func StateOf(t *testing.T, inst *install.Installation, team string) State {
 // the owner's name and, if there is one, the subject instead.
 func nameOf(t *testing.T, obj *unstructured.Unstructured) string {
 	t.Helper()
-	if owner, ok := obj.GetAnnotations()[v1alpha1.OwnerAnnotation]; ok {
+	if owner, ok := obj.GetAnnotations()[v1beta1.OwnerAnnotation]; ok {
 		if held, err := record.ReadSubject(secretOf(t, obj)); err == nil {
 			return "record of " + owner + " with subject " + held.Subject + " of " + held.Issuer
 		}
@@ -181,7 +181,7 @@ func maskRandom(s string) string {
 func Records(t *testing.T, inst *install.Installation) []corev1.Secret {
 	t.Helper()
 	records := &corev1.SecretList{}
-	err := inst.Env.Client.List(t.Context(), records, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel})
+	err := inst.Env.Client.List(t.Context(), records, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -42,11 +42,11 @@ func TestClaimPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create := func(namespace string, claims v1alpha1.Claims) error {
-		c := install.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Claims = claims })
+	create := func(namespace string, claims v1beta1.Claims) error {
+		c := install.ApiClient(namespace, "billing", "acme", func(c *v1beta1.ApiClient) { c.Spec.Claims = claims })
 		return cluster.Client.Create(t.Context(), c, client.DryRunAll)
 	}
-	tenant := func(name string) v1alpha1.Claims { return v1alpha1.Claims{{Name: "tenant", String: name}} }
+	tenant := func(name string) v1beta1.Claims { return v1beta1.Claims{{Name: "tenant", String: name}} }
 	install.Eventually(t, "the policy to take effect", func() error {
 		if err := create(acme, tenant("other")); !apierrors.IsForbidden(err) {
 			return errors.Join(errors.New("a client with the claim of another tenant was not forbidden"), err)
@@ -55,14 +55,14 @@ func TestClaimPolicy(t *testing.T) {
 	})
 	for name, test := range map[string]struct {
 		namespace string
-		claims    v1alpha1.Claims
+		claims    v1beta1.Claims
 		allowed   bool
 	}{
 		"own tenant":                  {acme, tenant("acme"), true},
 		"no claims":                   {acme, nil, true},
-		"other claims":                {unlabeled, v1alpha1.Claims{{Name: "plan", String: "gold"}}, true},
-		"another tenant":              {acme, append(v1alpha1.Claims{{Name: "plan", String: "gold"}}, tenant("other")...), false},
-		"list":                        {acme, v1alpha1.Claims{{Name: "tenant", Strings: []string{"acme"}}}, false},
+		"other claims":                {unlabeled, v1beta1.Claims{{Name: "plan", String: "gold"}}, true},
+		"another tenant":              {acme, append(v1beta1.Claims{{Name: "plan", String: "gold"}}, tenant("other")...), false},
+		"list":                        {acme, v1beta1.Claims{{Name: "tenant", Strings: []string{"acme"}}}, false},
 		"namespace without the label": {unlabeled, tenant("acme"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

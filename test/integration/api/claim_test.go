@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 const (
@@ -88,7 +88,7 @@ func claimsOf(n int) string {
 // reservedClaimValidations covers each reserved name in three spellings.
 var reservedClaimValidations = func() map[string]validation {
 	cases := map[string]validation{}
-	for _, name := range v1alpha1.ReservedClaims {
+	for _, name := range v1beta1.ReservedClaims {
 		for _, spelling := range []string{name, strings.ToUpper(name), name[:len(name)-1] + strings.ToUpper(name[len(name)-1:])} {
 			want := `Invalid value: "` + spelling + `": ` + claimReservedRule + spelling
 			if strings.HasPrefix(name, "_") {
@@ -131,8 +131,8 @@ func TestReservedClaims(t *testing.T) {
 				for _, match := range quoted.FindAllStringSubmatch(rule.Rule, -1) {
 					names = append(names, match[1])
 				}
-				if !slices.Equal(names, v1alpha1.ReservedClaims) {
-					t.Errorf("%s, %s: got %v, want %v", kind.name, n.path, names, v1alpha1.ReservedClaims)
+				if !slices.Equal(names, v1beta1.ReservedClaims) {
+					t.Errorf("%s, %s: got %v, want %v", kind.name, n.path, names, v1beta1.ReservedClaims)
 				}
 			}
 		}
@@ -140,8 +140,8 @@ func TestReservedClaims(t *testing.T) {
 			t.Errorf("%s: no rule for the names of claims", kind.name)
 		}
 	}
-	for i, name := range v1alpha1.ReservedClaims {
-		if name != strings.ToLower(name) || slices.Contains(v1alpha1.ReservedClaims[:i], name) {
+	for i, name := range v1beta1.ReservedClaims {
+		if name != strings.ToLower(name) || slices.Contains(v1beta1.ReservedClaims[:i], name) {
 			t.Errorf("%q must be in lowercase and listed once", name)
 		}
 	}

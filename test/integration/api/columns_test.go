@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -22,40 +22,40 @@ func TestColumns(t *testing.T) {
 	cluster := env.Start(t)
 	namespace := cluster.Namespace(t)
 	ready := []metav1.Condition{{
-		Type: string(v1alpha1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1alpha1.ReasonReady),
+		Type: string(v1beta1.ConditionReady), Status: metav1.ConditionTrue, Reason: string(v1beta1.ReasonReady),
 		Message: "Ready to use.", LastTransitionTime: metav1.Now(),
 	}}
 	created := metav1.NewTime(time.Now().Add(-time.Hour))
 	active := metav1.NewTime(time.Now().Add(-125 * time.Second))
 	expires := metav1.NewTime(time.Date(2031, time.December, 31, 23, 59, 59, 0, time.UTC))
 
-	realm := &v1alpha1.Realm{
+	realm := &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
-		Spec:       v1alpha1.RealmSpec{Grants: []v1alpha1.Grant{{Name: "all", Namespaces: v1alpha1.GrantedNamespaces{All: &v1alpha1.AllNamespaces{}}}}},
+		Spec:       v1beta1.RealmSpec{Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}}}},
 	}
 	if err := cluster.Client.Create(t.Context(), realm); err != nil {
 		t.Fatal(err)
 	}
-	realm.Status = v1alpha1.RealmStatus{
-		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1alpha1.Duration{Duration: time.Hour},
-		SigningKeys: []v1alpha1.SigningKeyStatus{
-			{KeyID: "a", Algorithm: v1alpha1.SigningAlgorithmES384, State: v1alpha1.SigningKeyRetiring, CreatedAt: created, ActiveAt: &created},
-			{KeyID: "b", Algorithm: v1alpha1.SigningAlgorithmES256, State: v1alpha1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},
+	realm.Status = v1beta1.RealmStatus{
+		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1beta1.Duration{Duration: time.Hour},
+		SigningKeys: []v1beta1.SigningKeyStatus{
+			{KeyID: "a", Algorithm: v1beta1.SigningAlgorithmES384, State: v1beta1.SigningKeyRetiring, CreatedAt: created, ActiveAt: &created},
+			{KeyID: "b", Algorithm: v1beta1.SigningAlgorithmES256, State: v1beta1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},
 		},
 	}
 	if err := cluster.Client.Status().Update(t.Context(), realm); err != nil {
 		t.Fatal(err)
 	}
-	apiClient := &v1alpha1.ApiClient{
+	apiClient := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "billing"},
-		Spec: v1alpha1.ApiClientSpec{
-			RealmRef: v1alpha1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires, Secret: install.GeneratedSecret(),
+		Spec: v1beta1.ApiClientSpec{
+			RealmRef: v1beta1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires, Secret: install.GeneratedSecret(),
 		},
 	}
 	if err := cluster.Client.Create(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
-	apiClient.Status = v1alpha1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing", NextRotationTime: &expires}
+	apiClient.Status = v1beta1.ApiClientStatus{Conditions: ready, ClientID: "acme-apps.billing", SecretName: "billing", NextRotationTime: &expires}
 	if err := cluster.Client.Status().Update(t.Context(), apiClient); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func row(t *testing.T, config *rest.Config, path string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := config.Host + "/apis/" + v1alpha1.GroupVersion.String() + "/" + path
+	url := config.Host + "/apis/" + v1beta1.GroupVersion.String() + "/" + path
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)

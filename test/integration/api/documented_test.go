@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -62,7 +62,7 @@ func documentedObjects(t *testing.T, document string) []*unstructured.Unstructur
 	blocks := strings.Split(document, "```yaml\n")
 	for _, block := range blocks[1:] {
 		manifests, _, _ := strings.Cut(block, "```")
-		if !strings.Contains(manifests, "apiVersion: "+v1alpha1.GroupVersion.String()) {
+		if !strings.Contains(manifests, "apiVersion: "+v1beta1.GroupVersion.String()) {
 			continue
 		}
 		decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifests), 4096)
@@ -75,7 +75,7 @@ func documentedObjects(t *testing.T, document string) []*unstructured.Unstructur
 			if err != nil {
 				t.Fatalf("%v in:\n%s", err, manifests)
 			}
-			if object.GroupVersionKind().GroupVersion() == v1alpha1.GroupVersion {
+			if object.GroupVersionKind().GroupVersion() == v1beta1.GroupVersion {
 				objects = append(objects, object)
 			}
 		}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func testScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
 	return scheme
 }
 
@@ -165,7 +165,7 @@ func (k kind) object(t *testing.T, namespace, name, spec string) *unstructured.U
 	members := fromYAML(t, k.minimalSpec)
 	maps.Copy(members, fromYAML(t, spec))
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(),
+		"apiVersion": v1beta1.GroupVersion.String(),
 		"kind":       k.name,
 		"metadata":   metadata,
 		"spec":       members,
@@ -245,7 +245,7 @@ func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 		t.Fatalf("Object was accepted but cannot be decoded: %v", err)
 	}
 	switch typed := typed.(type) {
-	case *v1alpha1.Realm:
+	case *v1beta1.Realm:
 		for _, grant := range typed.Spec.Grants {
 			s := grant.Namespaces.Selector
 			if s == nil {
@@ -255,13 +255,13 @@ func expectUsable(t *testing.T, object *unstructured.Unstructured) {
 				t.Errorf("Selector was accepted but is not a valid label selector: %v", err)
 			}
 		}
-	case *v1alpha1.ApiClient:
+	case *v1beta1.ApiClient:
 		expectSecretIsAccepted(t, typed)
 	}
 }
 
 // expectSecretIsAccepted checks that the API server accepts the credentials Secret of apiClient.
-func expectSecretIsAccepted(t *testing.T, apiClient *v1alpha1.ApiClient) {
+func expectSecretIsAccepted(t *testing.T, apiClient *v1beta1.ApiClient) {
 	t.Helper()
 	generated := apiClient.GeneratedSecret()
 	secret := &corev1.Secret{

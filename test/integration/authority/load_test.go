@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -87,7 +87,7 @@ func (l *load) stop(t *testing.T) {
 
 // following returns the CAs that a workload trusts if it loads ca.crt of its mounted credentials Secret
 // only every half overlap, first after the given part of this time.
-func (s *site) following(t *testing.T, c *v1alpha1.ApiClient, part float64) func(context.Context) (*x509.CertPool, error) {
+func (s *site) following(t *testing.T, c *v1beta1.ApiClient, part float64) func(context.Context) (*x509.CertPool, error) {
 	t.Helper()
 	every := s.overlap / 2
 	roots := poolOf(parse(t, s.CredentialsSecret(t, c).Data["ca.crt"])...)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -48,7 +48,7 @@ type site struct {
 
 	life
 	team  string
-	realm *v1alpha1.Realm
+	realm *v1beta1.Realm
 	// trustBundle is true if the CA is also published as a ClusterTrustBundle.
 	trustBundle bool
 }
@@ -72,20 +72,20 @@ func newSite(t *testing.T, l life, trustBundle bool) *site {
 }
 
 // start starts the operator, token servers, and waits until clients with the given names are usable.
-func (s *site) start(t *testing.T, kubeconfig string, servers int, clients ...string) []*v1alpha1.ApiClient {
+func (s *site) start(t *testing.T, kubeconfig string, servers int, clients ...string) []*v1beta1.ApiClient {
 	t.Helper()
 	s.StartOperator(t, kubeconfig)
 	for range servers {
 		s.StartTokenServer(t)
 	}
 	s.MountServingCertificate(t)
-	list := make([]*v1alpha1.ApiClient, 0, len(clients))
+	list := make([]*v1beta1.ApiClient, 0, len(clients))
 	for _, name := range clients {
 		list = append(list, install.ApiClient(s.team, name, s.realm.Name))
 		s.Create(t, list[len(list)-1])
 	}
 	for _, c := range list {
-		s.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		s.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	}
 	for _, server := range s.Servers() {
 		install.Eventually(t, server.Name+" to have a valid certificate", func() error {
@@ -156,7 +156,7 @@ func (s *site) bundle(t *testing.T) []*x509.Certificate {
 
 // awaitBundle waits until the ConfigMap and the credentials Secrets of the clients contain exactly the
 // given certificates.
-func (s *site) awaitBundle(t *testing.T, want []*x509.Certificate, clients ...*v1alpha1.ApiClient) {
+func (s *site) awaitBundle(t *testing.T, want []*x509.Certificate, clients ...*v1beta1.ApiClient) {
 	t.Helper()
 	install.Eventually(t, "the bundle of CAs", func() error {
 		if got := s.bundle(t); !sameSet(got, want) {
@@ -252,7 +252,7 @@ func names(list []*x509.Certificate) (names []string) {
 }
 
 // wantTokens checks that workloads that load their mounted credentials now can get tokens.
-func (s *site) wantTokens(t *testing.T, clients []*v1alpha1.ApiClient) {
+func (s *site) wantTokens(t *testing.T, clients []*v1beta1.ApiClient) {
 	t.Helper()
 	for _, c := range clients {
 		credentials := s.CredentialsSecret(t, c)

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
@@ -61,7 +61,7 @@ func TestOperatorRefusesRecordsInSystemNamespace(t *testing.T) {
 	}
 	inst.StartOperator(t, "")
 	// The Realm has no keys until a rotation is requested. The client keeps the secret that workloads have.
-	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
 	inst.AwaitValid(t, realm.Name, token, false)
 }
 
@@ -69,7 +69,7 @@ func TestOperatorRefusesRecordsInSystemNamespace(t *testing.T) {
 func moveRecords(t *testing.T, inst *install.Installation, from, to string) {
 	t.Helper()
 	records := &corev1.SecretList{}
-	if err := inst.Env.Client.List(t.Context(), records, client.InNamespace(from), client.HasLabels{v1alpha1.RecordLabel}); err != nil {
+	if err := inst.Env.Client.List(t.Context(), records, client.InNamespace(from), client.HasLabels{v1beta1.RecordLabel}); err != nil {
 		t.Fatal(err)
 	}
 	if len(records.Items) == 0 {
@@ -87,7 +87,7 @@ func moveRecords(t *testing.T, inst *install.Installation, from, to string) {
 func recordData(t *testing.T, inst *install.Installation, namespace string) map[string]string {
 	t.Helper()
 	records := &corev1.SecretList{}
-	if err := inst.Env.Client.List(t.Context(), records, client.InNamespace(namespace), client.HasLabels{v1alpha1.RecordLabel}); err != nil {
+	if err := inst.Env.Client.List(t.Context(), records, client.InNamespace(namespace), client.HasLabels{v1beta1.RecordLabel}); err != nil {
 		t.Fatal(err)
 	}
 	data := map[string]string{}
@@ -149,7 +149,7 @@ func TestSecondInstanceDoesNotStart(t *testing.T) {
 
 	// A restart, and another replica, of the first instance have the cluster.
 	first.KillAndRestartOperator(t)
-	install.Change(t, first, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
+	install.Change(t, first, c, func(c *v1beta1.ApiClient) { c.Spec.Description = "Changed." })
 	scenario.AwaitUsable(t, first, c)
 	first.AwaitValid(t, realm.Name, first.AccessToken(t, credentials), true)
 }

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 )
@@ -23,12 +23,12 @@ import (
 func testBackup(t *testing.T, s *source, recipient string) string {
 	t.Helper()
 	waiting := install.ApiClient(team, "waiting", "none")
-	deleted := install.ApiClient(team, "deleted", "acme", func(c *v1alpha1.ApiClient) { c.Finalizers = []string{"example.com/hold"} })
+	deleted := install.ApiClient(team, "deleted", "acme", func(c *v1beta1.ApiClient) { c.Finalizers = []string{"example.com/hold"} })
 	unreadable := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.RecordsNamespace, Name: "realm-broken", Labels: map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordRealm}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.RecordsNamespace, Name: "realm-broken", Labels: map[string]string{v1beta1.RecordLabel: v1beta1.RecordRealm}},
 	}
 	s.Create(t, waiting, deleted)
-	s.AwaitReady(t, waiting, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	s.AwaitReady(t, waiting, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 	if err := s.Env.Client.Delete(t.Context(), deleted); err != nil {
 		t.Fatal(err)
 	}

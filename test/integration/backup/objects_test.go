@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
@@ -22,7 +22,7 @@ func objects(t *testing.T, cluster *env.Env) map[string]string {
 	got := map[string]string{}
 	for _, gvk := range []string{"RealmList", "ApiClientList", "SecretList"} {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(gvk))
+		list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(gvk))
 		if gvk == "SecretList" {
 			list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(gvk))
 		}
@@ -63,13 +63,13 @@ func written(t *testing.T, cluster *env.Env) map[string]string {
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
 			unstructured.RemoveNestedField(o.Object, "metadata", field)
 		}
-		if o.GetLabels()[v1alpha1.RecordLabel] != "" {
+		if o.GetLabels()[v1beta1.RecordLabel] != "" {
 			data, _, _ := unstructured.NestedString(o.Object, "data", record.DataKey)
 			body, err := base64.StdEncoding.DecodeString(data)
 			if err != nil {
 				t.Fatal(err)
 			}
-			name = "record of " + o.GetAnnotations()[v1alpha1.OwnerAnnotation]
+			name = "record of " + o.GetAnnotations()[v1beta1.OwnerAnnotation]
 			unstructured.RemoveNestedField(o.Object, "metadata", "name")
 			unstructured.RemoveNestedField(o.Object, "data")
 			o.Object["body"] = restoredAt.ReplaceAllString(string(body), `"at":"TIME"`)

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -56,8 +56,8 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	s.billing.accepts(t, to)
 	s.billing.keepsCredentials(t, to, stale)
 	u.Apply(t, shop)
-	orders := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
-	to.AwaitReady(t, orders, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	orders := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
+	to.AwaitReady(t, orders, metav1.ConditionTrue, v1beta1.ReasonReady)
 	testGitOpsFirst(t, s, to, orders, identity, file)
 	for _, manifests := range []string{acme, shop} {
 		if code, out := u.Kubectl(t, manifests, "diff", "--filename", "-"); code != 0 {
@@ -151,8 +151,8 @@ func (u used) restoreCredentials(t *testing.T, to *install.Installation) *corev1
 // keepsCredentials checks that a client owns the credentials Secret that was restored, with the same secret.
 func (u used) keepsCredentials(t *testing.T, to *install.Installation, restored *corev1.Secret) {
 	t.Helper()
-	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: restored.Name}}
-	to.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: restored.Namespace, Name: restored.Name}}
+	to.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	current := to.CredentialsSecret(t, c)
 	if current.UID != restored.UID || !metav1.IsControlledBy(current, c) || scenario.ClientSecret(current) != scenario.ClientSecret(u.credentials) {
 		t.Errorf("The credentials Secret has UID %s and the owners %+v, or another secret", current.UID, current.OwnerReferences)
@@ -161,7 +161,7 @@ func (u used) keepsCredentials(t *testing.T, to *install.Installation, restored 
 
 // testGitOpsFirst restores a realm that GitOps has created before, with keys, secrets, and identities of its
 // own. The operator runs and gives way to the restore.
-func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient, identity, file string) {
+func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *v1beta1.ApiClient, identity, file string) {
 	t.Helper()
 	u, current := plugin.NewUser(to.Env), to.CredentialsSecret(t, orders)
 	between := to.AccessToken(t, current)
@@ -182,7 +182,7 @@ func testGitOpsFirst(t *testing.T, s *source, to *install.Installation, orders *
 
 // testFinish ends the secrets of the backup. The new secret of the client, its identity, and the signing
 // keys stay.
-func testFinish(t *testing.T, s *source, to *install.Installation, orders *v1alpha1.ApiClient) {
+func testFinish(t *testing.T, s *source, to *install.Installation, orders *v1beta1.ApiClient) {
 	t.Helper()
 	u, current := plugin.NewUser(to.Env), to.CredentialsSecret(t, orders)
 	u.Succeeds(t, "restore", "--finish", "--dry-run")
@@ -211,7 +211,7 @@ func testRecreatedClient(t *testing.T, s *source, to *install.Installation) {
 		t.Fatal(err)
 	}
 	plugin.NewUser(to.Env).Apply(t, acme)
-	to.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	to.AwaitReady(t, billing, metav1.ConditionTrue, v1beta1.ReasonReady)
 	to.AwaitTokens(t, to.CredentialsSecret(t, billing), true)
 	to.AwaitTokens(t, s.billing.credentials, false)
 	to.AwaitValid(t, "acme", s.billing.token, false)
@@ -221,12 +221,12 @@ func testRecreatedClient(t *testing.T, s *source, to *install.Installation) {
 func remove(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	c := inst.Env.Client
-	for _, obj := range []client.Object{&v1alpha1.Realm{}, &corev1.Secret{}, &v1alpha1.ApiClient{}} {
+	for _, obj := range []client.Object{&v1beta1.Realm{}, &corev1.Secret{}, &v1beta1.ApiClient{}} {
 		var options []client.DeleteAllOfOption
 		switch obj.(type) {
 		case *corev1.Secret:
-			options = append(options, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel})
-		case *v1alpha1.ApiClient:
+			options = append(options, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel})
+		case *v1beta1.ApiClient:
 			options = append(options, client.InNamespace(team))
 		}
 		if err := c.DeleteAllOf(t.Context(), obj, options...); err != nil {

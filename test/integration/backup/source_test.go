@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
@@ -21,7 +21,7 @@ const team = "acme-apps"
 // manifests are what a team keeps in Git.
 const (
 	acme = `
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata:
   name: acme
@@ -31,7 +31,7 @@ spec:
   scopes: [orders.read]
   grants: [{name: all, namespaces: {all: {}}, scopes: ["*"]}]
 ---
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata: {name: billing, namespace: acme-apps}
 spec:
@@ -40,13 +40,13 @@ spec:
   secret: {generated: {}}
 `
 	shop = `
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata: {name: shop}
 spec:
   grants: [{name: all, namespaces: {all: {}}, scopes: ["*"], clientIds: ["*"]}]
 ---
-apiVersion: auth.realmkeeper.dev/v1alpha1
+apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata: {name: orders, namespace: acme-apps}
 spec:
@@ -87,7 +87,7 @@ func startSource(t *testing.T) *source {
 // use waits until a client is usable and returns its credentials and a token.
 func (s *source) use(t *testing.T, realm, name string) used {
 	t.Helper()
-	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
 	if err := s.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (s *source) use(t *testing.T, realm, name string) used {
 // issuer returns the issuer of the realm acme.
 func (s *source) issuer(t *testing.T) string {
 	t.Helper()
-	realm := &v1alpha1.Realm{}
+	realm := &v1beta1.Realm{}
 	if err := s.Env.Client.Get(t.Context(), client.ObjectKey{Name: "acme"}, realm); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -23,14 +23,14 @@ func testFixedClaims(t *testing.T, inst *install.Installation) {
 	credentials := inst.CredentialsSecret(t, c)
 	awaitClaims(t, inst, credentials, nil)
 
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.Claims = v1alpha1.Claims{{Name: "tier", String: "gold"}}
-		r.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant", "seats", "regions"}
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
+		r.Spec.Claims = v1beta1.Claims{{Name: "tier", String: "gold"}}
+		r.Spec.AllowedClaims = []v1beta1.ClaimName{"tenant", "seats", "regions"}
 	})
 	awaitClaims(t, inst, credentials, map[string]any{"tier": "gold"})
 
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
-		c.Spec.Claims = v1alpha1.Claims{
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
+		c.Spec.Claims = v1beta1.Claims{
 			{Name: "tenant", String: `acme "<&>"` + "\r\n\u2028ä"}, {Name: "seats", Integer: new(int64)}, {Name: "regions", Strings: []string{"eu", "us"}},
 		}
 	})
@@ -40,11 +40,11 @@ func testFixedClaims(t *testing.T, inst *install.Installation) {
 	scenario.AwaitUsable(t, inst, c)
 
 	// A claim that the realm no longer allows stops the client until it is removed.
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.AllowedClaims = []v1alpha1.ClaimName{"tenant"} })
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonClaimNotInRealm)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "regions, seats", "spec.allowedClaims", `"claims"`)
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.AllowedClaims = []v1beta1.ClaimName{"tenant"} })
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonClaimNotInRealm)
+	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "regions, seats", "spec.allowedClaims", `"claims"`)
 	inst.AwaitTokens(t, credentials, false)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Claims = v1alpha1.Claims{{Name: "tenant", String: "acme"}} })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Claims = v1beta1.Claims{{Name: "tenant", String: "acme"}} })
 	awaitClaims(t, inst, credentials, map[string]any{"tier": "gold", "tenant": "acme"})
 }
 
@@ -64,7 +64,7 @@ func awaitClaims(t *testing.T, inst *install.Installation, credentials *corev1.S
 				return fmt.Errorf("status %d %s: %w", a.Status, a.Error, err)
 			}
 			maps.DeleteFunc(got, func(name string, _ any) bool {
-				return slices.Contains(v1alpha1.ReservedClaims, name)
+				return slices.Contains(v1beta1.ReservedClaims, name)
 			})
 			if diff := cmp.Diff(want, got); len(want)+len(got) > 0 && diff != "" {
 				return errors.New("claims (-want +got):\n" + diff)

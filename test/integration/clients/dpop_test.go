@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -20,12 +20,12 @@ func testDPoP(t *testing.T, inst *install.Installation) {
 	unbound := inst.AccessToken(t, credentials)
 	inst.AwaitValid(t, realm.Name, unbound, true)
 
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.SenderConstraint = v1alpha1.SenderConstraintDPoP })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.SenderConstraint = v1beta1.SenderConstraintDPoP })
 	awaitProofRequired(t, inst, credentials, true)
 	inst.AwaitValid(t, realm.Name, unbound, false)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.SenderConstraint = "" })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.SenderConstraint = "" })
 	awaitProofRequired(t, inst, credentials, false)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Grants[0].SenderConstraint = v1alpha1.SenderConstraintDPoP })
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Grants[0].SenderConstraint = v1beta1.SenderConstraintDPoP })
 	awaitProofRequired(t, inst, credentials, true)
 	inst.AwaitValid(t, realm.Name, unbound, false)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -25,14 +25,14 @@ func TestLastUse(t *testing.T) {
 	inst.StartTokenServer(t)
 	killed := inst.StartTokenServer(t)
 	inst.Create(t, install.Realm("acme"))
-	var all []*v1alpha1.ApiClient
+	var all []*v1beta1.ApiClient
 	for i := range 2 {
 		c := install.ApiClient(inst.Env.Namespace(t), fmt.Sprint("client-", i), "acme")
 		inst.Create(t, c)
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		all = append(all, c)
 	}
-	use := func(s *install.TokenServer, c *v1alpha1.ApiClient) (at time.Time) {
+	use := func(s *install.TokenServer, c *v1beta1.ApiClient) (at time.Time) {
 		t.Helper()
 		at = time.Now()
 		if response, err := install.RequestToken(t, s, s.Client(t), inst.CredentialsSecret(t, c)); err != nil || response.AccessToken == "" {
@@ -40,7 +40,7 @@ func TestLastUse(t *testing.T) {
 		}
 		return at
 	}
-	lastUse := func(c *v1alpha1.ApiClient) *metav1.Time {
+	lastUse := func(c *v1beta1.ApiClient) *metav1.Time {
 		t.Helper()
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -39,13 +39,13 @@ func testTokensPerSecond(t *testing.T, inst *install.Installation) {
 		}
 	}
 	limited(t, false)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Limits.TokensPerSecond = 1 })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Limits.TokensPerSecond = 1 })
 	scenario.AwaitUsable(t, inst, c)
 	limited(t, true)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Limits = v1alpha1.Limits{} })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Limits = v1beta1.Limits{} })
 	scenario.AwaitUsable(t, inst, c)
 	limited(t, false)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Limits.TokensPerSecond = 1 })
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Limits.TokensPerSecond = 1 })
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	limited(t, true)
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -28,15 +28,15 @@ func TestNoisyTenantDelaysNoSuspension(t *testing.T) {
 	noisy := &tenant{inst: inst, namespace: cluster.Namespace(t), size: 100}
 	victim := install.ApiClient(cluster.Namespace(t), "victim", "acme")
 	own := install.ApiClient(noisy.namespace, "own", "acme")
-	for _, c := range []*v1alpha1.ApiClient{victim, own} {
+	for _, c := range []*v1beta1.ApiClient{victim, own} {
 		inst.Create(t, c)
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
 	}
 
 	noisy.create(t)
-	for _, c := range []*v1alpha1.ApiClient{victim, own} {
-		install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	for _, c := range []*v1beta1.ApiClient{victim, own} {
+		install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 		inst.AwaitTokens(t, inst.CredentialsSecret(t, c), false)
 		// Had the suspension waited for its turn, only as many hashes as there are workers would be left.
 		if n := noisy.withoutSecret(t); n <= workers {
@@ -58,15 +58,15 @@ func name(n int) string { return fmt.Sprintf("noisy-%d", n) }
 func (o *tenant) secret(n int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.namespace, Name: name(n), Labels: map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
+			Namespace: o.namespace, Name: name(n), Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided},
 		},
 		StringData: map[string]string{"client_secret": fmt.Sprintf("a chosen password of %d", n)},
 	}
 }
 
-func (o *tenant) apiClient(n int) *v1alpha1.ApiClient {
-	return install.ApiClient(o.namespace, name(n), "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: name(n)}}}
+func (o *tenant) apiClient(n int) *v1beta1.ApiClient {
+	return install.ApiClient(o.namespace, name(n), "acme", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: name(n)}}}
 	})
 }
 
@@ -92,7 +92,7 @@ func (o *tenant) create(t *testing.T) {
 // withoutSecret returns the number of clients whose secrets are not hashed yet.
 func (o *tenant) withoutSecret(t *testing.T) int {
 	t.Helper()
-	clients := &v1alpha1.ApiClientList{}
+	clients := &v1beta1.ApiClientList{}
 	if err := o.inst.Env.Client.List(t.Context(), clients, client.InNamespace(o.namespace)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -14,7 +14,7 @@ import (
 func testClientBeforeRealm(t *testing.T, inst *install.Installation) {
 	c := install.ApiClient(inst.Env.Namespace(t), "billing", "client-first")
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 	inst.Create(t, install.Realm("client-first"))
 	scenario.AwaitUsable(t, inst, c)
 }

@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -34,11 +34,11 @@ func TestOutage(t *testing.T) {
 	inst.Delete(t, revoked)
 	inst.AwaitTokens(t, rejected, false)
 	pod := install.CreatePod(t, cluster.Client, c.Namespace, "workload")
-	workload := install.ApiClient(c.Namespace, "workload", "acme", func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "workload"}}
+	workload := install.ApiClient(c.Namespace, "workload", "acme", func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "workload"}}
 	})
 	inst.Create(t, workload)
-	inst.AwaitReady(t, workload, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, workload, metav1.ConditionTrue, v1beta1.ReasonReady)
 	token := install.PodToken(t, cluster.Client, pod, strings.TrimSuffix(workload.Status.TokenEndpoint, "/oauth2/token"))
 	wrongAudience := install.PodToken(t, cluster.Client, pod, "https://api.example.com")
 	awaitResponse(t, inst, workload, token, "")
@@ -80,6 +80,6 @@ func TestOutage(t *testing.T) {
 	second := install.ApiClient(c.Namespace, "second", "acme")
 	inst.Create(t, second)
 	scenario.AwaitUsable(t, inst, second)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 	inst.AwaitTokens(t, credentials, false)
 }

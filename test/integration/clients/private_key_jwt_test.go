@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -38,17 +38,17 @@ func newKeyHolder(t *testing.T, id string) keyHolder {
 }
 
 // public returns the public key as encoded by a third-party library.
-func (h keyHolder) public(t *testing.T) v1alpha1.PublicKey {
+func (h keyHolder) public(t *testing.T) v1beta1.PublicKey {
 	t.Helper()
 	data, err := json.Marshal(jose.JSONWebKey{Key: h.key.Public(), KeyID: h.id, Algorithm: string(jose.ES256), Use: "sig"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v1alpha1.PublicKey{KeyID: h.id, JWK: v1alpha1.JSONWebKey(data)}
+	return v1beta1.PublicKey{KeyID: h.id, JWK: v1beta1.JSONWebKey(data)}
 }
 
 // sign returns an assertion that a third-party library created.
-func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
+func (h keyHolder) sign(t *testing.T, c *v1beta1.ApiClient) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: h.key, KeyID: h.id}}, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func (h keyHolder) sign(t *testing.T, c *v1alpha1.ApiClient) string {
 
 // awaitGrants waits until every token server accepts the key holder's assertions or, if granted is
 // false, rejects them.
-func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, granted bool) {
+func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, granted bool) {
 	t.Helper()
 	for _, s := range inst.Servers() {
 		httpClient := s.Client(t)
@@ -88,11 +88,11 @@ func (h keyHolder) awaitGrants(t *testing.T, inst *install.Installation, c *v1al
 func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	old, next := newKeyHolder(t, "old"), newKeyHolder(t, "next")
-	c := install.ApiClient(cluster.Namespace(t), "billing", "jwt", func(c *v1alpha1.ApiClient) {
-		c.Spec.PublicKeys = []v1alpha1.PublicKey{old.public(t)}
+	c := install.ApiClient(cluster.Namespace(t), "billing", "jwt", func(c *v1beta1.ApiClient) {
+		c.Spec.PublicKeys = []v1beta1.PublicKey{old.public(t)}
 	})
 	inst.Create(t, install.Realm("jwt"), c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
 		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
@@ -108,20 +108,20 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	}
 
 	next.awaitGrants(t, inst, c, false)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = append(c.Spec.PublicKeys, next.public(t)) })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.PublicKeys = append(c.Spec.PublicKeys, next.public(t)) })
 	next.awaitGrants(t, inst, c, true)
 	old.awaitGrants(t, inst, c, true)
 	for _, h := range []keyHolder{old, next} { // without kid, both keys are tried
 		keyHolder{key: h.key}.awaitGrants(t, inst, c, true)
 	}
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = c.Spec.PublicKeys[1:] })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.PublicKeys = c.Spec.PublicKeys[1:] })
 	old.awaitGrants(t, inst, c, false)
 	next.awaitGrants(t, inst, c, true)
 
 	broken := next.public(t)
 	broken.KeyID = "other" // differs from the kid in the JWK
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.PublicKeys = []v1alpha1.PublicKey{broken} })
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonPublicKeyNotSupported)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyId")
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.PublicKeys = []v1beta1.PublicKey{broken} })
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonPublicKeyNotSupported)
+	scenario.ExpectMessage(t, c, v1beta1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyId")
 	next.awaitGrants(t, inst, c, false)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -30,7 +30,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.Create(t, install.Realm("acme"))
 	early := install.ApiClient(team, "early", "acme", scenario.UseProvidedSecret)
 	inst.Create(t, early)
-	inst.AwaitReady(t, early, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
+	inst.AwaitReady(t, early, metav1.ConditionFalse, v1beta1.ReasonSecretNotFound)
 	if records := scenario.Records(t, inst); len(records) != 1 {
 		t.Errorf("there are %d records, want only the realm's, because no secret may be generated", len(records))
 	}
@@ -38,18 +38,18 @@ func TestProvidedSecret(t *testing.T) {
 	inst.Create(t, secret)
 	c := install.ApiClient(team, "billing", "acme", scenario.UseProvidedSecret)
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretNotLabelled)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
 
 	label := func(s *corev1.Secret) {
-		s.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+		s.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	}
 	install.Change(t, inst, secret, label)
-	for _, c := range []*v1alpha1.ApiClient{c, early} {
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	for _, c := range []*v1beta1.ApiClient{c, early} {
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	}
-	for value, want := range map[string]v1alpha1.ConditionReason{
-		"too short": v1alpha1.ReasonSecretTooShort, password + "\n": v1alpha1.ReasonSecretNotUsable,
+	for value, want := range map[string]v1beta1.ConditionReason{
+		"too short": v1beta1.ReasonSecretTooShort, password + "\n": v1beta1.ReasonSecretNotUsable,
 	} {
 		install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(value) })
 		inst.AwaitReady(t, c, metav1.ConditionFalse, want)
@@ -58,21 +58,21 @@ func TestProvidedSecret(t *testing.T) {
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(changed) })
 	inst.AwaitTokens(t, scenario.Credentials(c, changed), true)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	before := c.Status.Secrets
 
 	// The hash doesn't change after a restart or if anything except the value changes.
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} })
 	inst.StopOperator(t)
 	inst.StartOperator(t, "")
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Description = "Changed." })
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if len(before) != 1 || len(c.Status.Secrets) != 1 || before[0].ID != c.Status.Secrets[0].ID {
 		t.Errorf("the secret changed from %v to %v although its value did not", before, c.Status.Secrets)
 	}
 
 	inst.Delete(t, secret)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotFound)
 	inst.AwaitTokens(t, scenario.Credentials(c, changed), false)
 }
 
@@ -85,39 +85,39 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := func(id, secret string, by func(string) (clientsecret.Verifier, error)) v1alpha1.HashedSecret {
+	hash := func(id, secret string, by func(string) (clientsecret.Verifier, error)) v1beta1.HashedSecret {
 		verifier, err := by(secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return v1alpha1.HashedSecret{ID: id, Hash: verifier.String()}
+		return v1beta1.HashedSecret{ID: id, Hash: verifier.String()}
 	}
 	strongHash := hash("2026-03", strong, func(s string) (clientsecret.Verifier, error) { return clientsecret.Hash(s, rand.Reader) })
 	weakHash := hash("2026-04", password, func(s string) (clientsecret.Verifier, error) { return clientsecret.HashArgon2id(s, rand.Reader) })
-	hashes := func(all ...v1alpha1.HashedSecret) func(*v1alpha1.ApiClient) {
-		return func(c *v1alpha1.ApiClient) { c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: all} }
+	hashes := func(all ...v1beta1.HashedSecret) func(*v1beta1.ApiClient) {
+		return func(c *v1beta1.ApiClient) { c.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: all} }
 	}
 
 	c := install.ApiClient(team, "billing", "hashed", hashes(strongHash))
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	inst.AwaitTokens(t, scenario.Credentials(c, strong), true)
 	install.Change(t, inst, c, hashes(strongHash, weakHash))
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	inst.AwaitTokens(t, scenario.Credentials(c, strong), true)
 	install.Change(t, inst, c, hashes(weakHash))
 	inst.AwaitTokens(t, scenario.Credentials(c, strong), false)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if got := c.Status.Secrets; len(got) != 1 || got[0].ID != "2026-04" || c.Status.SecretName != "" {
 		t.Errorf("status has secrets %v and secretName %q, want only 2026-04 and no secretName", got, c.Status.SecretName)
 	}
 
-	install.Change(t, inst, c, hashes(v1alpha1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"}))
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonHashNotSupported)
+	install.Change(t, inst, c, hashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"}))
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonHashNotSupported)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
 	weakHash.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)}
 	install.Change(t, inst, c, hashes(weakHash))
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonExpired)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonExpired)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
 }
 
@@ -128,27 +128,27 @@ func testMigrationToProvidedSecret(t *testing.T, inst *install.Installation) {
 	_, c := scenario.NewClient(t, inst, "migration")
 	credentials := inst.CredentialsSecret(t, c)
 	secret := scenario.ProvidedSecret(c.Namespace, password)
-	secret.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	secret.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	inst.Create(t, secret)
 
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
 		scenario.UseProvidedSecret(c)
-		c.Spec.Secret.Provided.Overlap = &v1alpha1.Duration{Duration: 5 * time.Second}
+		c.Spec.Secret.Provided.Overlap = &v1beta1.Duration{Duration: 5 * time.Second}
 	})
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	install.Eventually(t, "the credentials Secret to be deleted", func() error {
 		return install.NotFound(cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{}))
 	})
 	inst.AwaitTokens(t, credentials, false)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil || c.Status.SecretName != "" {
 		t.Errorf("reading the provided Secret returned %v, and status has secretName %q, want none", err, c.Status.SecretName)
 	}
 
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() })
 	next := inst.CredentialsSecret(t, c)
 	inst.AwaitTokens(t, next, true)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
 	inst.AwaitTokens(t, credentials, false)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 }

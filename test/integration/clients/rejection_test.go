@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -23,36 +23,36 @@ import (
 // condition names the violated rule. The client gets no tokens until the spec is corrected.
 func testRejectedSpecs(t *testing.T, inst *install.Installation) {
 	team := inst.Env.Namespace(t)
-	inst.Create(t, install.Realm("rejection", func(r *v1alpha1.Realm) {
+	inst.Create(t, install.Realm("rejection", func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read"}
-		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{team}}
+		r.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Names: []string{team}}
 	}))
 
-	c := install.ApiClient(team, "scope", "rejection", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} })
+	c := install.ApiClient(team, "scope", "rejection", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"read", "write", "admin"} })
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
-	for _, condition := range []v1alpha1.ConditionType{v1alpha1.ConditionAccepted, v1alpha1.ConditionStalled} {
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonScopeNotInRealm)
+	for _, condition := range []v1beta1.ConditionType{v1beta1.ConditionAccepted, v1beta1.ConditionStalled} {
 		scenario.ExpectMessage(t, c, condition, "spec.scopes", "admin, write", `"rejection"`)
 	}
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"read"} })
 	scenario.AwaitUsable(t, inst, c)
 
-	realm := install.Realm("slow", func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 3 * time.Hour} })
+	realm := install.Realm("slow", func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 3 * time.Hour} })
 	inst.Create(t, realm)
-	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonLifetimeExceedsInstanceMaximum)
-	scenario.ExpectMessage(t, realm, v1alpha1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} })
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonLifetimeExceedsInstanceMaximum)
+	scenario.ExpectMessage(t, realm, v1beta1.ConditionAccepted, "spec.tokenLifetime", "3h0m0s", "2h0m0s", "security.maximumTokenLifetime")
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} })
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 }
 
 // A prefix in a grant doesn't cover the default client IDs of another existing namespace. A client
 // that already holds such an ID keeps it when the namespace is created; otherwise, anyone who can
 // create a namespace could stop the client.
 func testNewNamespaceLimitsPrefix(t *testing.T, inst *install.Installation) {
-	realm := install.Realm("prefix", func(r *v1alpha1.Realm) { r.Spec.Grants[0].ClientIDs = []string{"prefixed-*"} })
+	realm := install.Realm("prefix", func(r *v1beta1.Realm) { r.Spec.Grants[0].ClientIDs = []string{"prefixed-*"} })
 	claimed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "prefixed-apps"}}
-	prefixed := func(name string) *v1alpha1.ApiClient {
-		return install.ApiClient(inst.Env.Namespace(t), name, realm.Name, func(c *v1alpha1.ApiClient) { c.Spec.ClientID = claimed.Name + "." + name })
+	prefixed := func(name string) *v1beta1.ApiClient {
+		return install.ApiClient(inst.Env.Namespace(t), name, realm.Name, func(c *v1beta1.ApiClient) { c.Spec.ClientID = claimed.Name + "." + name })
 	}
 	holder := prefixed("billing")
 	inst.Create(t, realm, holder)
@@ -63,15 +63,15 @@ func testNewNamespaceLimitsPrefix(t *testing.T, inst *install.Installation) {
 	late := prefixed("late")
 	own := install.ApiClient(claimed.Name, "billing", realm.Name)
 	inst.Create(t, late, own)
-	inst.AwaitReady(t, late, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
-	scenario.ExpectMessage(t, late, v1alpha1.ConditionAccepted, claimed.Name+".late", `"`+claimed.Name+`"`)
-	inst.AwaitReady(t, own, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	install.Change(t, inst, holder, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Reconcile." })
+	inst.AwaitReady(t, late, metav1.ConditionFalse, v1beta1.ReasonNotGranted)
+	scenario.ExpectMessage(t, late, v1beta1.ConditionAccepted, claimed.Name+".late", `"`+claimed.Name+`"`)
+	inst.AwaitReady(t, own, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
+	install.Change(t, inst, holder, func(c *v1beta1.ApiClient) { c.Spec.Description = "Reconcile." })
 	scenario.AwaitUsable(t, inst, holder)
 	inst.AwaitTokens(t, credentials, true)
 
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
+		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
 	})
 	scenario.AwaitUsable(t, inst, own)
 }
@@ -82,7 +82,7 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	realm, c := scenario.NewClient(t, inst, "labels")
 	credentials := inst.CredentialsSecret(t, c)
-	for _, label := range []string{v1alpha1.RecordLabel, v1alpha1.ManagedByLabel} {
+	for _, label := range []string{v1beta1.RecordLabel, v1beta1.ManagedByLabel} {
 		for _, name := range []string{record.RealmSecretName(realm.UID), scenario.RecordName(t, inst, c)} {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
@@ -103,19 +103,19 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 // secrets.
 func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 	realm, c := scenario.NewClient(t, inst, "lost")
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	credentials := inst.CredentialsSecret(t, c)
 	token := inst.AccessToken(t, credentials)
 	lost := realm.Status.SigningKeys
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}}
 	inst.Delete(t, secret.DeepCopy())
 
-	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
-	scenario.ExpectMessage(t, realm, v1alpha1.ConditionReady, secret.Name, "kubectl realmkeeper restore", "kubectl realmkeeper rotate realm/lost --wait=false")
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRealmNotReady)
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &lost[len(lost)-1].CreatedAt })
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
+	scenario.ExpectMessage(t, realm, v1beta1.ConditionReady, secret.Name, "kubectl realmkeeper restore", "kubectl realmkeeper rotate realm/lost --wait=false")
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonRealmNotReady)
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &lost[len(lost)-1].CreatedAt })
 	install.Eventually(t, "the rotation to be observed", func() error {
-		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonKeysMissing)
+		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
 		if realm.Status.ObservedGeneration != realm.Generation {
 			return fmt.Errorf("generation %d is observed, not %d", realm.Status.ObservedGeneration, realm.Generation)
 		}
@@ -128,11 +128,11 @@ func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 		t.Errorf("the record exists again: %v", err)
 	}
 
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)}
 	})
 	scenario.AwaitUsable(t, inst, c)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if keys := realm.Status.SigningKeys; len(keys) != 1 || keys[0].KeyID == lost[0].KeyID {
 		t.Errorf("the keys are %v, want a new one", keys)
 	}
@@ -150,11 +150,11 @@ func TestCorruptRecords(t *testing.T) {
 	for name, test := range map[string]struct {
 		record      string
 		owner       client.Object
-		wantReason  v1alpha1.ConditionReason
-		clientAfter v1alpha1.ConditionReason
+		wantReason  v1beta1.ConditionReason
+		clientAfter v1beta1.ConditionReason
 	}{
-		"of a realm":  {record.RealmSecretName(realm.UID), realm, v1alpha1.ReasonKeysUnreadable, v1alpha1.ReasonRealmNotReady},
-		"of a client": {scenario.RecordName(t, inst, c), c, v1alpha1.ReasonRecordUnreadable, v1alpha1.ReasonRecordUnreadable},
+		"of a realm":  {record.RealmSecretName(realm.UID), realm, v1beta1.ReasonKeysUnreadable, v1beta1.ReasonRealmNotReady},
+		"of a client": {scenario.RecordName(t, inst, c), c, v1beta1.ReasonRecordUnreadable, v1beta1.ReasonRecordUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			good := &corev1.Secret{}
@@ -165,8 +165,8 @@ func TestCorruptRecords(t *testing.T) {
 			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data[record.DataKey] = []byte(`{"schemaVersion":1,"body":"canary"}`) })
 			inst.AwaitReady(t, test.owner, metav1.ConditionFalse, test.wantReason)
 			inst.AwaitReady(t, c, metav1.ConditionFalse, test.clientAfter)
-			scenario.ExpectMessage(t, test.owner, v1alpha1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "kubectl realmkeeper restore")
-			if message := scenario.ConditionMessage(t, test.owner, v1alpha1.ConditionReady); strings.Contains(message, "canary") {
+			scenario.ExpectMessage(t, test.owner, v1beta1.ConditionReady, inst.RecordsNamespace+"/"+test.record, "kubectl realmkeeper restore")
+			if message := scenario.ConditionMessage(t, test.owner, v1beta1.ConditionReady); strings.Contains(message, "canary") {
 				t.Errorf("the message contains the content of the record: %s", message)
 			}
 			for _, s := range inst.Servers() {
@@ -182,8 +182,8 @@ func TestCorruptRecords(t *testing.T) {
 			inst.AwaitTokens(t, credentials, true)
 
 			install.Change(t, inst, corrupt, func(s *corev1.Secret) { s.Data = good.Data })
-			inst.AwaitReady(t, test.owner, metav1.ConditionTrue, v1alpha1.ReasonReady)
-			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			inst.AwaitReady(t, test.owner, metav1.ConditionTrue, v1beta1.ReasonReady)
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 			inst.AwaitTokens(t, credentials, true)
 		})
 	}
@@ -193,11 +193,11 @@ func TestCorruptRecords(t *testing.T) {
 // operator creates a replacement with a new secret and revokes the old secret.
 func testCredentialsSecretIsRestored(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
-	c := install.ApiClient(cluster.Namespace(t), "billing", "restored", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-			Template: v1alpha1.SecretTemplate{
-				Labels:      map[string]v1alpha1.LabelValue{"team": "billing"},
-				Annotations: map[string]v1alpha1.AnnotationValue{"note": "kept"},
+	c := install.ApiClient(cluster.Namespace(t), "billing", "restored", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+			Template: v1beta1.SecretTemplate{
+				Labels:      map[string]v1beta1.LabelValue{"team": "billing"},
+				Annotations: map[string]v1beta1.AnnotationValue{"note": "kept"},
 			},
 		}}
 	})

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
 // requestToken requests a token with a Pod's service account token and returns the response.
-func requestToken(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, clientID, token string) install.TokenResponse {
+func requestToken(t *testing.T, s *install.TokenServer, c *v1beta1.ApiClient, clientID, token string) install.TokenResponse {
 	t.Helper()
 	a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, clientID, token)
 	if err != nil {
@@ -28,7 +28,7 @@ func requestToken(t *testing.T, s *install.TokenServer, c *v1alpha1.ApiClient, c
 
 // awaitResponse waits until every token server responds with the given error code or, if it is
 // empty, issues a token.
-func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, token, wantError string) {
+func awaitResponse(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, token, wantError string) {
 	t.Helper()
 	for _, s := range inst.Servers() {
 		install.Eventually(t, s.Name+" to respond with "+strconv.Quote(wantError), func() error {
@@ -45,17 +45,17 @@ func awaitResponse(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClie
 func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	team, elsewhere := cluster.Namespace(t), cluster.Namespace(t)
-	realm := install.Realm("accounts", func(r *v1alpha1.Realm) { r.Spec.Scopes = []string{"read"} })
-	c := install.ApiClient(team, "billing", "accounts", func(c *v1alpha1.ApiClient) {
+	realm := install.Realm("accounts", func(r *v1beta1.Realm) { r.Spec.Scopes = []string{"read"} })
+	c := install.ApiClient(team, "billing", "accounts", func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{"read"}
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "billing"}, {Name: "late"}}
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}, {Name: "late"}}
 	})
 	inst.Create(t, realm, c, install.Realm("accounts-other"))
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonServiceAccountNotFound)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "billing, late", "spec.serviceAccounts")
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonServiceAccountNotFound)
+	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "billing, late", "spec.serviceAccounts")
 	pod := install.CreatePod(t, cluster.Client, team, "billing")
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, "late")
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
+	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "late")
 	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
 		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
 	}
@@ -106,22 +106,22 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 // created.
 func testDeletedServiceAccount(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
-	c := install.ApiClient(cluster.Namespace(t), "billing", "deleted-accounts", func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "billing"}}
+	c := install.ApiClient(cluster.Namespace(t), "billing", "deleted-accounts", func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}}
 	})
 	inst.Create(t, install.Realm("deleted-accounts"))
 	pod := install.CreatePod(t, cluster.Client, c.Namespace, "billing")
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
 	token := install.PodToken(t, cluster.Client, pod, issuer)
 	awaitResponse(t, inst, c, token, "")
 
 	inst.Delete(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: "billing"}})
 	awaitResponse(t, inst, c, token, "invalid_client")
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonServiceAccountNotFound)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonServiceAccountNotFound)
 	next := install.CreatePod(t, cluster.Client, c.Namespace, "billing")
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	awaitResponse(t, inst, c, install.PodToken(t, cluster.Client, next, issuer), "")
 	awaitResponse(t, inst, c, token, "invalid_client")
 }

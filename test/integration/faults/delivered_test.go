@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -41,17 +41,17 @@ type credential struct{ tokenURL, clientID, secret string }
 
 func (c credential) asSecret() *corev1.Secret {
 	return &corev1.Secret{Data: map[string][]byte{
-		v1alpha1.SecretKeyTokenURL: []byte(c.tokenURL), v1alpha1.SecretKeyClientID: []byte(c.clientID),
-		v1alpha1.SecretKeyClientSecret: []byte(c.secret),
+		v1beta1.SecretKeyTokenURL: []byte(c.tokenURL), v1beta1.SecretKeyClientID: []byte(c.clientID),
+		v1beta1.SecretKeyClientSecret: []byte(c.secret),
 	}}
 }
 
 func credentialIn(credentials *corev1.Secret) credential {
-	return credential{string(credentials.Data[v1alpha1.SecretKeyTokenURL]), string(credentials.Data[v1alpha1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
+	return credential{string(credentials.Data[v1beta1.SecretKeyTokenURL]), string(credentials.Data[v1beta1.SecretKeyClientID]), scenario.ClientSecret(credentials)}
 }
 
 // startDelivered starts to follow the client, which must be Ready, until stop or the end of the test.
-func startDelivered(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, overlap time.Duration) *delivered {
+func startDelivered(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, overlap time.Duration) *delivered {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -132,7 +132,7 @@ func (d *delivered) try(ctx context.Context, t *testing.T, s *install.TokenServe
 func (d *delivered) due(value credential) bool { return time.Since(d.values()[value]) < d.overlap }
 
 // current returns the client secret that a client's credentials Secret contains.
-func current(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) string {
+func current(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) string {
 	t.Helper()
 	return scenario.ClientSecret(inst.CredentialsSecret(t, c))
 }

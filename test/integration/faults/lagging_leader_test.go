@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -41,12 +41,12 @@ func TestLaggingOperatorKeepsSuspension(t *testing.T) {
 			thaw := proxy.FreezeWatches("apiclients")
 			defer thaw()
 			values.pause()
-			install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-			inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+			install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
+			inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSuspended)
 			inst.AwaitTokens(t, inst.CredentialsSecret(t, c), false)
 			values.expect(true)
 			inst.StopOperator(t)
-			install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Claims = v1alpha1.Claims{{Name: "tenant", String: "acme"}} })
+			install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Claims = v1beta1.Claims{{Name: "tenant", String: "acme"}} })
 			if election {
 				awaitRenewals(t, inst, inst.Namespace, leader.LeaseName, 3)
 			} else {
@@ -59,7 +59,7 @@ func TestLaggingOperatorKeepsSuspension(t *testing.T) {
 			thaw()
 			awaitClaim(t, inst, c)
 			inst.AwaitTokens(t, inst.CredentialsSecret(t, c), false)
-			install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
+			install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
 			scenario.AwaitUsable(t, inst, c)
 			values.stop()
 			t.Logf("%d requests", values.calls.Load())
@@ -95,7 +95,7 @@ func awaitRenewals(t *testing.T, inst *install.Installation, namespace, name str
 }
 
 // clientRecord returns the record of a client.
-func clientRecord(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) record.Client {
+func clientRecord(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) record.Client {
 	t.Helper()
 	r, err := record.ReadClient(scenario.Record(t, inst, c))
 	if err != nil {
@@ -105,7 +105,7 @@ func clientRecord(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClien
 }
 
 // awaitClaim waits until the operator has written the claims of the Realm to the record of a client.
-func awaitClaim(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+func awaitClaim(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
 	install.Eventually(t, "the claims of the Realm in the record", func() error {
 		if r := clientRecord(t, inst, c); len(r.Claims) == 0 {

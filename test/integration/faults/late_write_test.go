@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -25,11 +25,11 @@ func TestLateWriteOfCredentials(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.Create(t, install.Realm("acme"))
 	team := inst.Env.Namespace(t)
-	next := `"` + v1alpha1.SecretKeyNextClientSecret + `":`
+	next := `"` + v1beta1.SecretKeyNextClientSecret + `":`
 
 	for name, change := range map[string]string{"next": next + `"`, "promoted": next + "null"} {
 		t.Run(name, func(t *testing.T) {
-			c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
+			c := install.ApiClient(team, name, "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
 			inst.Create(t, c)
 			scenario.AwaitUsable(t, inst, c)
 			values := startDelivered(t, inst, c, shortOverlap)
@@ -96,10 +96,10 @@ func holdFrom(t *testing.T, inst *install.Installation, holds func(*http.Request
 
 // expectUnharmed checks that the client still has the given secret after the operator has reconciled it,
 // and that every token server accepts it.
-func expectUnharmed(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, secret string) {
+func expectUnharmed(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, secret string) {
 	t.Helper()
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 30 * time.Minute} })
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.TokenLifetime = &v1beta1.Duration{Duration: 30 * time.Minute} })
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	scenario.AwaitUsable(t, inst, c)
 	if current(t, inst, c) != secret {
 		t.Error("the secret was replaced without a rotation")

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -95,7 +95,7 @@ type leakFixture struct {
 	t        *testing.T
 	inst     *install.Installation
 	team     string
-	realm    *v1alpha1.Realm
+	realm    *v1beta1.Realm
 	canaries []canary
 }
 
@@ -105,7 +105,7 @@ func (f *leakFixture) add(name string, secrets []string, where ...string) {
 }
 
 // formsInRequests returns a client secret and the encoded value that requests contain.
-func formsInRequests(c *v1alpha1.ApiClient, secret string) []string {
+func formsInRequests(c *v1beta1.ApiClient, secret string) []string {
 	return []string{secret, basicAuthorization(c.Status.ClientID, secret)}
 }
 
@@ -113,35 +113,35 @@ func basicAuthorization(id, secret string) string {
 	return base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
 }
 
-func (f *leakFixture) client(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+func (f *leakFixture) client(name string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
 	c := install.ApiClient(f.team, name, f.realm.Name, change...)
 	f.inst.Create(f.t, c)
 	return c
 }
 
-func (f *leakFixture) ready(c *v1alpha1.ApiClient) {
-	f.inst.AwaitReady(f.t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+func (f *leakFixture) ready(c *v1beta1.ApiClient) {
+	f.inst.AwaitReady(f.t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 }
 
 // generated rotates a generated secret, and suspends and deletes clients.
 func (f *leakFixture) generated() {
-	c := f.client("generated", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
+	c := f.client("generated", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
 	f.ready(c)
 	credentials := f.inst.CredentialsSecret(f.t, c)
-	old := string(credentials.Data[v1alpha1.SecretKeyClientSecret])
+	old := string(credentials.Data[v1beta1.SecretKeyClientSecret])
 	f.inst.AwaitTokens(f.t, credentials, true)
 	scenario.RotateSecret(f.t, f.inst, c)
 	scenario.AwaitSecretRotated(f.t, f.inst, c)
 	f.inst.AwaitTokens(f.t, credentials, false)
 	f.add("a replaced generated secret", formsInRequests(c, old))
 
-	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+	install.Change(f.t, f.inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 	credentials = f.inst.CredentialsSecret(f.t, c)
 	f.inst.AwaitTokens(f.t, credentials, false)
-	install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
+	install.Change(f.t, f.inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
 	f.ready(c)
 	f.inst.AwaitTokens(f.t, credentials, true)
-	f.add("a generated secret", formsInRequests(c, string(credentials.Data[v1alpha1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
+	f.add("a generated secret", formsInRequests(c, string(credentials.Data[v1beta1.SecretKeyClientSecret])), "Secret "+f.team+"/generated")
 
 	deleted := f.client("deleted")
 	f.ready(deleted)
@@ -151,26 +151,26 @@ func (f *leakFixture) generated() {
 	install.Eventually(f.t, "the credentials Secret of a deleted client to be deleted", func() error {
 		return install.NotFound(f.inst.Env.Client.Get(f.t.Context(), client.ObjectKeyFromObject(credentials), &corev1.Secret{}))
 	})
-	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1alpha1.SecretKeyClientSecret])))
+	f.add("the secret of a deleted client", formsInRequests(deleted, string(credentials.Data[v1beta1.SecretKeyClientSecret])))
 }
 
 // provided changes provided secrets, including some that can't be used.
 func (f *leakFixture) provided() {
 	old, fresh, odd := generateSecret(f.t), "correct horse & battery staple: "+generateSecret(f.t), generateSecret(f.t)+"\n"
 	secret := scenario.ProvidedSecret(f.team, old)
-	secret.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	secret.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	unlabeled := scenario.ProvidedSecret(f.team, generateSecret(f.t))
 	unlabeled.Name = "unlabeled"
 	f.inst.Create(f.t, secret, unlabeled)
-	c, rejected := f.client("provided", scenario.UseProvidedSecret), f.client("rejected", func(c *v1alpha1.ApiClient) {
+	c, rejected := f.client("provided", scenario.UseProvidedSecret), f.client("rejected", func(c *v1beta1.ApiClient) {
 		scenario.UseProvidedSecret(c)
 		c.Spec.Secret.Provided.SecretRef.Name = unlabeled.Name
 	})
 	f.ready(c)
-	f.inst.AwaitReady(f.t, rejected, metav1.ConditionFalse, v1alpha1.ReasonSecretNotLabelled)
+	f.inst.AwaitReady(f.t, rejected, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, old), true)
 	install.Change(f.t, f.inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(odd) })
-	f.inst.AwaitReady(f.t, c, metav1.ConditionFalse, v1alpha1.ReasonSecretNotUsable)
+	f.inst.AwaitReady(f.t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotUsable)
 	install.Change(f.t, f.inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(fresh) })
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, fresh), true)
 	f.ready(c)
@@ -191,8 +191,8 @@ func (f *leakFixture) hashed() {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	c := f.client("hashed", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "strong", Hash: strongHash.String()}, {ID: "weak", Hash: weakHash.String()}}}
+	c := f.client("hashed", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: "strong", Hash: strongHash.String()}, {ID: "weak", Hash: weakHash.String()}}}
 	})
 	f.ready(c)
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, strong), true)
@@ -204,11 +204,11 @@ func (f *leakFixture) hashed() {
 // signingKeys rotates the signing keys. A key remains in the record until the last token that it
 // signed has expired.
 func (f *leakFixture) signingKeys() {
-	install.Change(f.t, f.inst, f.realm, func(r *v1alpha1.Realm) {
+	install.Change(f.t, f.inst, f.realm, func(r *v1beta1.Realm) {
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
 	})
 	install.Eventually(f.t, "a different active key", func() error {
-		f.inst.AwaitReady(f.t, f.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		f.inst.AwaitReady(f.t, f.realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 		for _, key := range f.realm.Status.SigningKeys {
 			if key.State == "Retiring" {
 				return nil
@@ -253,12 +253,12 @@ func (f *leakFixture) signingKeys() {
 
 // invalidRequests sends invalid requests that carry a secret in each part of the request.
 func (f *leakFixture) invalidRequests() {
-	c := &v1alpha1.ApiClient{}
+	c := &v1beta1.ApiClient{}
 	if err := f.inst.Env.Client.Get(f.t.Context(), types.NamespacedName{Namespace: f.team, Name: "generated"}, c); err != nil {
 		f.t.Fatal(err)
 	}
 	id, form := c.Status.ClientID, "application/x-www-form-urlencoded"
-	valid := string(f.inst.CredentialsSecret(f.t, c).Data[v1alpha1.SecretKeyClientSecret])
+	valid := string(f.inst.CredentialsSecret(f.t, c).Data[v1beta1.SecretKeyClientSecret])
 	for name, change := range map[string]func(*http.Request, string){
 		"a wrong secret":        func(r *http.Request, s string) { r.SetBasicAuth(id, s) },
 		"an unknown client":     func(r *http.Request, s string) { r.SetBasicAuth("unknown", s) },
@@ -361,7 +361,7 @@ func (f *leakFixture) restarts() {
 	}
 	for _, name := range []string{"generated", "provided", "hashed"} {
 		c := install.ApiClient(f.team, name, f.realm.Name)
-		install.Change(f.t, f.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Description = "Changed." })
+		install.Change(f.t, f.inst, c, func(c *v1beta1.ApiClient) { c.Spec.Description = "Changed." })
 		f.ready(c)
 	}
 }
@@ -375,7 +375,7 @@ func (f *leakFixture) corruptRecord() {
 	install.Change(f.t, f.inst, corrupt, func(s *corev1.Secret) {
 		s.Data[record.DataKey] = fmt.Appendf(nil, `{"schemaVersion":1,"body":{"clientID":"%[1]s","secrets":[{"hash":"%[1]s"}]}}`, secret)
 	})
-	f.inst.AwaitReady(f.t, broken, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
+	f.inst.AwaitReady(f.t, broken, metav1.ConditionFalse, v1beta1.ReasonRecordUnreadable)
 	for _, s := range f.inst.Servers() {
 		install.Eventually(f.t, s.Name+" to detect the corrupt record", func() error {
 			if got := s.Metric(f.t, "realmkeeper_registry_unreadable_records"); got != "1" {

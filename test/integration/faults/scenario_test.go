@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -27,13 +27,13 @@ import (
 type changeScenario struct {
 	inst  *install.Installation
 	team  string
-	realm *v1alpha1.Realm
+	realm *v1beta1.Realm
 	// There is one client for each kind of change: the generated secret is rotated, the client is
 	// deleted, the credentials Secret is deleted, the provided secret changes, the hash changes, and
 	// the client switches to a different kind of secret.
-	rotated, deleted, lost, provided, hashed, moved *v1alpha1.ApiClient
+	rotated, deleted, lost, provided, hashed, moved *v1beta1.ApiClient
 	// holder loses its grant and is released, and heir then acquires its client ID and subject.
-	holder, heir         *v1alpha1.ApiClient
+	holder, heir         *v1beta1.ApiClient
 	ci                   *issuer.Static // a trusted issuer of the realm
 	external, other      *corev1.Secret
 	before, after, third string // client secrets chosen by users
@@ -44,10 +44,10 @@ type changeScenario struct {
 const inheritedSubject, movedSubject, newSubject = "repo:acme/inherited", "repo:acme/moved", "repo:acme/new"
 
 // byWorkload returns the identities of a client whose workloads have one of the subjects.
-func byWorkload(subjects ...string) []v1alpha1.FederatedIdentity {
-	var identities []v1alpha1.FederatedIdentity
+func byWorkload(subjects ...string) []v1beta1.FederatedIdentity {
+	var identities []v1beta1.FederatedIdentity
 	for _, subject := range subjects {
-		identities = append(identities, v1alpha1.FederatedIdentity{Issuer: "ci", Subject: subject})
+		identities = append(identities, v1beta1.FederatedIdentity{Issuer: "ci", Subject: subject})
 	}
 	return identities
 }
@@ -61,21 +61,21 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	s := &changeScenario{inst: install.New(t, cluster, install.Settings{SpeedUp: 3600}), team: cluster.Namespace(t)}
 	s.before, s.after, s.third = generateSecret(t), generateSecret(t), generateSecret(t)
 	s.ci = issuer.NewStatic(t, "ci", "https://ci.example.com")
-	s.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{s.ci.Trusted(t)}
+	s.realm = install.Realm("acme", func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{s.ci.Trusted(t)}
 		r.Spec.Scopes, r.Spec.Audiences = []string{"read"}, []string{granted, withdrawn}
 	})
 	s.external, s.other = labeledSecret(s.team, "external", s.before), labeledSecret(s.team, "other", s.third)
-	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
+	s.rotated = install.ApiClient(s.team, "rotated", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Second) })
 	s.deleted = install.ApiClient(s.team, "deleted", "acme")
 	s.lost = install.ApiClient(s.team, "lost", "acme")
-	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
-	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
-	s.moved = install.ApiClient(s.team, "moved", "acme", func(c *v1alpha1.ApiClient) {
+	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
+	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
+	s.moved = install.ApiClient(s.team, "moved", "acme", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(movedSubject)
 	})
-	introspecting := func(audience string) func(*v1alpha1.ApiClient) {
-		return func(c *v1alpha1.ApiClient) {
+	introspecting := func(audience string) func(*v1beta1.ApiClient) {
+		return func(c *v1beta1.ApiClient) {
 			c.Spec.ClientID, c.Spec.Introspection.Audiences = "inherited", []string{audience}
 			c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(inheritedSubject)
 		}
@@ -90,7 +90,7 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.FaultProxy {
 	t.Helper()
 	s.inst.Create(t, s.realm, s.external, s.other)
-	all := []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.provided, s.hashed, s.moved, s.holder}
+	all := []*v1beta1.ApiClient{s.rotated, s.deleted, s.lost, s.provided, s.hashed, s.moved, s.holder}
 	for _, c := range all {
 		s.inst.Create(t, c)
 	}
@@ -102,15 +102,15 @@ func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.Fault
 
 	prober := scenario.StartProber(t, s.inst)
 	for _, c := range all {
-		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		if c != s.deleted && c != s.holder {
 			prober.Watch(c.Name, s.credentials(c))
 		}
 	}
 	s.inst.Create(t, s.heir)
-	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	former := map[*v1alpha1.ApiClient]*corev1.Secret{}
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.deleted, s.lost, s.moved, s.holder} {
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
+	former := map[*v1beta1.ApiClient]*corev1.Secret{}
+	for _, c := range []*v1beta1.ApiClient{s.rotated, s.deleted, s.lost, s.moved, s.holder} {
 		former[c] = s.inst.CredentialsSecret(t, c)
 	}
 	s.change(t, prober, former)
@@ -124,7 +124,7 @@ func (s *changeScenario) run(t *testing.T, faults install.Faults) *install.Fault
 }
 
 // credentials returns the credentials that a client's workloads may currently have, oldest first.
-func (s *changeScenario) credentials(c *v1alpha1.ApiClient) scenario.CredentialSource {
+func (s *changeScenario) credentials(c *v1beta1.ApiClient) scenario.CredentialSource {
 	c = c.DeepCopy()
 	mounted := scenario.MountedCredentials(s.inst, c)
 	switch c.Name {
@@ -142,24 +142,24 @@ func (s *changeScenario) credentials(c *v1alpha1.ApiClient) scenario.CredentialS
 }
 
 // change makes all changes at the same time.
-func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former map[*v1beta1.ApiClient]*corev1.Secret) {
 	t.Helper()
-	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
+	install.Change(t, s.inst, s.realm, func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "write"}
 		r.Spec.Grants[0].Audiences = []string{granted}
 		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
 	})
 	scenario.RotateSecret(t, s.inst, s.rotated)
-	install.Change(t, s.inst, s.rotated, func(c *v1alpha1.ApiClient) {
+	install.Change(t, s.inst, s.rotated, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{"write"}
-		c.Spec.Secret.Generated.Keys = map[string]v1alpha1.SecretDataKey{v1alpha1.SecretKeyScope: "SCOPE"}
+		c.Spec.Secret.Generated.Keys = map[string]v1beta1.SecretDataKey{v1beta1.SecretKeyScope: "SCOPE"}
 	})
 	s.inst.Delete(t, s.deleted)
 	prober.Forget("lost") // deleting the Secret revokes the client secret in it
 	s.inst.Delete(t, former[s.lost])
 	install.Change(t, s.inst, s.external, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
-	install.Change(t, s.inst, s.hashed, func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
-	install.Change(t, s.inst, s.moved, func(c *v1alpha1.ApiClient) {
+	install.Change(t, s.inst, s.hashed, func(c *v1beta1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
+	install.Change(t, s.inst, s.moved, func(c *v1beta1.ApiClient) {
 		c.Spec.Secret, c.Spec.FederatedIdentities = providedBy(s.other, time.Second), byWorkload(newSubject)
 	})
 }
@@ -167,39 +167,39 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 // inherit releases the client that has lost its grant, so that the other one acquires its ID.
 func (s *changeScenario) inherit(t *testing.T) {
 	t.Helper()
-	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1alpha1.ReasonNotGranted)
-	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
-	install.Change(t, s.inst, s.realm, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = []v1alpha1.ApiClientReference{{Namespace: s.team, Name: s.holder.Name}}
+	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1beta1.ReasonNotGranted)
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
+	install.Change(t, s.inst, s.realm, func(r *v1beta1.Realm) {
+		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: s.team, Name: s.holder.Name}}
 	})
-	s.inst.AwaitReady(t, s.heir, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	s.inst.AwaitReady(t, s.heir, metav1.ConditionTrue, v1beta1.ReasonReady)
 	s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, s.heir), true)
-	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1alpha1.ReasonClientIDReleased)
+	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1beta1.ReasonClientIDReleased)
 }
 
 // awaitChanged waits until all changes are complete.
-func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClient]*corev1.Secret) {
+func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1beta1.ApiClient]*corev1.Secret) {
 	t.Helper()
 	scenario.AwaitSecretRotated(t, s.inst, s.rotated)
-	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1alpha1.SigningKeyRetiring, v1alpha1.SigningKeyActive)
+	scenario.AwaitSigningKeys(t, s.inst, s.realm, v1beta1.SigningKeyRetiring, v1beta1.SigningKeyActive)
 	install.Eventually(t, "obsolete objects to be deleted", func() error {
 		// One of the realm, one of each of the six clients, and two of subjects.
 		if records := scenario.Records(t, s.inst); len(records) != 9 {
 			return fmt.Errorf("there are %d records, want 9", len(records))
 		}
-		for _, c := range []*v1alpha1.ApiClient{s.deleted, s.moved} {
+		for _, c := range []*v1beta1.ApiClient{s.deleted, s.moved} {
 			if err := install.NotFound(s.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(former[c]), &corev1.Secret{})); err != nil {
 				return fmt.Errorf("Secret %s: %w", c.Name, err)
 			}
 		}
 		return nil
 	})
-	for c, secret := range map[*v1alpha1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.third} {
+	for c, secret := range map[*v1beta1.ApiClient]string{s.provided: s.after, s.hashed: s.after, s.moved: s.third} {
 		s.inst.AwaitTokens(t, scenario.Credentials(c, secret), true)
 	}
 	s.inst.AwaitTokens(t, scenario.Credentials(s.provided, s.before), true) // during the overlap
 	s.inst.AwaitTokens(t, scenario.Credentials(s.hashed, s.before), false)
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost} {
+	for _, c := range []*v1beta1.ApiClient{s.rotated, s.lost} {
 		install.Eventually(t, "a new secret for "+c.Name, func() error {
 			if now := s.inst.CredentialsSecret(t, c); scenario.ClientSecret(now) == scenario.ClientSecret(former[c]) {
 				return fmt.Errorf("the secret has not changed")
@@ -208,11 +208,11 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 		})
 		s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, c), true)
 	}
-	for _, c := range []*v1alpha1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved, s.heir} {
-		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	for _, c := range []*v1beta1.ApiClient{s.rotated, s.lost, s.provided, s.hashed, s.moved, s.heir} {
+		s.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	}
-	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	for subject, holder := range map[string]*v1alpha1.ApiClient{inheritedSubject: s.heir, newSubject: s.moved, movedSubject: nil} {
+	s.inst.AwaitReady(t, s.realm, metav1.ConditionTrue, v1beta1.ReasonReady)
+	for subject, holder := range map[string]*v1beta1.ApiClient{inheritedSubject: s.heir, newSubject: s.moved, movedSubject: nil} {
 		s.awaitHolder(t, subject, holder)
 	}
 	scenario.AwaitPublishedKeys(t, s.inst, s.realm, s.inst.CredentialsSecret(t, s.lost))
@@ -220,7 +220,7 @@ func (s *changeScenario) awaitChanged(t *testing.T, former map[*v1alpha1.ApiClie
 
 // awaitHolder waits until a workload's token without a client ID selects a client on every token server;
 // nil means none.
-func (s *changeScenario) awaitHolder(t *testing.T, subject string, want *v1alpha1.ApiClient) {
+func (s *changeScenario) awaitHolder(t *testing.T, subject string, want *v1beta1.ApiClient) {
 	t.Helper()
 	endpoint := s.heir.Status.TokenEndpoint
 	token := s.ci.Token(t, strings.TrimSuffix(endpoint, oauth.TokenPath), subject, nil)
@@ -236,16 +236,16 @@ func (s *changeScenario) awaitHolder(t *testing.T, subject string, want *v1alpha
 }
 
 // providedBy returns a secret source that refers to the given Secret.
-func providedBy(secret *corev1.Secret, overlap time.Duration) *v1alpha1.ClientSecretSource {
-	return &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{
-		SecretRef: v1alpha1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &v1alpha1.Duration{Duration: overlap},
+func providedBy(secret *corev1.Secret, overlap time.Duration) *v1beta1.ClientSecretSource {
+	return &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{
+		SecretRef: v1beta1.SecretKeyReference{Name: secret.Name, Key: "PASSWORD"}, Overlap: &v1beta1.Duration{Duration: overlap},
 	}}
 }
 
 // labeledSecret returns a Secret with the label that allows the operator to read it.
 func labeledSecret(namespace, name, value string) *corev1.Secret {
 	s := scenario.ProvidedSecret(namespace, value)
-	s.Name, s.Labels = name, map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	s.Name, s.Labels = name, map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	return s
 }
 
@@ -259,11 +259,11 @@ func generateSecret(t *testing.T) string {
 	return secret
 }
 
-func hashOf(t *testing.T, secret string) *v1alpha1.ClientSecretSource {
+func hashOf(t *testing.T, secret string) *v1beta1.ClientSecretSource {
 	t.Helper()
 	verifier, err := clientsecret.Hash(secret, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: verifier.ID(), Hash: verifier.String()}}}
+	return &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: verifier.ID(), Hash: verifier.String()}}}
 }

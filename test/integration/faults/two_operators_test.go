@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -94,7 +94,7 @@ func (a *active) complete() bool {
 }
 
 // use rotates the secret of a client, or suspends and resumes it, until ctx is done.
-func (a *active) use(ctx context.Context, t *testing.T, c *v1alpha1.ApiClient, values *delivered, choice *rand.Rand) {
+func (a *active) use(ctx context.Context, t *testing.T, c *v1beta1.ApiClient, values *delivered, choice *rand.Rand) {
 	for ctx.Err() == nil {
 		if choice.IntN(2) == 0 {
 			scenario.RotateSecret(t, a.inst, c)
@@ -103,13 +103,13 @@ func (a *active) use(ctx context.Context, t *testing.T, c *v1alpha1.ApiClient, v
 			continue
 		}
 		values.pause()
-		install.Change(t, a.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+		install.Change(t, a.inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 		awaitProgrammed(t, a.inst, c)
 		values.expect(true)
 		waitRandom(ctx, choice)
 		values.pause()
-		install.Change(t, a.inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
-		a.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		install.Change(t, a.inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
+		a.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 		values.expect(false)
 		a.suspensions.Add(1)
 	}
@@ -117,16 +117,16 @@ func (a *active) use(ctx context.Context, t *testing.T, c *v1alpha1.ApiClient, v
 
 // compete lets ApiClients compete for one client ID. The holder is deleted again and again.
 func (a *active) compete(ctx context.Context, t *testing.T, choice *rand.Rand) {
-	contender := func() *v1alpha1.ApiClient {
+	contender := func() *v1beta1.ApiClient {
 		team := a.inst.Env.Namespace(t)
-		c := install.ApiClient(team, "contender", "acme", func(c *v1alpha1.ApiClient) { c.Spec.ClientID = "contested" })
+		c := install.ApiClient(team, "contender", "acme", func(c *v1beta1.ApiClient) { c.Spec.ClientID = "contested" })
 		a.inst.Create(t, c)
 		return c
 	}
 	for holder := contender(); ctx.Err() == nil; {
-		a.inst.AwaitReady(t, holder, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		a.inst.AwaitReady(t, holder, metav1.ConditionTrue, v1beta1.ReasonReady)
 		next := contender()
-		a.inst.AwaitReady(t, next, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+		a.inst.AwaitReady(t, next, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
 		waitRandom(ctx, choice)
 		a.inst.Delete(t, holder)
 		holder = next
@@ -144,7 +144,7 @@ func startHolders(t *testing.T, inst *install.Installation) (stop func()) {
 	running.Go(func() {
 		for ; ctx.Err() == nil; waitFor(ctx, betweenReads) {
 			records := &corev1.SecretList{}
-			if err := inst.Env.Client.List(ctx, records, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel}); err != nil {
+			if err := inst.Env.Client.List(ctx, records, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel}); err != nil {
 				continue // the test is ending
 			}
 			for i := range records.Items {

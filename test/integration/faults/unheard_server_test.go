@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -49,8 +49,8 @@ func TestOutageForgetsNoServer(t *testing.T) {
 	inst.Env.StartAPIServer(t)
 	scenario.RotateSecret(t, inst, rotated)
 	before := current(t, inst, rotated)
-	install.Change(t, inst, suspended, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+	install.Change(t, inst, suspended, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
+	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1beta1.ReasonSuspended)
 	awaitRenewals(t, inst, inst.RecordsNamespace, "operator", 2)
 	lease := &coordinationv1.Lease{}
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: heartbeat.LeaseName(unheard.Name)}, lease); err != nil {
@@ -121,9 +121,9 @@ func TestJoiningServerKnowsDeliveredSecrets(t *testing.T) {
 const shortOverlap = 2 * time.Second
 
 // rotatingClient creates a client and waits until it is usable.
-func rotatingClient(t *testing.T, inst *install.Installation, name string) *v1alpha1.ApiClient {
+func rotatingClient(t *testing.T, inst *install.Installation, name string) *v1beta1.ApiClient {
 	t.Helper()
-	c := install.ApiClient(inst.Env.Namespace(t), name, "acme", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
+	c := install.ApiClient(inst.Env.Namespace(t), name, "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
 	inst.Create(t, c)
 	scenario.AwaitUsable(t, inst, c)
 	return c
@@ -133,16 +133,16 @@ func rotatingClient(t *testing.T, inst *install.Installation, name string) *v1al
 func renewsLease(r *http.Request, _ []byte) bool { return strings.Contains(r.URL.Path, "/leases/") }
 
 // isProgrammed reads an object and reports whether it is Programmed in its current generation.
-func isProgrammed(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) bool {
+func isProgrammed(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) bool {
 	t.Helper()
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		t.Fatal(err)
 	}
-	programmed := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionProgrammed))
+	programmed := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionProgrammed))
 	return programmed != nil && programmed.Status == metav1.ConditionTrue && programmed.ObservedGeneration == c.Generation
 }
 
-func expectNotProgrammed(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+func expectNotProgrammed(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
 	if isProgrammed(t, inst, c) {
 		t.Errorf("%s is Programmed, although a live server has not loaded its record", c.Name)
@@ -150,7 +150,7 @@ func expectNotProgrammed(t *testing.T, inst *install.Installation, c *v1alpha1.A
 }
 
 // awaitProgrammed waits until every live token server has loaded the current generation of a client.
-func awaitProgrammed(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) {
+func awaitProgrammed(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
 	install.Eventually(t, c.Name+" to be Programmed", func() error {
 		if !isProgrammed(t, inst, c) {

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
@@ -90,9 +90,9 @@ func (f *foreignCluster) replaceKey(t *testing.T) {
 }
 
 // url returns keys that the operator gets from the API server.
-func (f *foreignCluster) url() v1alpha1.IssuerKeys {
+func (f *foreignCluster) url() v1beta1.IssuerKeys {
 	config := f.controlPlane.RESTConfig()
-	return v1alpha1.IssuerKeys{JWKSURI: config.Host + "/openid/v1/jwks", CABundle: v1alpha1.IssuerCABundle(config.CAData)}
+	return v1beta1.IssuerKeys{JWKSURI: config.Host + "/openid/v1/jwks", CABundle: v1beta1.IssuerCABundle(config.CAData)}
 }
 
 func (f *foreignCluster) create(t *testing.T, objects ...client.Object) {

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -62,7 +62,7 @@ func TestHostileIssuers(t *testing.T) {
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	good, issuers := issuer.StartDiscovered(t, "good"), map[string]*issuer.Discovered{}
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, good.Trusted()) })
+	realm := install.Realm("acme", func(r *v1beta1.Realm) { r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, good.Trusted()) })
 	behaviors := hostile(internal)
 	for name := range behaviors {
 		issuers[name] = issuer.StartDiscovered(t, name)
@@ -70,17 +70,17 @@ func TestHostileIssuers(t *testing.T) {
 	}
 	users := []*issuer.Discovered{good, issuers["slow"], issuers["html"], issuers["down"]}
 	revoked := []*issuer.Discovered{issuers["private-key"], issuers["no-keys"]}
-	c := install.ApiClient(inst.Env.Namespace(t), "orders", "acme", func(c *v1alpha1.ApiClient) {
+	c := install.ApiClient(inst.Env.Namespace(t), "orders", "acme", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = nil
 		for _, user := range slices.Concat(users, revoked) {
-			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1alpha1.FederatedIdentity{Issuer: user.Trusted().Name, Subject: "workload"})
+			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1beta1.FederatedIdentity{Issuer: user.Trusted().Name, Subject: "workload"})
 		}
 	})
 	inst.Create(t, realm, c)
-	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1beta1.ReasonIssuersResolved)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
+	ready := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionReady)).LastTransitionTime
 
 	for _, user := range revoked {
 		expectToken(t, inst, c, user.Token(t, realm.Status.Issuer, "workload", nil))
@@ -89,7 +89,7 @@ func TestHostileIssuers(t *testing.T) {
 		behavior.act(issuers[name])
 	}
 	install.Eventually(t, "all issuers to fail", func() error {
-		message := awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved)
+		message := awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1beta1.ReasonIssuerNotResolved)
 		for name, behavior := range behaviors {
 			s := statusOf(realm, name)
 			if s.FailingSince == nil || !strings.Contains(s.Message, behavior.want) || !strings.Contains(message, fmt.Sprintf("%q (%s)", name, issuers[name].URL())) {
@@ -126,9 +126,9 @@ func TestHostileIssuers(t *testing.T) {
 	if !strings.Contains(string(inst.OperatorLog(t)), string(issuerkeys.ErrConnection)) {
 		t.Errorf("the operator's log does not contain %q, which conditions hide", issuerkeys.ErrConnection)
 	}
-	inst.AwaitEvent(t, realm, corev1.EventTypeWarning, v1alpha1.EventIssuerNotResolved)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
+	inst.AwaitEvent(t, realm, corev1.EventTypeWarning, v1beta1.EventIssuerNotResolved)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
+	if again := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionReady)).LastTransitionTime; !again.Equal(&ready) {
 		t.Error("the Realm was not Ready in the meantime")
 	}
 	if n := reached.Load(); n > 0 {
@@ -139,7 +139,7 @@ func TestHostileIssuers(t *testing.T) {
 	for name := range behaviors {
 		issuers[name].Behave()
 	}
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
 		for i := range r.Spec.TrustedIssuers {
 			if r.Spec.TrustedIssuers[i].Name == "down" { // it can't start again
 				r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers[:i], r.Spec.TrustedIssuers[i+1:]...)
@@ -147,8 +147,8 @@ func TestHostileIssuers(t *testing.T) {
 			}
 		}
 	})
-	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
-	inst.AwaitEvent(t, realm, corev1.EventTypeNormal, v1alpha1.EventIssuerResolved)
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1beta1.ReasonIssuersResolved)
+	inst.AwaitEvent(t, realm, corev1.EventTypeNormal, v1beta1.EventIssuerResolved)
 	if strings.Contains(inst.OperatorMetrics(t), `issuer="down"`) {
 		t.Error("the operator has metrics of an issuer that is no longer trusted")
 	}
@@ -161,17 +161,17 @@ func TestLocalIssuersAreDenied(t *testing.T) {
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	address := strings.Replace(internal, "http://", "https://", 1)
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+	realm := install.Realm("acme", func(r *v1beta1.Realm) {
 		for name, url := range map[string]string{
 			"address": address, "name": strings.Replace(address, "127.0.0.1", "localhost", 1),
 			"cloud": "https://169.254.169.254", "mapped": "https://[::ffff:127.0.0.1]:1234",
 		} {
-			r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, v1alpha1.TrustedIssuer{Name: name, Issuer: v1alpha1.IssuerURL(url)})
+			r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, v1beta1.TrustedIssuer{Name: name, Issuer: v1beta1.IssuerURL(url)})
 		}
 	})
 	inst.Create(t, realm)
 	install.Eventually(t, "the addresses to be denied", func() error {
-		awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotResolved)
+		awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1beta1.ReasonIssuerNotResolved)
 		for _, s := range realm.Status.TrustedIssuers {
 			if !strings.Contains(s.Message, "not allowed") {
 				return fmt.Errorf("issuer %s has the message %q", s.Name, s.Message)
@@ -179,14 +179,14 @@ func TestLocalIssuersAreDenied(t *testing.T) {
 		}
 		return nil
 	})
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if n := reached.Load(); n > 0 {
 		t.Errorf("the local server got %d connections", n)
 	}
 }
 
 // expectToken checks that all token servers accept a token of a trusted issuer.
-func expectToken(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, assertion string) {
+func expectToken(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, assertion string) {
 	t.Helper()
 	for _, s := range inst.Servers() {
 		response, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, "", assertion)
@@ -212,14 +212,14 @@ func startInternal(t *testing.T) (url string, reached *atomic.Int64) {
 }
 
 // awaitIssuers waits for the IssuersResolved condition and returns its message. It updates the Realm.
-func awaitIssuers(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, status metav1.ConditionStatus, reason v1alpha1.ConditionReason) string {
+func awaitIssuers(t *testing.T, inst *install.Installation, realm *v1beta1.Realm, status metav1.ConditionStatus, reason v1beta1.ConditionReason) string {
 	t.Helper()
 	message := ""
 	install.Eventually(t, fmt.Sprintf("the issuers to be %s/%s", status, reason), func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved))
+		c := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionIssuersResolved))
 		if c == nil || c.Status != status || c.Reason != string(reason) || c.ObservedGeneration != realm.Generation {
 			return fmt.Errorf("the condition is %+v", c)
 		}
@@ -229,13 +229,13 @@ func awaitIssuers(t *testing.T, inst *install.Installation, realm *v1alpha1.Real
 	return message
 }
 
-func statusOf(realm *v1alpha1.Realm, name string) v1alpha1.TrustedIssuerStatus {
+func statusOf(realm *v1beta1.Realm, name string) v1beta1.TrustedIssuerStatus {
 	for _, s := range realm.Status.TrustedIssuers {
 		if s.Name == name {
 			return s
 		}
 	}
-	return v1alpha1.TrustedIssuerStatus{}
+	return v1beta1.TrustedIssuerStatus{}
 }
 
 // awaitFetches waits until the operator has fetched the keys of an issuer again, and checks the
@@ -255,7 +255,7 @@ func awaitFetches(t *testing.T, inst *install.Installation, d *issuer.Discovered
 // expectNoCanary checks that no object or log contains a part of a hostile response.
 func expectNoCanary(t *testing.T, inst *install.Installation) {
 	t.Helper()
-	for _, list := range []client.ObjectList{&v1alpha1.RealmList{}, &eventsv1.EventList{}, &corev1.SecretList{}} {
+	for _, list := range []client.ObjectList{&v1beta1.RealmList{}, &eventsv1.EventList{}, &corev1.SecretList{}} {
 		if err := inst.Env.Client.List(t.Context(), list); err != nil {
 			t.Fatal(err)
 		}

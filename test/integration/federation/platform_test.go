@@ -20,7 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
@@ -29,7 +29,7 @@ import (
 // platform is a local issuer with the discovery document and the tokens of a real one.
 type platform struct {
 	url       string
-	authority v1alpha1.IssuerCABundle
+	authority v1beta1.IssuerCABundle
 	algorithm jose.SignatureAlgorithm
 	key       crypto.Signer
 	keyID     string
@@ -57,7 +57,7 @@ func startPlatform(t *testing.T, algorithm jose.SignatureAlgorithm, shape func(s
 		_ = json.NewEncoder(w).Encode(metadata)
 	})
 	for _, s := range []*httptest.Server{server, other} {
-		p.authority += v1alpha1.IssuerCABundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+		p.authority += v1beta1.IssuerCABundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 	}
 	return p
 }
@@ -107,8 +107,8 @@ func TestPlatforms(t *testing.T) {
 	server := inst.StartTokenServer(t)
 	namespace := cluster.Namespace(t)
 
-	type identity = v1alpha1.FederatedIdentity
-	type match = v1alpha1.ClaimMatch
+	type identity = v1beta1.FederatedIdentity
+	type match = v1beta1.ClaimMatch
 	tests := map[string]struct {
 		*platform
 		required match
@@ -162,23 +162,23 @@ func TestPlatforms(t *testing.T) {
 		},
 	}
 
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
+	realm := install.Realm("acme", func(r *v1beta1.Realm) {
 		for name, tc := range tests {
-			r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, v1alpha1.TrustedIssuer{
-				Name: name, Issuer: v1alpha1.IssuerURL(tc.url), Keys: v1alpha1.IssuerKeys{CABundle: tc.authority}, RequiredClaims: tc.required,
+			r.Spec.TrustedIssuers = append(r.Spec.TrustedIssuers, v1beta1.TrustedIssuer{
+				Name: name, Issuer: v1beta1.IssuerURL(tc.url), Keys: v1beta1.IssuerKeys{CABundle: tc.authority}, RequiredClaims: tc.required,
 			})
 		}
 	})
 	inst.Create(t, realm)
-	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1alpha1.ReasonIssuersResolved)
+	awaitIssuers(t, inst, realm, metav1.ConditionTrue, v1beta1.ReasonIssuersResolved)
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			c := install.ApiClient(namespace, name, realm.Name, func(c *v1alpha1.ApiClient) {
+			c := install.ApiClient(namespace, name, realm.Name, func(c *v1beta1.ApiClient) {
 				tc.identity.Issuer = name
 				c.Spec.FederatedIdentities = []identity{tc.identity}
 			})
 			inst.Create(t, c)
-			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 			for _, way := range presentations {
 				present := func(clientID string, change map[string]any) install.TokenResponse {
 					t.Helper()

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -30,10 +30,10 @@ func TestSecondCluster(t *testing.T) {
 type clusters struct {
 	inst                   *install.Installation
 	foreign                *foreignCluster
-	realm                  *v1alpha1.Realm
+	realm                  *v1beta1.Realm
 	foreignPod, localPod   *corev1.Pod
 	otherPod               *corev1.Pod // of the foreign cluster, which no client lists
-	foreignClient, inHouse *v1alpha1.ApiClient
+	foreignClient, inHouse *v1beta1.ApiClient
 }
 
 func newClusters(t *testing.T) *clusters {
@@ -49,30 +49,30 @@ func newClusters(t *testing.T) *clusters {
 	c.inst.StartOperator(t, "")
 	c.inst.StartTokenServer(t)
 	c.inst.StartTokenServer(t)
-	c.realm = install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: localIssuer, Keys: c.foreign.url()}}
+	c.realm = install.Realm("acme", func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{{Name: "edge", Issuer: localIssuer, Keys: c.foreign.url()}}
 	})
-	c.foreignClient = install.ApiClient(namespace, "edge-worker", c.realm.Name, func(a *v1alpha1.ApiClient) {
-		a.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: "edge", Subject: subject(c.foreignPod)}}
+	c.foreignClient = install.ApiClient(namespace, "edge-worker", c.realm.Name, func(a *v1beta1.ApiClient) {
+		a.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: "edge", Subject: subject(c.foreignPod)}}
 	})
-	c.inHouse = install.ApiClient(namespace, "worker", c.realm.Name, func(a *v1alpha1.ApiClient) {
-		a.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: c.localPod.Spec.ServiceAccountName}}
+	c.inHouse = install.ApiClient(namespace, "worker", c.realm.Name, func(a *v1beta1.ApiClient) {
+		a.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: c.localPod.Spec.ServiceAccountName}}
 	})
 	c.inst.Create(t, c.realm, c.foreignClient, c.inHouse)
-	c.inst.AwaitReady(t, c.foreignClient, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	c.inst.AwaitReady(t, c.inHouse, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	c.inst.AwaitReady(t, c.foreignClient, metav1.ConditionTrue, v1beta1.ReasonReady)
+	c.inst.AwaitReady(t, c.inHouse, metav1.ConditionTrue, v1beta1.ReasonReady)
 	awaitKeys(t, c.inst, c.realm, keyID(t, c.token(t)))
 	return c
 }
 
 // awaitKeys waits until the realm's status lists exactly these keys of its first issuer.
-func awaitKeys(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, ids ...string) {
+func awaitKeys(t *testing.T, inst *install.Installation, realm *v1beta1.Realm, ids ...string) {
 	t.Helper()
 	install.Eventually(t, fmt.Sprintf("the realm to list the keys %v", ids), func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
-		resolved := meta.IsStatusConditionTrue(realm.Status.Conditions, string(v1alpha1.ConditionIssuersResolved))
+		resolved := meta.IsStatusConditionTrue(realm.Status.Conditions, string(v1beta1.ConditionIssuersResolved))
 		issuers := realm.Status.TrustedIssuers
 		if !resolved || len(issuers) == 0 || !sameElements(issuers[0].KeyIDs, ids) {
 			return fmt.Errorf("resolved=%t, issuers %+v", resolved, issuers)

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/kmsplugin"
@@ -28,7 +28,7 @@ func TestRestoreEncryptedBackup(t *testing.T) {
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	acme, c := scenario.NewClient(t, inst, "acme")
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKeysEncrypted, acme)
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonKeysEncrypted, acme)
 	credentials := inst.CredentialsSecret(t, c)
 	token := inst.AccessToken(t, credentials)
 	identity, recipient := plugin.NewIdentity(t)
@@ -41,7 +41,7 @@ func TestRestoreEncryptedBackup(t *testing.T) {
 	user.Succeeds(t, restore...)
 	inst.StartOperator(t, "")
 	restored := install.Realm("acme")
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKeysEncrypted, restored)
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonKeysEncrypted, restored)
 	awaitEncrypted(t, inst, "", restored)
 	inst.StartTokenServer(t).AwaitReady(t) // decrypts the keys
 	inst.AwaitTokens(t, credentials, true)
@@ -53,7 +53,7 @@ func TestRestoreEncryptedBackup(t *testing.T) {
 	user.Succeeds(t, restore...)
 	inst.StartOperator(t, "")
 	user.Succeeds(t, "rotate", "realm/acme", "--wait=false")
-	inst.AwaitReady(t, install.Realm("acme"), metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, install.Realm("acme"), metav1.ConditionTrue, v1beta1.ReasonReady)
 	inst.AwaitTokens(t, credentials, true)
 	inst.AwaitValid(t, "acme", token, true)
 }
@@ -62,7 +62,7 @@ func TestRestoreEncryptedBackup(t *testing.T) {
 func lose(t *testing.T, inst *install.Installation) {
 	t.Helper()
 	inst.StopOperator(t)
-	all := &v1alpha1.ApiClientList{}
+	all := &v1beta1.ApiClientList{}
 	if err := inst.Env.Client.List(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func lose(t *testing.T, inst *install.Installation) {
 		inst.Delete(t, inst.CredentialsSecret(t, &all.Items[i]))
 		inst.Delete(t, &all.Items[i])
 	}
-	if err := inst.Env.Client.DeleteAllOf(t.Context(), &v1alpha1.Realm{}); err != nil {
+	if err := inst.Env.Client.DeleteAllOf(t.Context(), &v1beta1.Realm{}); err != nil {
 		t.Fatal(err)
 	}
-	records := []client.DeleteAllOfOption{client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel}}
+	records := []client.DeleteAllOfOption{client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel}}
 	if err := inst.Env.Client.DeleteAllOf(t.Context(), &corev1.Secret{}, records...); err != nil {
 		t.Fatal(err)
 	}

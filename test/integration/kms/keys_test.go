@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -24,7 +24,7 @@ import (
 )
 
 // recordOf returns the record Secret of a realm.
-func recordOf(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) (*corev1.Secret, error) {
+func recordOf(t *testing.T, inst *install.Installation, realm *v1beta1.Realm) (*corev1.Secret, error) {
 	t.Helper()
 	if realm.UID == "" {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
@@ -36,7 +36,7 @@ func recordOf(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) (
 	return secret, inst.Env.Client.Get(t.Context(), key, secret)
 }
 
-func keysOf(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) ([]signingkey.Key, error) {
+func keysOf(t *testing.T, inst *install.Installation, realm *v1beta1.Realm) ([]signingkey.Key, error) {
 	t.Helper()
 	secret, err := recordOf(t, inst, realm)
 	if err != nil {
@@ -50,7 +50,7 @@ var errNoKeys = errors.New("the record has no keys")
 
 // awaitEncrypted waits until all keys in the records of the realms are encrypted with the key
 // encryption key with the given ID, or with any if it is empty.
-func awaitEncrypted(t *testing.T, inst *install.Installation, keyID string, realms ...*v1alpha1.Realm) {
+func awaitEncrypted(t *testing.T, inst *install.Installation, keyID string, realms ...*v1beta1.Realm) {
 	t.Helper()
 	awaitKeys(t, inst, "encrypted", realms, func(key *signingkey.Key) error {
 		switch sealed := key.Sealed(); {
@@ -64,7 +64,7 @@ func awaitEncrypted(t *testing.T, inst *install.Installation, keyID string, real
 }
 
 // awaitPlaintext waits until no key in the records of the realms is encrypted.
-func awaitPlaintext(t *testing.T, inst *install.Installation, realms ...*v1alpha1.Realm) {
+func awaitPlaintext(t *testing.T, inst *install.Installation, realms ...*v1beta1.Realm) {
 	t.Helper()
 	awaitKeys(t, inst, "in plaintext", realms, func(key *signingkey.Key) error {
 		if key.Sealed() != nil {
@@ -74,7 +74,7 @@ func awaitPlaintext(t *testing.T, inst *install.Installation, realms ...*v1alpha
 	})
 }
 
-func awaitKeys(t *testing.T, inst *install.Installation, what string, realms []*v1alpha1.Realm, check func(*signingkey.Key) error) {
+func awaitKeys(t *testing.T, inst *install.Installation, what string, realms []*v1beta1.Realm, check func(*signingkey.Key) error) {
 	t.Helper()
 	for _, realm := range realms {
 		install.Eventually(t, "the keys of "+realm.Name+" to be "+what, func() error {
@@ -92,7 +92,7 @@ func awaitKeys(t *testing.T, inst *install.Installation, what string, realms []*
 
 // privateMembers returns the private members of all keys of a realm. The plugin decrypts those that are
 // encrypted.
-func privateMembers(t *testing.T, inst *install.Installation, plugin *kmsplugin.Plugin, realm *v1alpha1.Realm) []string {
+func privateMembers(t *testing.T, inst *install.Installation, plugin *kmsplugin.Plugin, realm *v1beta1.Realm) []string {
 	t.Helper()
 	keys, err := keysOf(t, inst, realm)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/kmsplugin"
@@ -29,21 +29,21 @@ func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 	inst.KMSSocket = kms.Socket
 	rolledOut := inst.StartTokenServer(t)
 	acme, c := scenario.NewClient(t, inst, "acme")
-	rsa := install.Realm("rsa", func(r *v1alpha1.Realm) { r.Spec.Signing.Algorithm = "RS256" })
+	rsa := install.Realm("rsa", func(r *v1beta1.Realm) { r.Spec.Signing.Algorithm = "RS256" })
 	inst.Create(t, rsa)
-	inst.AwaitReady(t, rsa, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	realms := []*v1alpha1.Realm{acme, rsa}
+	inst.AwaitReady(t, rsa, metav1.ConditionTrue, v1beta1.ReasonReady)
+	realms := []*v1beta1.Realm{acme, rsa}
 	awaitPlaintext(t, inst, realms...)
 	before := append(privateMembers(t, inst, kms, acme), privateMembers(t, inst, kms, rsa)...)
 	expectPlaces(t, inst, before, placesOfPlaintext(t, inst, realms)...) // the search works
 
 	clients := startLoad(t, inst, c, rolledOut)
 	reconfigure(t, inst, encryption)
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonRotationRequired, realms...)
-	scenario.ExpectMessage(t, acme, v1alpha1.ConditionKeysEncrypted, "kubectl realmkeeper rotate --all")
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonRotationRequired, realms...)
+	scenario.ExpectMessage(t, acme, v1beta1.ConditionKeysEncrypted, "kubectl realmkeeper rotate --all")
 	rotateAll(t, inst, user, realms...)
 	awaitEncrypted(t, inst, "", realms...)
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonKeysEncrypted, realms...)
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonKeysEncrypted, realms...)
 	awaitNone(t, rolledOut.SnapshotDir, before)
 	expectPlaces(t, inst, append(before, privateMembers(t, inst, kms, acme)...))
 
@@ -56,10 +56,10 @@ func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 	expectPlaces(t, inst, privateMembers(t, inst, kms, acme))
 
 	reconfigure(t, inst, install.Settings{SpeedUp: speedUp, KeyEncryption: true, Decrypt: true})
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonRotationRequired, realms...)
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonRotationRequired, realms...)
 	rotateAll(t, inst, user, realms...)
 	awaitPlaintext(t, inst, realms...)
-	awaitKeysEncrypted(t, inst, v1alpha1.ReasonEncryptionDisabled, realms...)
+	awaitKeysEncrypted(t, inst, v1beta1.ReasonEncryptionDisabled, realms...)
 	kms.Kill(t)
 	inst.KMSSocket = ""
 	reconfigure(t, inst, install.Settings{SpeedUp: speedUp})
@@ -71,7 +71,7 @@ func TestEncryptionIsEnabledRotatedAndDisabled(t *testing.T) {
 
 // rotateAll rotates the signing keys of all realms with the kubectl plugin, and waits until the new keys
 // sign.
-func rotateAll(t *testing.T, inst *install.Installation, user *plugin.User, realms ...*v1alpha1.Realm) {
+func rotateAll(t *testing.T, inst *install.Installation, user *plugin.User, realms ...*v1beta1.Realm) {
 	t.Helper()
 	user.Succeeds(t, "rotate", "--all")
 	for _, realm := range realms {
@@ -80,7 +80,7 @@ func rotateAll(t *testing.T, inst *install.Installation, user *plugin.User, real
 }
 
 // placesOfPlaintext are the places that contain private keys without encryption.
-func placesOfPlaintext(t *testing.T, inst *install.Installation, realms []*v1alpha1.Realm) (places []string) {
+func placesOfPlaintext(t *testing.T, inst *install.Installation, realms []*v1beta1.Realm) (places []string) {
 	t.Helper()
 	for _, s := range inst.Servers() {
 		places = append(places, "snapshot of "+s.Name)
@@ -104,14 +104,14 @@ func reconfigure(t *testing.T, inst *install.Installation, s install.Settings) {
 }
 
 // awaitRotated waits until the requested rotation of the signing key is complete.
-func awaitRotated(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm) {
+func awaitRotated(t *testing.T, inst *install.Installation, realm *v1beta1.Realm) {
 	t.Helper()
 	install.Eventually(t, "the rotation of the signing key", func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 			return err
 		}
 		for _, key := range realm.Status.SigningKeys {
-			if key.State == v1alpha1.SigningKeyActive && !key.CreatedAt.Before(realm.Spec.Signing.RotateAfter) {
+			if key.State == v1beta1.SigningKeyActive && !key.CreatedAt.Before(realm.Spec.Signing.RotateAfter) {
 				return nil
 			}
 		}
@@ -122,7 +122,7 @@ func awaitRotated(t *testing.T, inst *install.Installation, realm *v1alpha1.Real
 // clientLoad is a load on token servers.
 type clientLoad struct{ *load.Load }
 
-func startLoad(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, servers ...*install.TokenServer) clientLoad {
+func startLoad(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, servers ...*install.TokenServer) clientLoad {
 	t.Helper()
 	credentials := inst.CredentialsSecret(t, c)
 	return clientLoad{load.Start(t, load.Options{
@@ -141,18 +141,18 @@ func (l clientLoad) expectNoFailures(t *testing.T) {
 }
 
 // awaitKeysEncrypted waits until the condition KeysEncrypted of the realms has a reason.
-func awaitKeysEncrypted(t *testing.T, inst *install.Installation, reason v1alpha1.ConditionReason, realms ...*v1alpha1.Realm) {
+func awaitKeysEncrypted(t *testing.T, inst *install.Installation, reason v1beta1.ConditionReason, realms ...*v1beta1.Realm) {
 	t.Helper()
 	for _, realm := range realms {
 		install.Eventually(t, fmt.Sprintf("the reason %s of %s", reason, realm.Name), func() error {
 			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 				return err
 			}
-			c := meta.FindStatusCondition(realm.Status.Conditions, string(v1alpha1.ConditionKeysEncrypted))
+			c := meta.FindStatusCondition(realm.Status.Conditions, string(v1beta1.ConditionKeysEncrypted))
 			if c == nil || c.Reason != string(reason) {
 				return fmt.Errorf("the condition is %+v", c)
 			}
-			if want := reason == v1alpha1.ReasonKeysEncrypted; (c.Status == metav1.ConditionTrue) != want {
+			if want := reason == v1beta1.ReasonKeysEncrypted; (c.Status == metav1.ConditionTrue) != want {
 				t.Errorf("the condition has the reason %s and the status %s", c.Reason, c.Status)
 			}
 			return nil

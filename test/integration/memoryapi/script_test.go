@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	v1alpha1ac "github.com/realmkeeper/realmkeeper/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
@@ -234,9 +234,9 @@ func (s *script) status() {
 	ctx := s.t.Context()
 	c := install.ApiClient(s.namespace, "billing", "acme")
 	s.create("an ApiClient", c)
-	apply := func(step string, desired *v1alpha1ac.ApiClientStatusApplyConfiguration, version string) {
+	apply := func(step string, desired *v1beta1ac.ApiClientStatusApplyConfiguration, version string) {
 		s.t.Helper()
-		configuration := v1alpha1ac.ApiClient(c.Name, c.Namespace).WithStatus(desired)
+		configuration := v1beta1ac.ApiClient(c.Name, c.Namespace).WithStatus(desired)
 		if version != "" {
 			configuration.WithResourceVersion(version)
 		}
@@ -250,15 +250,15 @@ func (s *script) status() {
 		return metav1ac.Condition().WithType(kind).WithStatus(status).WithReason("Because").WithMessage("It is.").WithLastTransitionTime(metav1.NewTime(c.CreationTimestamp.Time))
 	}
 	first := c.ResourceVersion
-	apply("with two conditions", v1alpha1ac.ApiClientStatus().WithObservedGeneration(1).WithClientID("billing").
+	apply("with two conditions", v1beta1ac.ApiClientStatus().WithObservedGeneration(1).WithClientID("billing").
 		WithConditions(condition("Ready", metav1.ConditionFalse), condition("Accepted", metav1.ConditionTrue)), c.ResourceVersion)
-	apply("with one condition", v1alpha1ac.ApiClientStatus().WithObservedGeneration(1).WithConditions(condition("Ready", metav1.ConditionTrue)), c.ResourceVersion)
-	apply("of a stale version", v1alpha1ac.ApiClientStatus().WithObservedGeneration(2), first)
+	apply("with one condition", v1beta1ac.ApiClientStatus().WithObservedGeneration(1).WithConditions(condition("Ready", metav1.ConditionTrue)), c.ResourceVersion)
+	apply("of a stale version", v1beta1ac.ApiClientStatus().WithObservedGeneration(2), first)
 	s.note("patch the spec", c, s.c.Patch(ctx, c, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true},"status":{"clientID":"ignored"}}`)), client.FieldOwner("kubectl")))
 	s.note("break a rule", nil, s.c.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"realmRef":{"name":"other"}}}`)), client.FieldOwner("kubectl")))
 	s.note("create an invalid ApiClient", nil, s.c.Create(ctx, install.ApiClient(s.namespace, "invalid", "Not A Name")))
 	s.note("patch a label", c, s.c.Patch(ctx, c, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.FieldOwner("kubectl")))
-	missing := v1alpha1ac.ApiClient("missing", s.namespace).WithStatus(v1alpha1ac.ApiClientStatus().WithObservedGeneration(1))
+	missing := v1beta1ac.ApiClient("missing", s.namespace).WithStatus(v1beta1ac.ApiClientStatus().WithObservedGeneration(1))
 	s.note("apply the status of a missing one", nil, s.c.Status().Apply(ctx, missing, client.FieldOwner(manager), client.ForceOwnership))
 	s.note("delete the ApiClient", nil, s.c.Delete(ctx, c))
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // gitops is the directory that contains the files for users of GitOps tools.
@@ -25,7 +25,7 @@ func TestArgoConfigMapContainsScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"Realm", "ApiClient"} {
-		key := "resource.customizations.health." + v1alpha1.GroupVersion.Group + "_" + kind
+		key := "resource.customizations.health." + v1beta1.GroupVersion.Group + "_" + kind
 		if configMap.Data[key] != string(script) {
 			t.Errorf("%s differs from health.lua:\n%s", key, configMap.Data[key])
 		}

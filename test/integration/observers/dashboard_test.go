@@ -19,7 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -57,8 +57,8 @@ func TestDashboardAndAlerts(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
 	realm, c := scenario.NewClient(t, inst, "acme")
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{{Name: "edge", Issuer: "https://issuer.invalid"}}
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{{Name: "edge", Issuer: "https://issuer.invalid"}}
 	})
 	use := newUsage(t, inst, c)
 	portal := inst.StartPortal(t)
@@ -101,25 +101,25 @@ func TestDashboardAndAlerts(t *testing.T) {
 }
 
 // newUsage returns a function that sends every kind of request that the metrics count.
-func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) func() {
+func newUsage(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) func() {
 	t.Helper()
 	const password = "correct horse battery staple"
 	verifier, err := clientsecret.HashArgon2id(password, rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	hashed := install.ApiClient(c.Namespace, "hashed", "acme", func(h *v1alpha1.ApiClient) {
-		h.Spec.Secret = &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
+	hashed := install.ApiClient(c.Namespace, "hashed", "acme", func(h *v1beta1.ApiClient) {
+		h.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
 	})
-	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1alpha1.ApiClient) { l.Spec.Limits.TokensPerSecond = 1 })
+	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1beta1.ApiClient) { l.Spec.Limits.TokensPerSecond = 1 })
 	inst.Create(t, hashed, limited)
-	inst.AwaitReady(t, hashed, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, hashed, metav1.ConditionTrue, v1beta1.ReasonReady)
+	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1beta1.ReasonReady)
 
 	credentials := inst.CredentialsSecret(t, c)
 	with := func(clientID, secret string) *corev1.Secret {
 		s := credentials.DeepCopy()
-		s.Data[v1alpha1.SecretKeyClientID], s.Data[v1alpha1.SecretKeyClientSecret] = []byte(clientID), []byte(secret)
+		s.Data[v1beta1.SecretKeyClientID], s.Data[v1beta1.SecretKeyClientSecret] = []byte(clientID), []byte(secret)
 		return s
 	}
 	requests := []*corev1.Secret{
@@ -143,13 +143,13 @@ func newUsage(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) f
 // token to the verify endpoint.
 func checkInvalidToken(t *testing.T, httpClient *http.Client, credentials *corev1.Secret) {
 	t.Helper()
-	issuer := string(credentials.Data[v1alpha1.SecretKeyIssuer])
+	issuer := string(credentials.Data[v1beta1.SecretKeyIssuer])
 	introspection, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/oauth2/introspect", strings.NewReader(url.Values{"token": {"none"}}.Encode()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	introspection.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	introspection.SetBasicAuth(string(credentials.Data[v1alpha1.SecretKeyClientID]), string(credentials.Data[v1alpha1.SecretKeyClientSecret]))
+	introspection.SetBasicAuth(string(credentials.Data[v1beta1.SecretKeyClientID]), string(credentials.Data[v1beta1.SecretKeyClientSecret]))
 	verification, err := http.NewRequestWithContext(t.Context(), http.MethodGet, issuer+"/oauth2/verify", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -43,11 +43,11 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	cluster := env.Start(t)
 	inst := install.New(t, cluster, install.Settings{})
 	team := cluster.Namespace(t)
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.Grants[0].Namespaces = v1alpha1.GrantedNamespaces{Names: []string{team}}
+	realm := install.Realm("acme", func(r *v1beta1.Realm) {
+		r.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Names: []string{team}}
 		r.Spec.Scopes = []string{"read"}
 	})
-	newClient := func(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+	newClient := func(name string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
 		return install.ApiClient(team, name, "acme", change...)
 	}
 	good := newClient("good")
@@ -57,9 +57,9 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	wantHealth(t, inst, good, progressing)
 
 	inst.StartOperator(t, "")
-	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
+	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonNoTokenServer)
 	wantHealth(t, inst, realm, progressing)
-	inst.AwaitReady(t, good, metav1.ConditionFalse, v1alpha1.ReasonNoTokenServer)
+	inst.AwaitReady(t, good, metav1.ConditionFalse, v1beta1.ReasonNoTokenServer)
 	wantHealth(t, inst, good, progressing)
 
 	inst.StartTokenServer(t)
@@ -67,22 +67,22 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 	wantHealth(t, inst, realm, healthy)
 	wantHealth(t, inst, good, healthy)
 
-	suspend := func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true }
-	inst.Create(t, install.Realm("idle", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }))
+	suspend := func(c *v1beta1.ApiClient) { c.Spec.Suspend = true }
+	inst.Create(t, install.Realm("idle", func(r *v1beta1.Realm) { r.Spec.Suspend = true }))
 	for name, test := range map[string]struct {
 		obj    client.Object
-		reason v1alpha1.ConditionReason
+		reason v1beta1.ConditionReason
 		want   health
 	}{
-		"suspended realm":  {install.Realm("paused", func(r *v1alpha1.Realm) { r.Spec.Suspend = true }), v1alpha1.ReasonSuspended, suspended},
-		"suspended client": {newClient("paused", suspend), v1alpha1.ReasonSuspended, suspended},
-		"expired client": {newClient("over", func(c *v1alpha1.ApiClient) {
+		"suspended realm":  {install.Realm("paused", func(r *v1beta1.Realm) { r.Spec.Suspend = true }), v1beta1.ReasonSuspended, suspended},
+		"suspended client": {newClient("paused", suspend), v1beta1.ReasonSuspended, suspended},
+		"expired client": {newClient("over", func(c *v1beta1.ApiClient) {
 			c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Hour)}
-		}), v1alpha1.ReasonExpired, suspended},
-		"client without its realm":           {install.ApiClient(team, "early", "later"), v1alpha1.ReasonRealmNotFound, progressing},
-		"client of a suspended realm":        {install.ApiClient(team, "idle", "idle"), v1alpha1.ReasonRealmSuspended, suspended},
-		"suspended client without its realm": {install.ApiClient(team, "both", "later", suspend), v1alpha1.ReasonRealmNotFound, progressing},
-		"client with an undefined scope":     {newClient("scope", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1alpha1.ReasonScopeNotInRealm, failed},
+		}), v1beta1.ReasonExpired, suspended},
+		"client without its realm":           {install.ApiClient(team, "early", "later"), v1beta1.ReasonRealmNotFound, progressing},
+		"client of a suspended realm":        {install.ApiClient(team, "idle", "idle"), v1beta1.ReasonRealmSuspended, suspended},
+		"suspended client without its realm": {install.ApiClient(team, "both", "later", suspend), v1beta1.ReasonRealmNotFound, progressing},
+		"client with an undefined scope":     {newClient("scope", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"write"} }), v1beta1.ReasonScopeNotInRealm, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inst.Create(t, test.obj)
@@ -96,8 +96,8 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 		lagging.Freeze(t)
 		late, lateRealm := newClient("late"), install.Realm("late")
 		inst.Create(t, late, lateRealm)
-		inst.AwaitReady(t, late, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
-		inst.AwaitReady(t, lateRealm, metav1.ConditionUnknown, v1alpha1.ReasonProgressing)
+		inst.AwaitReady(t, late, metav1.ConditionUnknown, v1beta1.ReasonProgressing)
+		inst.AwaitReady(t, lateRealm, metav1.ConditionUnknown, v1beta1.ReasonProgressing)
 		// The operator gives up on a frozen server after 30 seconds, so both are read before the
 		// checks, which take seconds on a busy machine.
 		storedClient, storedRealm := asStored(t, inst, late), asStored(t, inst, lateRealm)
@@ -110,19 +110,19 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 		c, r := newClient("corrupt"), install.Realm("corrupt")
 		inst.Create(t, c, r)
 		scenario.AwaitUsable(t, inst, c)
-		inst.AwaitReady(t, r, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, r, metav1.ConditionTrue, v1beta1.ReasonReady)
 		corrupt(t, inst, scenario.RecordName(t, inst, c))
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonRecordUnreadable)
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonRecordUnreadable)
 		wantHealth(t, inst, c, failed)
 		corrupt(t, inst, record.RealmSecretName(r.UID))
-		inst.AwaitReady(t, r, metav1.ConditionFalse, v1alpha1.ReasonKeysUnreadable)
+		inst.AwaitReady(t, r, metav1.ConditionFalse, v1beta1.ReasonKeysUnreadable)
 		wantHealth(t, inst, r, failed)
 	})
 	t.Run("change not yet observed by the operator", func(t *testing.T) {
 		inst.StopOperator(t)
-		install.Change(t, inst, good, func(c *v1alpha1.ApiClient) { c.Spec.Description = "changed" })
+		install.Change(t, inst, good, func(c *v1beta1.ApiClient) { c.Spec.Description = "changed" })
 		wantHealth(t, inst, good, progressing)
-		install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.DisplayName = "changed" })
+		install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.DisplayName = "changed" })
 		wantHealth(t, inst, realm, progressing)
 	})
 }
@@ -154,7 +154,7 @@ func wantStoredHealth(t *testing.T, live *unstructured.Unstructured, obj client.
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, obj); err != nil {
 			t.Fatal(err)
 		}
-		if ready := scenario.ConditionMessage(t, obj, v1alpha1.ConditionReady); argo.Message != ready {
+		if ready := scenario.ConditionMessage(t, obj, v1beta1.ConditionReady); argo.Message != ready {
 			t.Errorf("Argo CD reports %q for %s %s, want the message of the Ready condition: %q", argo.Message, live.GetKind(), live.GetName(), ready)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -188,7 +188,7 @@ func realmsAndClients(t *testing.T, text string) []*unstructured.Unstructured {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if obj.GroupVersionKind().Group == v1alpha1.GroupVersion.Group {
+		if obj.GroupVersionKind().Group == v1beta1.GroupVersion.Group {
 			objects = append(objects, obj)
 		}
 	}

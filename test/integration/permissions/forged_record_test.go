@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -45,8 +45,8 @@ func TestForgedRecordsDoNotOutliveRecovery(t *testing.T) {
 	inst.Create(t, planted)
 	marker := install.ApiClient(inst.Env.Namespace(t), "marker", "acme")
 	inst.Create(t, marker)
-	inst.AwaitReady(t, marker, metav1.ConditionTrue, v1alpha1.ReasonReady) // The operator has seen the Secret.
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Labels = map[string]string{"reconcile": "again"} })
+	inst.AwaitReady(t, marker, metav1.ConditionTrue, v1beta1.ReasonReady) // The operator has seen the Secret.
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Labels = map[string]string{"reconcile": "again"} })
 	inst.AwaitSettled(t)
 	if body := bodyOf(t, inst, realm, c); body.Restored != nil || body.Identity != c.UID {
 		t.Errorf("The client has adopted a Secret: identity %q, restored %+v", body.Identity, body.Restored)
@@ -60,16 +60,16 @@ func TestForgedRecordsDoNotOutliveRecovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operator.Apply(t.Context(), desired, client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership); err != nil {
+	if err := operator.Apply(t.Context(), desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 	inst.AwaitTokens(t, stolen, true)
 
-	records := []client.DeleteAllOfOption{client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1alpha1.RecordLabel}}
+	records := []client.DeleteAllOfOption{client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel}}
 	if err := inst.Env.Client.DeleteAllOf(t.Context(), &corev1.Secret{}, records...); err != nil {
 		t.Fatal(err)
 	}
-	install.Change(t, inst, realm, func(r *v1alpha1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)} })
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)} })
 	inst.AwaitTokens(t, stolen, false)
 	install.Eventually(t, "a new record of the client", func() error {
 		if body := bodyOf(t, inst, realm, c); body.Restored != nil || body.Identity != c.UID {
@@ -77,12 +77,12 @@ func TestForgedRecordsDoNotOutliveRecovery(t *testing.T) {
 		}
 		return nil
 	})
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	inst.AwaitTokens(t, inst.CredentialsSecret(t, c), true)
 }
 
 // bodyOf returns the record of a client, or an empty one if there is none.
-func bodyOf(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) record.Client {
+func bodyOf(t *testing.T, inst *install.Installation, realm *v1beta1.Realm, c *v1beta1.ApiClient) record.Client {
 	t.Helper()
 	secret := &corev1.Secret{}
 	err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.ClientSecretName(realm.UID, c.EffectiveClientID())}, secret)
@@ -97,7 +97,7 @@ func bodyOf(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *
 }
 
 // formerRestoreRecord returns a Secret that gave a client a secret and an identity in an earlier version.
-func formerRestoreRecord(t *testing.T, namespace string, c *v1alpha1.ApiClient, forged record.ClientSecret) *corev1.Secret {
+func formerRestoreRecord(t *testing.T, namespace string, c *v1beta1.ApiClient, forged record.ClientSecret) *corev1.Secret {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"schemaVersion": 1, "body": map[string]any{
 		"backupTime": time.Now(),
@@ -113,8 +113,8 @@ func formerRestoreRecord(t *testing.T, namespace string, c *v1alpha1.ApiClient, 
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "restore-" + hex.EncodeToString(sum[:]),
-			Labels:      map[string]string{v1alpha1.RecordLabel: "restore", v1alpha1.ManagedByLabel: v1alpha1.ManagedBy},
-			Annotations: map[string]string{v1alpha1.OwnerAnnotation: c.Namespace + "/" + c.Name},
+			Labels:      map[string]string{v1beta1.RecordLabel: "restore", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
+			Annotations: map[string]string{v1beta1.OwnerAnnotation: c.Namespace + "/" + c.Name},
 		},
 		Data: map[string][]byte{record.DataKey: body},
 	}

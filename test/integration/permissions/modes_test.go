@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -41,22 +41,22 @@ func TestWatchNamespaces(t *testing.T) {
 	watched, other := cluster.Namespace(t), cluster.Namespace(t)
 	settings := install.Settings{WatchNamespaces: []string{watched}, SpeedUp: polls}
 	inst := running(t, settings)
-	selecting := v1alpha1.Grant{
+	selecting := v1beta1.Grant{
 		Name: "selected", ClientIDs: []string{"*"},
-		Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"team": "shop"}}},
+		Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"team": "shop"}}},
 	}
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) { r.Spec.Grants = []v1alpha1.Grant{selecting} })
+	realm := install.Realm("acme", func(r *v1beta1.Realm) { r.Spec.Grants = []v1beta1.Grant{selecting} })
 	account := &corev1.ServiceAccount{ObjectMeta: key(watched, "workload")}
-	served := install.ApiClient(watched, "billing", realm.Name, func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret, c.Spec.ServiceAccounts = install.GeneratedSecret(), []v1alpha1.ServiceAccountReference{{Name: account.Name}}
+	served := install.ApiClient(watched, "billing", realm.Name, func(c *v1beta1.ApiClient) {
+		c.Spec.Secret, c.Spec.ServiceAccounts = install.GeneratedSecret(), []v1beta1.ServiceAccountReference{{Name: account.Name}}
 	})
 	unserved := install.ApiClient(other, "billing", realm.Name)
 	inst.Create(t, realm, account, served, unserved)
 
 	t.Run("labels are polled", func(t *testing.T) {
-		inst.AwaitReady(t, served, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+		inst.AwaitReady(t, served, metav1.ConditionFalse, v1beta1.ReasonNamespaceNotAllowed)
 		label(t, inst, watched, "shop")
-		inst.AwaitReady(t, served, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, served, metav1.ConditionTrue, v1beta1.ReasonReady)
 	})
 	credentials := inst.CredentialsSecret(t, served)
 	inst.AwaitTokens(t, credentials, true)
@@ -72,13 +72,13 @@ func TestWatchNamespaces(t *testing.T) {
 			"delete a Secret elsewhere": {remove(secret(other, "credentials", nil)), noPermission},
 			"create a Secret elsewhere": {create(secret(other, "new", generated)), noPermission},
 			"list all Secrets":          {func(ctx context.Context, c client.Client) error { return c.List(ctx, &corev1.SecretList{}) }, noPermission},
-			"list all ApiClients":       {func(ctx context.Context, c client.Client) error { return c.List(ctx, &v1alpha1.ApiClientList{}) }, noPermission},
+			"list all ApiClients":       {func(ctx context.Context, c client.Client) error { return c.List(ctx, &v1beta1.ApiClientList{}) }, noPermission},
 			"read another namespace":    {get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}), noPermission},
 		})
 	})
 	t.Run("clients of a namespace that is no longer watched get no tokens", func(t *testing.T) {
 		restart(t, inst, install.Settings{WatchNamespaces: []string{other}, SpeedUp: polls})
-		inst.AwaitReady(t, unserved, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, unserved, metav1.ConditionTrue, v1beta1.ReasonReady)
 		inst.AwaitTokens(t, credentials, false)
 		inst.AwaitTokens(t, inst.CredentialsSecret(t, unserved), true)
 		if kept := recordsOf(t, inst, served); kept != 2 {
@@ -104,16 +104,16 @@ func TestWatchNamespaces(t *testing.T) {
 		})
 		inst.StopOperator(t)
 		inst.StartOperator(t, "")
-		install.Change(t, inst, unserved, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-		inst.AwaitReady(t, unserved, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
+		install.Change(t, inst, unserved, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
+		inst.AwaitReady(t, unserved, metav1.ConditionFalse, v1beta1.ReasonSuspended)
 	})
 }
 
 // recordsOf returns the number of a client's records: one for its ID and one for each subject.
-func recordsOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) (n int) {
+func recordsOf(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) (n int) {
 	t.Helper()
 	for _, r := range scenario.Records(t, inst) {
-		if r.Annotations[v1alpha1.OwnerAnnotation] == c.Namespace+"/"+c.Name {
+		if r.Annotations[v1beta1.OwnerAnnotation] == c.Namespace+"/"+c.Name {
 			n++
 		}
 	}
@@ -129,27 +129,27 @@ func TestWithoutCredentialsSecrets(t *testing.T) {
 	tenant := env.Start(t).Namespace(t)
 	inst := running(t, install.Settings{NoCredentialsSecrets: true, WatchNamespaces: []string{tenant}})
 	realm := install.Realm("acme")
-	fromSecret := func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "provided"}}}
+	fromSecret := func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: "provided"}}}
 	}
 	generates, provides := install.ApiClient(tenant, "generates", realm.Name), install.ApiClient(tenant, "provides", realm.Name, fromSecret)
 	account := &corev1.ServiceAccount{ObjectMeta: key(tenant, "workload")}
-	identified := install.ApiClient(tenant, "identified", realm.Name, func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: account.Name}}
+	identified := install.ApiClient(tenant, "identified", realm.Name, func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: account.Name}}
 	})
 	existing := secret(tenant, "provided", provided)
 	inst.Create(t, realm, existing, account, generates, provides, identified)
 
-	inst.AwaitReady(t, identified, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	for _, c := range []*v1alpha1.ApiClient{generates, provides} {
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonCredentialsSecretsDisabled)
+	inst.AwaitReady(t, identified, metav1.ConditionTrue, v1beta1.ReasonReady)
+	for _, c := range []*v1beta1.ApiClient{generates, provides} {
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonCredentialsSecretsDisabled)
 	}
 	// Follow the remedy in the message.
-	install.Change(t, inst, generates, func(c *v1alpha1.ApiClient) {
+	install.Change(t, inst, generates, func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = nil
 		c.Spec.ServiceAccounts = identified.Spec.ServiceAccounts
 	})
-	inst.AwaitReady(t, generates, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, generates, metav1.ConditionTrue, v1beta1.ReasonReady)
 
 	operator := as(t, inst, operatorAccount, "")
 	deny(t, operator, map[string]attempt{

@@ -11,7 +11,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -19,11 +19,11 @@ import (
 )
 
 var (
-	generated = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
-	provided  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
-	recorded  = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient}
-	both      = map[string]string{v1alpha1.RecordLabel: v1alpha1.RecordClient, v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated}
-	released  = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated, "owner": "helm"}
+	generated = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
+	provided  = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
+	recorded  = map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient}
+	both      = map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient, v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
+	released  = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated, "owner": "helm"}
 )
 
 // recordName and subjectName are names of records of no ApiClient.
@@ -137,7 +137,7 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		"relabel and change a foreign Secret": {patch(foreign, addLabelAndData), want("update", tenant, "foreign")},
 		"apply a foreign Secret": {func(ctx context.Context, c client.Client) error {
 			return c.Apply(ctx, corev1ac.Secret(foreign.Name, tenant).WithLabels(generated).WithStringData(map[string]string{"password": "after"}),
-				client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+				client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
 		}, want("update", tenant, "foreign")},
 		"delete a foreign Secret":               {remove(foreign), want("delete", tenant, "foreign")},
 		"relabel a provided Secret":             {patch(userProvided, addLabel), want("update", tenant, "provided")},
@@ -188,11 +188,11 @@ func TestNoCredentialsSecretInOwnNamespaces(t *testing.T) {
 	inst.StartOperator(t, "")
 	inst.Create(t, install.Realm("acme"))
 	for _, namespace := range []string{inst.Namespace, inst.RecordsNamespace} {
-		c := install.ApiClient(namespace, "billing", "acme", func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{SecretName: recordName}}
+		c := install.ApiClient(namespace, "billing", "acme", func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{SecretName: recordName}}
 		})
 		inst.Create(t, c)
-		inst.AwaitReady(t, c, metav1.ConditionFalse, v1alpha1.ReasonCredentialsSecretsDisabled)
+		inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonCredentialsSecretsDisabled)
 		if err := install.NotFound(inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: recordName}, &corev1.Secret{})); err != nil {
 			t.Errorf("The credentials Secret in %s: %v", namespace, err)
 		}

@@ -9,14 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
 // usable creates a client and waits until it is usable.
-func usable(t *testing.T, inst *install.Installation, name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+func usable(t *testing.T, inst *install.Installation, name string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
 	t.Helper()
 	c := newClient(name, change...)
 	inst.Create(t, c)
@@ -26,16 +26,16 @@ func usable(t *testing.T, inst *install.Installation, name string, change ...fun
 
 // The plugin finds the credentials of a client, also with other names of the Secret and of its keys.
 func testToken(t *testing.T, inst *install.Installation, sh *shell) {
-	renamed := newClient("renamed", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
+	renamed := newClient("renamed", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
 			SecretName: "elsewhere",
-			Keys: map[string]v1alpha1.SecretDataKey{
+			Keys: map[string]v1beta1.SecretDataKey{
 				"client_id": "USER", "client_secret": "PASSWORD", "token_url": "URL", "ca.crt": "CA",
 			},
 		}}
 	})
 	inst.Create(t, renamed)
-	inst.AwaitReady(t, renamed, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, renamed, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if out := sh.succeeds(t, "kubectl realmkeeper token renamed -n "+team); !strings.Contains(out, `"`+renamed.Status.ClientID+`"`) {
 		t.Errorf("The claims don't contain the client ID %s: %s", renamed.Status.ClientID, out)
 	}
@@ -99,11 +99,11 @@ func issued(t *testing.T, accessToken string) time.Time {
 // The old secret is rejected as soon as the command has returned. The command doesn't wait for a hashed secret
 // that the generated one has replaced.
 func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
-	c := newClient("leaked", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hashedSecret(t, sh) })
+	c := newClient("leaked", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashedSecret(t, sh) })
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	install.Change(t, inst, c, func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{}}
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
 	})
 	scenario.AwaitUsable(t, inst, c)
 	old := inst.CredentialsSecret(t, c)
@@ -136,7 +136,7 @@ func testRotate(t *testing.T, inst *install.Installation, sh *shell) {
 func testRotateRealm(t *testing.T, inst *install.Installation, sh *shell) {
 	realm := install.Realm("rotation")
 	inst.Create(t, realm)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	plugin.Golden(t, "rotate-realm.golden", sh.succeeds(t, "kubectl realmkeeper rotate realm/rotation"))
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(realm), realm); err != nil {
 		t.Fatal(err)

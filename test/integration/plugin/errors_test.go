@@ -8,30 +8,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // hashedSecret returns a secret that the plugin has hashed.
-func hashedSecret(t *testing.T, sh *shell) *v1alpha1.ClientSecretSource {
+func hashedSecret(t *testing.T, sh *shell) *v1beta1.ClientSecretSource {
 	t.Helper()
 	hash := strings.TrimSpace(strings.Split(sh.succeeds(t, "kubectl realmkeeper hash --id mine 2>/dev/null"), "hash: ")[1])
-	return &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "mine", Hash: strings.Trim(hash, `"`)}}}
+	return &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: "mine", Hash: strings.Trim(hash, `"`)}}}
 }
 
 // Errors say what to do instead.
 func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
-	provided := newClient("provided", func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: "missing"}}}
+	provided := newClient("provided", func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: "missing"}}}
 	})
-	hashed := newClient("hashed", func(c *v1alpha1.ApiClient) {
+	hashed := newClient("hashed", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = hashedSecret(t, sh)
 	})
-	account := newClient("account", func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "worker"}}
+	account := newClient("account", func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "worker"}}
 	})
 	inst.Create(t, provided, hashed, account)
-	inst.AwaitReady(t, provided, metav1.ConditionFalse, v1alpha1.ReasonSecretNotFound)
+	inst.AwaitReady(t, provided, metav1.ConditionFalse, v1beta1.ReasonSecretNotFound)
 	for _, verb := range []string{"explain", "rotate"} {
 		sh.fails(t, "kubectl realmkeeper "+verb+" apiclient/none -n "+team, "ApiClient acme-apps/none not found", "kubectl get apiclients -A")
 		sh.fails(t, "kubectl realmkeeper "+verb+" realm/none", "Realm none not found", "kubectl get realms")
@@ -61,7 +61,7 @@ func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
 func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "plugin-viewer"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
 	}
 	inst.Create(t, role, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "plugin-viewer"},
@@ -87,16 +87,16 @@ func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 // The plugin doesn't change a field that a tool sets from Git, because the tool would revert the
 // change.
 func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
-	c := newClient("managed", func(c *v1alpha1.ApiClient) {
+	c := newClient("managed", func(c *v1beta1.ApiClient) {
 		c.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop:auth.realmkeeper.dev/ApiClient:acme-apps/managed"}
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-			Rotation: v1alpha1.SecretRotation{RotateAfter: &metav1.Time{Time: metav1.Now().AddDate(-1, 0, 0)}},
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+			Rotation: v1beta1.SecretRotation{RotateAfter: &metav1.Time{Time: metav1.Now().AddDate(-1, 0, 0)}},
 		}}
 	})
 	if err := inst.Env.Client.Create(t.Context(), c, client.FieldOwner("argocd-controller")); err != nil {
 		t.Fatal(err)
 	}
-	inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/managed -n "+team,
 		"Argo CD (application shop) sets spec.secret.generated.rotation.rotateAfter", "in Argo CD instead", "--force")
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil || len(c.Status.Secrets) != 1 {

@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -77,8 +77,8 @@ func testHydra(t *testing.T, inst *install.Installation) {
 
 func tokenEndpoint(t *testing.T, inst *install.Installation, name string) string {
 	t.Helper()
-	realm := &v1alpha1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return realm.Status.TokenEndpoint
 }
 
@@ -115,7 +115,7 @@ func apply(t *testing.T, inst *install.Installation, team, dir string) int {
 			t.Fatalf("kubectl apply --dry-run=%s: %s", dryRun, out)
 		}
 	}
-	clients, ready := &v1alpha1.ApiClientList{}, 0
+	clients, ready := &v1beta1.ApiClientList{}, 0
 	install.Eventually(t, "all ApiClients to be Ready", func() error {
 		if err := inst.Env.Client.List(t.Context(), clients, client.InNamespace(team)); err != nil {
 			return err
@@ -128,7 +128,7 @@ func apply(t *testing.T, inst *install.Installation, team, dir string) int {
 			}
 			ready++
 			for _, condition := range c.Status.Conditions {
-				if condition.Type == string(v1alpha1.ConditionReady) && condition.Status != metav1.ConditionTrue {
+				if condition.Type == string(v1beta1.ConditionReady) && condition.Status != metav1.ConditionTrue {
 					return fmt.Errorf("%s is not Ready: %s", c.Name, condition.Message)
 				}
 			}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
@@ -33,31 +33,31 @@ func start(t *testing.T) (*install.Installation, *shell) {
 	if err := cluster.Client.Create(t.Context(), namespace); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	inst.Create(t, install.Realm("acme", func(r *v1alpha1.Realm) {
+	inst.Create(t, install.Realm("acme", func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"orders.read", "orders.write"}
 		r.Spec.Audiences = []string{"https://orders.acme.example"}
-		r.Spec.Grants = []v1alpha1.Grant{{
-			Name: "apps", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}}, Scopes: []string{"orders.read", "orders.write"},
+		r.Spec.Grants = []v1beta1.Grant{{
+			Name: "apps", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}}, Scopes: []string{"orders.read", "orders.write"},
 		}}
 	}))
 	return inst, newShell(t, cluster)
 }
 
-func newClient(name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
-	return install.ApiClient(team, name, "acme", append([]func(*v1alpha1.ApiClient){func(c *v1alpha1.ApiClient) {
+func newClient(name string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
+	return install.ApiClient(team, name, "acme", append([]func(*v1beta1.ApiClient){func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{"orders.read"}
 	}}, change...)...)
 }
 
 func TestPlugin(t *testing.T) {
 	inst, sh := start(t)
-	billing := newClient("billing", func(c *v1alpha1.ApiClient) { c.Spec.Description = "Sends invoices" })
-	suspended := newClient("reports", func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
-	rejected := newClient("shipping", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"orders.read", "admin"} })
+	billing := newClient("billing", func(c *v1beta1.ApiClient) { c.Spec.Description = "Sends invoices" })
+	suspended := newClient("reports", func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
+	rejected := newClient("shipping", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"orders.read", "admin"} })
 	inst.Create(t, billing, suspended, rejected)
-	inst.AwaitReady(t, billing, metav1.ConditionTrue, v1alpha1.ReasonReady)
-	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1alpha1.ReasonSuspended)
-	inst.AwaitReady(t, rejected, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
+	inst.AwaitReady(t, billing, metav1.ConditionTrue, v1beta1.ReasonReady)
+	inst.AwaitReady(t, suspended, metav1.ConditionFalse, v1beta1.ReasonSuspended)
+	inst.AwaitReady(t, rejected, metav1.ConditionFalse, v1beta1.ReasonScopeNotInRealm)
 	inst.AwaitSettled(t)
 
 	// The output of these commands depends on all objects, so they run before the subtests that add

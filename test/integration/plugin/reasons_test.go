@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -32,32 +32,32 @@ func commandsIn(output string) []string {
 // If nothing else is wrong, the commands that explain suggests make the client Ready.
 func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell) {
 	// Commands change the realms, so no other test uses them.
-	narrow := func(r *v1alpha1.Realm) {
+	narrow := func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "o'reilly"}
-		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{team}}}}
+		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}}}}
 	}
-	elsewhere := install.Realm("elsewhere", func(r *v1alpha1.Realm) {
-		r.Spec.Grants = []v1alpha1.Grant{{Name: "other", Namespaces: v1alpha1.GrantedNamespaces{Names: []string{"default"}}}}
+	elsewhere := install.Realm("elsewhere", func(r *v1beta1.Realm) {
+		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"default"}}}}
 	})
 	inst.Create(t, install.Realm("without-scopes", narrow), elsewhere,
 		secret("unlabelled", nil, "0123456789abcdef"),
-		secret("unusable", map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}, "0123456789abcdef\n"))
+		secret("unusable", map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}, "0123456789abcdef\n"))
 	// Names have 12 characters at most: the lines of other tests that list all clients fit into 80 columns.
 	for name, test := range map[string]struct {
-		reason v1alpha1.ConditionReason
-		change func(*v1alpha1.ApiClient)
+		reason v1beta1.ConditionReason
+		change func(*v1beta1.ApiClient)
 	}{
-		"fix-lifetime": {v1alpha1.ReasonLifetimeExceedsRealm, func(c *v1alpha1.ApiClient) { c.Spec.TokenLifetime = &v1alpha1.Duration{Duration: 2 * time.Hour} }},
-		"fix-account": {v1alpha1.ReasonServiceAccountNotFound, func(c *v1alpha1.ApiClient) {
-			c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "fixed"}}
+		"fix-lifetime": {v1beta1.ReasonLifetimeExceedsRealm, func(c *v1beta1.ApiClient) { c.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} }},
+		"fix-account": {v1beta1.ReasonServiceAccountNotFound, func(c *v1beta1.ApiClient) {
+			c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "fixed"}}
 		}},
-		"fix-label":    {v1alpha1.ReasonSecretNotLabelled, providedBy("unlabelled")},
-		"fix-unusable": {v1alpha1.ReasonSecretNotUsable, providedBy("unusable")},
-		"fix-secret":   {v1alpha1.ReasonSecretNotFound, providedBy("missing-secret")},
-		"fix-grant": {v1alpha1.ReasonNotGranted, func(c *v1alpha1.ApiClient) {
+		"fix-label":    {v1beta1.ReasonSecretNotLabelled, providedBy("unlabelled")},
+		"fix-unusable": {v1beta1.ReasonSecretNotUsable, providedBy("unusable")},
+		"fix-secret":   {v1beta1.ReasonSecretNotFound, providedBy("missing-secret")},
+		"fix-grant": {v1beta1.ReasonNotGranted, func(c *v1beta1.ApiClient) {
 			c.Spec.RealmRef.Name, c.Spec.Scopes = "without-scopes", []string{"read", "o'reilly"}
 		}},
-		"fix-ns": {v1alpha1.ReasonNamespaceNotAllowed, func(c *v1alpha1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
+		"fix-ns": {v1beta1.ReasonNamespaceNotAllowed, func(c *v1beta1.ApiClient) { c.Spec.RealmRef.Name, c.Spec.Scopes = "elsewhere", nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,7 +72,7 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 			if len(commands) == 0 {
 				t.Fatalf("explain suggests no command: %+v", got)
 			}
-			inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 			sh.succeeds(t, "kubectl realmkeeper explain apiclient/"+name+" -n "+team)
 		})
 	}
@@ -85,8 +85,8 @@ func secret(name string, labels map[string]string, value string) *corev1.Secret 
 	}
 }
 
-func providedBy(name string) func(*v1alpha1.ApiClient) {
-	return func(c *v1alpha1.ApiClient) {
-		c.Spec.Secret = &v1alpha1.ClientSecretSource{Provided: &v1alpha1.ProvidedSecret{SecretRef: v1alpha1.SecretKeyReference{Name: name}}}
+func providedBy(name string) func(*v1beta1.ApiClient) {
+	return func(c *v1beta1.ApiClient) {
+		c.Spec.Secret = &v1beta1.ClientSecretSource{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: name}}}
 	}
 }

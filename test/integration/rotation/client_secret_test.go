@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -33,18 +33,18 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 	inst.StartTokenServer(t)
 	team := cluster.Namespace(t)
 	inst.Create(t, install.Realm("acme"))
-	var all []*v1alpha1.ApiClient
+	var all []*v1beta1.ApiClient
 	for i := range clients {
-		c := install.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-				Interval: &v1alpha1.Duration{Duration: 4 * time.Hour}, Overlap: &v1alpha1.Duration{Duration: time.Hour},
+		c := install.ApiClient(team, fmt.Sprintf("billing-%d", i), "acme", func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
+				Interval: &v1beta1.Duration{Duration: 4 * time.Hour}, Overlap: &v1beta1.Duration{Duration: time.Hour},
 			}}}
 		})
 		inst.Create(t, c)
 		all = append(all, c)
 	}
 	for _, c := range all {
-		inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	}
 	requests := startRequests(t, inst, all)
 	seen := map[string]map[string]bool{} // secret IDs by client
@@ -53,7 +53,7 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 				return err
 			}
-			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1alpha1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
+			if ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady)); ready == nil || ready.Status != metav1.ConditionTrue {
 				t.Fatalf("%s was not Ready while secrets rotated: %v", c.Name, ready)
 			}
 			if seen[c.Name] == nil {
@@ -96,7 +96,7 @@ const shortestOverlap = time.Second
 
 // startRequests makes each client request tokens from each token server. As in a workload with a
 // mounted Secret, a client sees changes to the Secret with a delay.
-func startRequests(t *testing.T, inst *install.Installation, clients []*v1alpha1.ApiClient) *tokenRequests {
+func startRequests(t *testing.T, inst *install.Installation, clients []*v1beta1.ApiClient) *tokenRequests {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

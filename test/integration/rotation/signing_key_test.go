@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	load "github.com/realmkeeper/realmkeeper/test/framework/load"
@@ -37,14 +37,14 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
-	realm := install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.Signing.RotationInterval = &v1alpha1.Duration{Duration: time.Hour}
-		r.Spec.Signing.PublishAhead = &v1alpha1.Duration{Duration: 30 * time.Minute}
+	realm := install.Realm("acme", func(r *v1beta1.Realm) {
+		r.Spec.Signing.RotationInterval = &v1beta1.Duration{Duration: time.Hour}
+		r.Spec.Signing.PublishAhead = &v1beta1.Duration{Duration: 30 * time.Minute}
 	})
 	c := install.ApiClient(cluster.Namespace(t), "billing", realm.Name)
 	inst.Create(t, realm, c)
 	scenario.AwaitUsable(t, inst, c)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	credentials := inst.CredentialsSecret(t, c)
 
 	load := load.Start(t, load.Options{
@@ -77,7 +77,7 @@ func TestKeyRotationUnderLoad(t *testing.T) {
 
 // awaitActiveKeyChange waits until a different key is active, and checks that the realm and the
 // client stay Ready.
-func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alpha1.Realm, c *v1alpha1.ApiClient) {
+func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1beta1.Realm, c *v1beta1.ApiClient) {
 	t.Helper()
 	before := activeKey(realm)
 	install.Eventually(t, "an active key other than "+before, func() error {
@@ -85,7 +85,7 @@ func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alp
 			if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 				return err
 			}
-			if !meta.IsStatusConditionTrue(install.Conditions(obj), string(v1alpha1.ConditionReady)) {
+			if !meta.IsStatusConditionTrue(install.Conditions(obj), string(v1beta1.ConditionReady)) {
 				t.Fatalf("%T is not Ready while keys rotate: %+v", obj, install.Conditions(obj))
 			}
 		}
@@ -96,9 +96,9 @@ func awaitActiveKeyChange(t *testing.T, inst *install.Installation, realm *v1alp
 	})
 }
 
-func activeKey(realm *v1alpha1.Realm) string {
+func activeKey(realm *v1beta1.Realm) string {
 	for _, k := range realm.Status.SigningKeys {
-		if k.State == v1alpha1.SigningKeyActive {
+		if k.State == v1beta1.SigningKeyActive {
 			return k.KeyID
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/load"
@@ -30,11 +30,11 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 	inst.StartTokenServer(t)
 	inst.Create(t, install.Realm("acme"))
 	team := cluster.Namespace(t)
-	var clients []*v1alpha1.ApiClient
+	var clients []*v1beta1.ApiClient
 	for _, name := range []string{"moves", "lags"} {
-		c := install.ApiClient(team, name, "acme", func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Rotation: v1alpha1.SecretRotation{
-				EndWhenUnused: &v1alpha1.EndWhenUnused{After: &v1alpha1.Duration{Duration: time.Hour}, Max: &v1alpha1.Duration{Duration: 720 * time.Hour}},
+		c := install.ApiClient(team, name, "acme", func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
+				EndWhenUnused: &v1beta1.EndWhenUnused{After: &v1beta1.Duration{Duration: time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
 			}}}
 		})
 		inst.Create(t, c)
@@ -57,12 +57,12 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(lags), lags); err != nil {
 			return err
 		}
-		if !meta.IsStatusConditionTrue(lags.Status.Conditions, string(v1alpha1.ConditionOldSecretInUse)) || len(lags.Status.Secrets) != 2 {
+		if !meta.IsStatusConditionTrue(lags.Status.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(lags.Status.Secrets) != 2 {
 			return fmt.Errorf("the conditions are %v and the secrets are %v", lags.Status.Conditions, lags.Status.Secrets)
 		}
 		return nil
 	})
-	inst.AwaitEvent(t, lags, corev1.EventTypeWarning, v1alpha1.EventOldSecretInUse)
+	inst.AwaitEvent(t, lags, corev1.EventTypeWarning, v1beta1.EventOldSecretInUse)
 	if r := uses.Stop(); r.Failed > 0 || r.Tokens == 0 {
 		t.Errorf("the old secret that is in use got %d tokens, and %d requests failed: %q", r.Tokens, r.Failed, r.Failures)
 	}

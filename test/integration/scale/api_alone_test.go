@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -29,12 +29,12 @@ type apiAlone struct {
 	inst                *install.Installation
 	operator            client.Client // with the operator's identity, which the API server authorizes
 	namespace           string
-	client              *v1alpha1.ApiClient
+	client              *v1beta1.ApiClient
 	record, credentials *corev1.Secret
 }
 
 // newAPIAlone returns an apiAlone that copies the given ApiClient.
-func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1alpha1.ApiClient) *apiAlone {
+func newAPIAlone(t testing.TB, inst *install.Installation, ready *v1beta1.ApiClient) *apiAlone {
 	t.Helper()
 	cfg := rest.CopyConfig(inst.Env.Config)
 	cfg.Impersonate.UserName = "system:serviceaccount:" + inst.Namespace + ":realmkeeper-operator"
@@ -76,7 +76,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 	}
 	for i, secret := range []*corev1.Secret{a.record, a.credentials} {
 		labels := maps.Clone(secret.Labels)
-		labels[v1alpha1.ClientSecretLabel] = v1alpha1.ClientSecretGenerated // The operator can only write labeled Secrets here.
+		labels[v1beta1.ClientSecretLabel] = v1beta1.ClientSecretGenerated // The operator can only write labeled Secrets here.
 		content := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: a.namespace, Name: fmt.Sprintf("%d-%s-%d", i, secret.Name, n),
@@ -88,7 +88,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 			content.OwnerReferences = []metav1.OwnerReference{*content.OwnerReferences[j].DeepCopy()}
 			content.OwnerReferences[j].Name, content.OwnerReferences[j].UID = c.Name, c.UID
 		}
-		if err := a.operator.Create(t.Context(), content, client.FieldOwner(v1alpha1.FieldOwner)); err != nil {
+		if err := a.operator.Create(t.Context(), content, client.FieldOwner(v1beta1.FieldOwner)); err != nil {
 			return err
 		}
 	}
@@ -97,7 +97,7 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 		return err
 	}
 	desired := &unstructured.Unstructured{Object: map[string]any{}}
-	desired.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ApiClient"))
+	desired.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("ApiClient"))
 	desired.SetNamespace(c.Namespace)
 	desired.SetName(c.Name)
 	desired.SetResourceVersion(c.ResourceVersion)
@@ -106,13 +106,13 @@ func (a *apiAlone) write(t testing.TB, n int) error {
 		return err
 	}
 	desired.Object["status"] = fields
-	return a.operator.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.FieldOwner), client.ForceOwnership)
+	return a.operator.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
 }
 
 // delete deletes all objects, so that the operator doesn't find them when it starts.
 func (a *apiAlone) delete(t testing.TB) {
 	t.Helper()
-	deleteAll(t, a.inst, a.namespace, &v1alpha1.ApiClient{})
+	deleteAll(t, a.inst, a.namespace, &v1beta1.ApiClient{})
 	deleteAll(t, a.inst, a.namespace, &corev1.Secret{})
 }
 

@@ -19,7 +19,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -51,7 +51,7 @@ func TestManyClients(t *testing.T) {
 	team := cluster.Namespace(t)
 	realm := newRealm(t)
 	inst.Create(t, realm)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	before, began := len(writesByOperator(t, cluster)), time.Now()
 
 	createClients(t, inst, team, realm.Name, *manyClients)
@@ -114,18 +114,18 @@ func per(n int) float64 { return float64(n) / float64(*manyClients) }
 const ciName = "ci"
 
 // newRealm returns a realm that trusts this issuer.
-func newRealm(t testing.TB) *v1alpha1.Realm {
+func newRealm(t testing.TB) *v1beta1.Realm {
 	t.Helper()
-	return install.Realm("acme", func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{issuer.NewStatic(t, ciName, "https://ci.example.com").Trusted(t)}
+	return install.Realm("acme", func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{issuer.NewStatic(t, ciName, "https://ci.example.com").Trusted(t)}
 	})
 }
 
 // newClient returns a client with a generated secret and a subject of its own.
-func newClient(team, name, realm string) *v1alpha1.ApiClient {
-	return install.ApiClient(team, name, realm, func(c *v1alpha1.ApiClient) {
+func newClient(team, name, realm string) *v1beta1.ApiClient {
+	return install.ApiClient(team, name, realm, func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = install.GeneratedSecret()
-		c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: ciName, Subject: "repo:acme/" + name}}
+		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Subject: "repo:acme/" + name}}
 	})
 }
 
@@ -161,12 +161,12 @@ func createClients(t testing.TB, inst *install.Installation, team, realm string,
 // server ends the watch because the test can't keep up.
 func watchReady(t testing.TB, inst *install.Installation, team string, ready map[string]bool, size int) {
 	t.Helper()
-	note := func(c *v1alpha1.ApiClient) {
-		if meta.IsStatusConditionTrue(c.Status.Conditions, string(v1alpha1.ConditionReady)) {
+	note := func(c *v1beta1.ApiClient) {
+		if meta.IsStatusConditionTrue(c.Status.Conditions, string(v1beta1.ConditionReady)) {
 			ready[c.Name] = true
 		}
 	}
-	list := &v1alpha1.ApiClientList{}
+	list := &v1beta1.ApiClientList{}
 	if err := inst.Env.Client.List(t.Context(), list, client.InNamespace(team)); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 		note(&list.Items[i])
 	}
 	since := &client.ListOptions{Namespace: team, Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}}
-	events, err := inst.Env.Client.Watch(t.Context(), &v1alpha1.ApiClientList{}, since)
+	events, err := inst.Env.Client.Watch(t.Context(), &v1beta1.ApiClientList{}, since)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 	for len(ready) < size {
 		select {
 		case event := <-events.ResultChan():
-			c, ok := event.Object.(*v1alpha1.ApiClient)
+			c, ok := event.Object.(*v1beta1.ApiClient)
 			if !ok {
 				return
 			}
@@ -199,7 +199,7 @@ func watchReady(t testing.TB, inst *install.Installation, team string, ready map
 func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	t.Helper()
 	inst.StopOperator(t)
-	deleteAll(t, inst, team, &v1alpha1.ApiClient{})
+	deleteAll(t, inst, team, &v1beta1.ApiClient{})
 }
 
 // deleteAll deletes all objects of a kind with one request, or with several if the API server times

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -37,7 +37,7 @@ func TestOperatorScale(t *testing.T) {
 	inst := scenario.Running(t, cluster)
 	realm := install.Realm("acme")
 	inst.Create(t, realm)
-	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	t.Cleanup(func() { inst.StopOperator(t) })
 
 	total := 0
@@ -73,7 +73,7 @@ func measureCreation(t *testing.T, inst *install.Installation, realm string, cli
 		awaitHeartbeats(t, inst, 1)
 		writes += operatorWrites(t, inst) - before
 
-		ready := &v1alpha1.ApiClient{}
+		ready := &v1beta1.ApiClient{}
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "client-0"}, ready); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func create(t *testing.T, inst *install.Installation, realm string, clients, exi
 	namespace = inst.Env.Namespace(t)
 	t.Cleanup(func() {
 		inst.StopOperator(t)
-		deleteAll(t, inst, namespace, &v1alpha1.ApiClient{})
+		deleteAll(t, inst, namespace, &v1beta1.ApiClient{})
 	})
 	parallel(clients, func(n int) {
 		if err := inst.Env.Client.Create(t.Context(), install.ApiClient(namespace, fmt.Sprintf("client-%d", n), realm)); err != nil {

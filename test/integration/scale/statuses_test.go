@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -54,13 +54,13 @@ func measureStatuses(t *testing.T, inst *install.Installation, clients int) {
 }
 
 // versions returns all ApiClients. The resource version shows whether a status has changed and changed back.
-func versions(t *testing.T, inst *install.Installation) map[types.NamespacedName]v1alpha1.ApiClient {
+func versions(t *testing.T, inst *install.Installation) map[types.NamespacedName]v1beta1.ApiClient {
 	t.Helper()
-	list := &v1alpha1.ApiClientList{}
+	list := &v1beta1.ApiClientList{}
 	if err := inst.Env.Client.List(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
-	all := map[types.NamespacedName]v1alpha1.ApiClient{}
+	all := map[types.NamespacedName]v1beta1.ApiClient{}
 	for i := range list.Items {
 		all[types.NamespacedName{Namespace: list.Items[i].Namespace, Name: list.Items[i].Name}] = list.Items[i]
 	}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
@@ -40,11 +40,11 @@ func newBank(t *testing.T, inst *install.Installation) *bank {
 	t.Helper()
 	b := &bank{inst: inst, granted: map[*testing.T][]*tenant{}, ci: issuer.NewStatic(t, ciName, ciURL)}
 	owner := newTenant(t, inst)
-	inst.Create(t, install.Realm(bankName, func(r *v1alpha1.Realm) {
+	inst.Create(t, install.Realm(bankName, func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "admin"}
 		r.Spec.Audiences = []string{productionID, testingID}
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{b.ci.Trusted(t)}
-		r.Spec.Grants = []v1alpha1.Grant{grantTo("victim", owner, paymentsID)}
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{b.ci.Trusted(t)}
+		r.Spec.Grants = []v1beta1.Grant{grantTo("victim", owner, paymentsID)}
 	}))
 	b.victims = []*holder{
 		newHolder(t, inst, owner.apiClient("payments", bankName, paymentsID, withEverything)),
@@ -56,19 +56,19 @@ func newBank(t *testing.T, inst *install.Installation) *bank {
 }
 
 // withEverything makes a client request every scope, for a single audience.
-func withEverything(c *v1alpha1.ApiClient) {
+func withEverything(c *v1beta1.ApiClient) {
 	c.Spec.Scopes = []string{"read", "admin"}
 	c.Spec.Audiences = []string{productionID}
 }
 
 // withSecret gives a client a generated secret beside its identities.
-func withSecret(c *v1alpha1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() }
+func withSecret(c *v1beta1.ApiClient) { c.Spec.Secret = install.GeneratedSecret() }
 
 // owner returns the namespace of the victims.
 func (b *bank) owner() string { return b.victims[0].client.Namespace }
 
 // change changes the realm as its administrator.
-func (b *bank) change(t *testing.T, change func(*v1alpha1.Realm)) {
+func (b *bank) change(t *testing.T, change func(*v1beta1.Realm)) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *bank) change(t *testing.T, change func(*v1alpha1.Realm)) {
 // grant gives a tenant every scope and the given client IDs.
 func (b *bank) grant(t *testing.T, to *tenant, clientIDs ...string) {
 	t.Helper()
-	b.change(t, func(r *v1alpha1.Realm) {
+	b.change(t, func(r *v1beta1.Realm) {
 		r.Spec.Grants = append(r.Spec.Grants, grantTo(to.namespace, to, clientIDs...))
 	})
 	b.mu.Lock()
@@ -100,13 +100,13 @@ func (b *bank) revokeAll(t *testing.T) {
 // revoke removes the grant of a tenant.
 func (b *bank) revoke(t *testing.T, from *tenant) {
 	t.Helper()
-	b.change(t, func(r *v1alpha1.Realm) {
-		r.Spec.Grants = slices.DeleteFunc(r.Spec.Grants, func(g v1alpha1.Grant) bool { return g.Name == from.namespace })
+	b.change(t, func(r *v1beta1.Realm) {
+		r.Spec.Grants = slices.DeleteFunc(r.Spec.Grants, func(g v1beta1.Grant) bool { return g.Name == from.namespace })
 	})
 }
 
-func grantTo(name string, to *tenant, clientIDs ...string) v1alpha1.Grant {
-	return v1alpha1.Grant{Name: name, Namespaces: v1alpha1.GrantedNamespaces{Names: []string{to.namespace}}, Scopes: v1alpha1.Scopes{"*"}, ClientIDs: clientIDs}
+func grantTo(name string, to *tenant, clientIDs ...string) v1beta1.Grant {
+	return v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{to.namespace}}, Scopes: v1beta1.Scopes{"*"}, ClientIDs: clientIDs}
 }
 
 // tenant is a user with the role "edit" in one namespace, which includes ApiClients and Secrets.
@@ -149,10 +149,10 @@ func newRole(t *testing.T, inst *install.Installation, name string, rule rbacv1.
 }
 
 // apiClient creates an ApiClient as the tenant. If clientID is empty, it has the default client ID.
-func (u *tenant) apiClient(name, realm, clientID string, change ...func(*v1alpha1.ApiClient)) func(*testing.T) *v1alpha1.ApiClient {
-	return func(t *testing.T) *v1alpha1.ApiClient {
+func (u *tenant) apiClient(name, realm, clientID string, change ...func(*v1beta1.ApiClient)) func(*testing.T) *v1beta1.ApiClient {
+	return func(t *testing.T) *v1beta1.ApiClient {
 		t.Helper()
-		c := install.ApiClient(u.namespace, name, realm, append([]func(*v1alpha1.ApiClient){func(c *v1alpha1.ApiClient) { c.Spec.ClientID = clientID }}, change...)...)
+		c := install.ApiClient(u.namespace, name, realm, append([]func(*v1beta1.ApiClient){func(c *v1beta1.ApiClient) { c.Spec.ClientID = clientID }}, change...)...)
 		u.create(t, c)
 		return c
 	}
@@ -171,7 +171,7 @@ func createAs(t *testing.T, user client.Client, obj client.Object) {
 
 // expectRejected waits until a client is rejected with the given reason, and checks that it has
 // neither a record nor a credentials Secret.
-func expectRejected(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient, reason v1alpha1.ConditionReason) {
+func expectRejected(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient, reason v1beta1.ConditionReason) {
 	t.Helper()
 	inst.AwaitReady(t, c, metav1.ConditionFalse, reason)
 	for _, secret := range scenario.Records(t, inst) {

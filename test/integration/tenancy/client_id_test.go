@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -23,12 +23,12 @@ import (
 func testSquatBeforeGrant(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	squatter := attacker.apiClient("squatter", bankName, "invoices")(t)
-	expectRejected(t, b.inst, squatter, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, squatter, v1beta1.ReasonNamespaceNotAllowed)
 
 	b.grant(t, owner, "invoices")
 	invoices := newHolder(t, b.inst, owner.apiClient("invoices", bankName, "invoices"))
 	b.grant(t, attacker, "invoices")
-	expectRejected(t, b.inst, squatter, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, squatter, v1beta1.ReasonClientIDConflict)
 	invoices.expectUnharmed(t)
 }
 
@@ -37,12 +37,12 @@ func testSquatAfterGrant(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker, paymentsID)
 	own, hash := hashedSecret(t)
-	for name, change := range map[string]func(*v1alpha1.ApiClient){
+	for name, change := range map[string]func(*v1beta1.ApiClient){
 		"generated": withEverything,
 		"payments":  withEverything, // the name of the victim
-		"hashed":    func(c *v1alpha1.ApiClient) { withEverything(c); c.Spec.Secret = hash },
+		"hashed":    func(c *v1beta1.ApiClient) { withEverything(c); c.Spec.Secret = hash },
 	} {
-		expectRejected(t, b.inst, attacker.apiClient(name, bankName, paymentsID, change)(t), v1alpha1.ReasonClientIDConflict)
+		expectRejected(t, b.inst, attacker.apiClient(name, bankName, paymentsID, change)(t), v1beta1.ReasonClientIDConflict)
 	}
 	expectNoToken(t, b.inst, b.victims[0].credentialsWith(own))
 }
@@ -55,7 +55,7 @@ func testRecreatedVictim(t *testing.T, b *bank) {
 	create := owner.apiClient("recreated", bankName, "recreated")
 	before := newHolder(t, b.inst, create)
 	waiting := competitor.apiClient("recreated", bankName, "recreated")(t)
-	expectRejected(t, b.inst, waiting, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonNamespaceNotAllowed)
 	if err := owner.Delete(t.Context(), before.client); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func testRecreatedVictim(t *testing.T, b *bank) {
 		t.Errorf("the new client has the identity of the old one")
 	}
 	expectSuperseded(t, b.inst, before, after)
-	expectRejected(t, b.inst, waiting, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonNamespaceNotAllowed)
 }
 
 // An attacker gets tokens for an ID, deletes its client, and waits until another tenant gets the ID.
@@ -76,15 +76,15 @@ func testTokensOfPredecessor(t *testing.T, b *bank) {
 	create := attacker.apiClient("heritage", bankName, "heritage", withEverything)
 	before := newHolder(t, b.inst, create)
 	other := owner.apiClient("heir", bankName, "heritage", withEverything)(t)
-	expectRejected(t, b.inst, other, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, other, v1beta1.ReasonClientIDConflict)
 	if err := attacker.Delete(t.Context(), before.client); err != nil {
 		t.Fatal(err)
 	}
 	after := holderOf(t, b.inst, other)
 	expectSuperseded(t, b.inst, before, after)
 
-	again := attacker.apiClient("heritage", bankName, "heritage", func(c *v1alpha1.ApiClient) { c.Spec.Secret = hash })(t)
-	expectRejected(t, b.inst, again, v1alpha1.ReasonClientIDConflict)
+	again := attacker.apiClient("heritage", bankName, "heritage", func(c *v1beta1.ApiClient) { c.Spec.Secret = hash })(t)
+	expectRejected(t, b.inst, again, v1beta1.ReasonClientIDConflict)
 	after.expectUnharmed(t)
 }
 
@@ -115,30 +115,30 @@ func testRestoredObject(t *testing.T, b *bank) {
 	if manifest.UID == b.victims[0].client.UID || manifest.Status.ClientID != "" {
 		t.Errorf("the object has UID %s and status %+v", manifest.UID, manifest.Status)
 	}
-	expectRejected(t, b.inst, manifest, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, manifest, v1beta1.ReasonClientIDConflict)
 
 	secret := b.victims[0].credentials.DeepCopy()
 	secret.Namespace, secret.ResourceVersion, secret.ManagedFields = attacker.namespace, "", nil
 	own, _ := hashedSecret(t)
-	secret.Data[v1alpha1.SecretKeyClientSecret] = []byte(own)
+	secret.Data[v1beta1.SecretKeyClientSecret] = []byte(own)
 	attacker.create(t, secret)
-	install.Change(t, b.inst, manifest, func(c *v1alpha1.ApiClient) { c.Spec.Description = "reconcile again" })
-	b.inst.AwaitReady(t, manifest, metav1.ConditionFalse, v1alpha1.ReasonClientIDConflict)
+	install.Change(t, b.inst, manifest, func(c *v1beta1.ApiClient) { c.Spec.Description = "reconcile again" })
+	b.inst.AwaitReady(t, manifest, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
 	expectNoToken(t, b.inst, b.victims[0].credentialsWith(own))
 }
 
 // A grant selects namespaces by labels, and an attacker may change the labels of its namespace.
 func testNamespaceLabelChange(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
-	b.change(t, func(r *v1alpha1.Realm) {
-		r.Spec.Grants = append(r.Spec.Grants, v1alpha1.Grant{
+	b.change(t, func(r *v1beta1.Realm) {
+		r.Spec.Grants = append(r.Spec.Grants, v1beta1.Grant{
 			Name:       "by-label",
-			Namespaces: v1alpha1.GrantedNamespaces{Selector: &v1alpha1.NamespaceSelector{MatchLabels: map[string]v1alpha1.LabelValue{"tier": "gold"}}},
-			Scopes:     v1alpha1.Scopes{"*"}, ClientIDs: []string{paymentsID},
+			Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"tier": "gold"}}},
+			Scopes:     v1beta1.Scopes{"*"}, ClientIDs: []string{paymentsID},
 		})
 	})
 	c := attacker.apiClient("payments", bankName, paymentsID)(t)
-	expectRejected(t, b.inst, c, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, c, v1beta1.ReasonNamespaceNotAllowed)
 
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}}
 	labeler := newUser(t, b.inst, attacker.namespace, "labeler", newRole(t, b.inst, "labeler", rule))
@@ -149,9 +149,9 @@ func testNamespaceLabelChange(t *testing.T, b *bank) {
 		})
 	}
 	label(`"gold"`)
-	expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, c, v1beta1.ReasonClientIDConflict)
 	label("null")
-	expectRejected(t, b.inst, c, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, c, v1beta1.ReasonNamespaceNotAllowed)
 }
 
 // A holder that loses its grant gets no tokens, but an attacker that waits for the ID doesn't get it
@@ -162,20 +162,20 @@ func testLostAndRegainedGrant(t *testing.T, b *bank) {
 	b.grant(t, owner, "kept")
 	kept := newHolder(t, b.inst, owner.apiClient("kept", bankName, "kept"))
 	waiting := attacker.apiClient("waiting", bankName, "kept")(t)
-	expectRejected(t, b.inst, waiting, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonClientIDConflict)
 
 	b.revoke(t, owner)
-	b.inst.AwaitReady(t, kept.client, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	b.inst.AwaitReady(t, kept.client, metav1.ConditionFalse, v1beta1.ReasonNamespaceNotAllowed)
 	awaitNoToken(t, b.inst, kept.credentials)
 	b.inst.AwaitValid(t, bankName, kept.token, false)
-	expectRejected(t, b.inst, attacker.apiClient("another", bankName, "kept")(t), v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, attacker.apiClient("another", bankName, "kept")(t), v1beta1.ReasonClientIDConflict)
 	if err := attacker.Delete(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	expectRejected(t, b.inst, attacker.apiClient("waiting", bankName, "kept")(t), v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, attacker.apiClient("waiting", bankName, "kept")(t), v1beta1.ReasonClientIDConflict)
 
 	b.grant(t, owner, "kept")
-	b.inst.AwaitReady(t, kept.client, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, kept.client, metav1.ConditionTrue, v1beta1.ReasonReady)
 	kept.expectUnharmed(t)
 }
 
@@ -187,7 +187,7 @@ func testPrefixesAgainstDefaultIDs(t *testing.T, b *bank) {
 	later := b.owner() + ".later"
 	b.grant(t, attacker, "*", b.owner()+"*", b.owner()+".*")
 	for name, id := range map[string]string{"taken": ledger.EffectiveClientID(), "free": later} {
-		expectRejected(t, b.inst, attacker.apiClient(name, bankName, id)(t), v1alpha1.ReasonNotGranted)
+		expectRejected(t, b.inst, attacker.apiClient(name, bankName, id)(t), v1beta1.ReasonNotGranted)
 	}
 	newHolder(t, b.inst, attacker.apiClient("own", bankName, "own"))
 
@@ -195,13 +195,13 @@ func testPrefixesAgainstDefaultIDs(t *testing.T, b *bank) {
 	newHolder(t, b.inst, owner.apiClient("later", bankName, ""))
 
 	// Even an entry that lists the ID exactly doesn't give away an ID that is held.
-	b.change(t, func(r *v1alpha1.Realm) {
+	b.change(t, func(r *v1beta1.Realm) {
 		g := grantTo("exact", attacker, ledger.EffectiveClientID(), later)
 		r.Spec.Grants = append(r.Spec.Grants, g)
 	})
 	for _, name := range []string{"taken", "free"} {
-		c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: name}}
-		expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
+		c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: name}}
+		expectRejected(t, b.inst, c, v1beta1.ReasonClientIDConflict)
 	}
 }
 
@@ -209,27 +209,27 @@ func testPrefixesAgainstDefaultIDs(t *testing.T, b *bank) {
 // admin for the production API.
 func testCombinedGrants(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
-	b.change(t, func(r *v1alpha1.Realm) {
+	b.change(t, func(r *v1beta1.Realm) {
 		first, second := grantTo("combined-test", attacker), grantTo("combined-production", attacker)
 		first.Scopes, first.Audiences = []string{"admin"}, []string{testingID}
 		second.Scopes, second.Audiences = []string{"read"}, []string{productionID}
 		r.Spec.Grants = append(r.Spec.Grants, first, second)
 	})
-	for name, change := range map[string]func(*v1alpha1.ApiClient){
-		"both": func(c *v1alpha1.ApiClient) {
+	for name, change := range map[string]func(*v1beta1.ApiClient){
+		"both": func(c *v1beta1.ApiClient) {
 			c.Spec.Scopes, c.Spec.Audiences = []string{"admin"}, []string{productionID}
 		},
-		"all-scopes": func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"admin", "read"} },
-		"all-audiences": func(c *v1alpha1.ApiClient) {
+		"all-scopes": func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"admin", "read"} },
+		"all-audiences": func(c *v1beta1.ApiClient) {
 			c.Spec.Scopes, c.Spec.Audiences = []string{"admin"}, []string{testingID, productionID}
 		},
-		"introspection": func(c *v1alpha1.ApiClient) {
+		"introspection": func(c *v1beta1.ApiClient) {
 			c.Spec.Scopes, c.Spec.Audiences, c.Spec.Introspection.Audiences = []string{"admin"}, []string{testingID}, []string{productionID}
 		},
 	} {
-		expectRejected(t, b.inst, attacker.apiClient(name, bankName, "", change)(t), v1alpha1.ReasonNotGranted)
+		expectRejected(t, b.inst, attacker.apiClient(name, bankName, "", change)(t), v1beta1.ReasonNotGranted)
 	}
-	admin := newHolder(t, b.inst, attacker.apiClient("admin", bankName, "", func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"admin"} }))
+	admin := newHolder(t, b.inst, attacker.apiClient("admin", bankName, "", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"admin"} }))
 	if admin.claims.Audience != testingID || admin.claims.Scope != "admin" {
 		t.Errorf("the token has audience %v and scope %q", admin.claims.Audience, admin.claims.Scope)
 	}
@@ -246,34 +246,34 @@ func testReleasedClients(t *testing.T, b *bank) {
 	}
 
 	competitor := attacker.apiClient("payments", bankName, paymentsID)(t)
-	expectRejected(t, b.inst, competitor, v1alpha1.ReasonClientIDConflict)
-	b.change(t, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: attacker.namespace, Name: "payments"})
+	expectRejected(t, b.inst, competitor, v1beta1.ReasonClientIDConflict)
+	b.change(t, func(r *v1beta1.Realm) {
+		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: attacker.namespace, Name: "payments"})
 	})
-	expectRejected(t, b.inst, competitor, v1alpha1.ReasonClientIDReleased)
+	expectRejected(t, b.inst, competitor, v1beta1.ReasonClientIDReleased)
 	b.expectUnharmed(t)
 
 	// A released client doesn't come back by being created again.
 	before := newHolder(t, b.inst, attacker.apiClient("released", bankName, "released"))
 	waiting := owner.apiClient("waiting", bankName, "released")(t)
-	expectRejected(t, b.inst, waiting, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonClientIDConflict)
 	// Nor does it keep the ID because its spec has become invalid.
-	install.Change(t, b.inst, before.client, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"undefined"} })
-	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1alpha1.ReasonScopeNotInRealm)
-	b.change(t, func(r *v1alpha1.Realm) {
-		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1alpha1.ApiClientReference{Namespace: attacker.namespace, Name: "released"})
+	install.Change(t, b.inst, before.client, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"undefined"} })
+	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1beta1.ReasonScopeNotInRealm)
+	b.change(t, func(r *v1beta1.Realm) {
+		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: attacker.namespace, Name: "released"})
 	})
 	after := holderOf(t, b.inst, waiting)
 	expectSuperseded(t, b.inst, before, after)
 	if err := attacker.Delete(t.Context(), before.client); err != nil {
 		t.Fatal(err)
 	}
-	expectRejected(t, b.inst, attacker.apiClient("released", bankName, "released")(t), v1alpha1.ReasonClientIDReleased)
+	expectRejected(t, b.inst, attacker.apiClient("released", bankName, "released")(t), v1beta1.ReasonClientIDReleased)
 	after.expectUnharmed(t)
 }
 
 // hashedSecret returns a new client secret and a source with its hash.
-func hashedSecret(t *testing.T) (string, *v1alpha1.ClientSecretSource) {
+func hashedSecret(t *testing.T) (string, *v1beta1.ClientSecretSource) {
 	t.Helper()
 	secret, err := clientsecret.Generate(rand.Reader)
 	if err != nil {
@@ -283,5 +283,5 @@ func hashedSecret(t *testing.T) (string, *v1alpha1.ClientSecretSource) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secret, &v1alpha1.ClientSecretSource{Hashed: []v1alpha1.HashedSecret{{ID: "own", Hash: verifier.String()}}}
+	return secret, &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: "own", Hash: verifier.String()}}}
 }

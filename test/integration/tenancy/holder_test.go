@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -26,7 +26,7 @@ import (
 // holder is a client that holds its client ID, with everything about it that must not change.
 type holder struct {
 	inst        *install.Installation
-	client      *v1alpha1.ApiClient
+	client      *v1beta1.ApiClient
 	credentials *corev1.Secret
 	record      *corev1.Secret
 	token       string
@@ -45,13 +45,13 @@ type claims struct {
 }
 
 // newHolder creates a client and waits until it is usable.
-func newHolder(t *testing.T, inst *install.Installation, create func(*testing.T) *v1alpha1.ApiClient) *holder {
+func newHolder(t *testing.T, inst *install.Installation, create func(*testing.T) *v1beta1.ApiClient) *holder {
 	t.Helper()
 	return holderOf(t, inst, create(t))
 }
 
 // holderOf waits until a client is usable and returns it as the holder of its client ID.
-func holderOf(t *testing.T, inst *install.Installation, c *v1alpha1.ApiClient) *holder {
+func holderOf(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) *holder {
 	t.Helper()
 	scenario.AwaitUsable(t, inst, c)
 	h := &holder{inst: inst, client: c, credentials: inst.CredentialsSecret(t, c), record: scenario.Record(t, inst, c)}
@@ -75,8 +75,8 @@ func claimsOf(token string) (c claims, err error) {
 // still issues tokens to it.
 func (h *holder) expectUnharmed(t *testing.T) {
 	t.Helper()
-	c := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: h.client.Namespace, Name: h.client.Name}}
-	h.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: h.client.Namespace, Name: h.client.Name}}
+	h.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	if c.UID != h.client.UID {
 		t.Errorf("ApiClient %s has UID %s, want %s", c.Name, c.UID, h.client.UID)
 	}
@@ -170,7 +170,7 @@ func introspect(t *testing.T, s *install.TokenServer, issuer string, credentials
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", oauth.ContentTypeForm)
-	req.SetBasicAuth(string(credentials.Data[v1alpha1.SecretKeyClientID]), string(credentials.Data[v1alpha1.SecretKeyClientSecret]))
+	req.SetBasicAuth(string(credentials.Data[v1beta1.SecretKeyClientID]), string(credentials.Data[v1beta1.SecretKeyClientSecret]))
 	response, err := s.Client(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func introspect(t *testing.T, s *install.TokenServer, issuer string, credentials
 // credentialsWith returns credentials for a client ID with another client secret.
 func (h *holder) credentialsWith(secret string) *corev1.Secret {
 	changed := h.credentials.DeepCopy()
-	changed.Data[v1alpha1.SecretKeyClientSecret] = []byte(secret)
+	changed.Data[v1beta1.SecretKeyClientSecret] = []byte(secret)
 	return changed
 }
 

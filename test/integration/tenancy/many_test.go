@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -22,20 +22,20 @@ func testManyCompetitors(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker, "crowded")
 	b.grant(t, owner, "crowded")
-	crowded := newHolder(t, b.inst, owner.apiClient("crowded", bankName, "crowded", func(c *v1alpha1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Hour) }))
-	var last *v1alpha1.ApiClient
+	crowded := newHolder(t, b.inst, owner.apiClient("crowded", bankName, "crowded", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(time.Hour) }))
+	var last *v1beta1.ApiClient
 	for n := range *competitors {
 		last = attacker.apiClient(fmt.Sprintf("competitor-%d", n), bankName, "crowded")(t)
 		if n == *competitors/2 {
-			install.Change(t, b.inst, crowded.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = true })
+			install.Change(t, b.inst, crowded.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 			awaitNoToken(t, b.inst, crowded.credentials)
-			install.Change(t, b.inst, crowded.client, func(c *v1alpha1.ApiClient) { c.Spec.Suspend = false })
-			b.inst.AwaitReady(t, crowded.client, metav1.ConditionTrue, v1alpha1.ReasonReady)
+			install.Change(t, b.inst, crowded.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
+			b.inst.AwaitReady(t, crowded.client, metav1.ConditionTrue, v1beta1.ReasonReady)
 			b.inst.AwaitTokens(t, crowded.credentials, true)
 		}
 	}
 	crowded.expectUnharmed(t)
-	expectRejected(t, b.inst, last, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, last, v1beta1.ReasonClientIDConflict)
 
 	scenario.RotateSecret(t, b.inst, crowded.client)
 	install.Eventually(t, "a new secret", func() error {

@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -33,9 +33,9 @@ func TestStaleOperator(t *testing.T) {
 		defer thaw()
 		b.revoke(t, attacker)
 		c := attacker.apiClient("stale", bankName, "stale")(t)
-		expectRejected(t, inst, c, v1alpha1.ReasonNamespaceNotAllowed)
+		expectRejected(t, inst, c, v1beta1.ReasonNamespaceNotAllowed)
 		workload := attacker.apiClient("workload", bankName, "", byWorkload("repo:bank/stale"))(t)
-		expectRejected(t, inst, workload, v1alpha1.ReasonNamespaceNotAllowed)
+		expectRejected(t, inst, workload, v1beta1.ReasonNamespaceNotAllowed)
 		awaitSubject(t, inst, bankName, "repo:bank/stale", nil)
 		thaw()
 		b.grant(t, owner, "stale")
@@ -63,7 +63,7 @@ func TestStaleOperator(t *testing.T) {
 		}
 		writes := proxy.Writes()
 		resume()
-		b.change(t, func(r *v1alpha1.Realm) { r.Spec.Scopes = append(r.Spec.Scopes, "stale") })
+		b.change(t, func(r *v1beta1.Realm) { r.Spec.Scopes = append(r.Spec.Scopes, "stale") })
 		install.Eventually(t, "the stale operator to try to write", func() error {
 			if proxy.Writes() < writes+2 {
 				return fmt.Errorf("it has made %d writes", proxy.Writes()-writes)
@@ -73,7 +73,7 @@ func TestStaleOperator(t *testing.T) {
 		expectSubject(t, inst, bankName, "repo:bank/lost", after)
 		thawSecrets()
 		thawClients()
-		b.inst.AwaitReady(t, before, metav1.ConditionTrue, v1alpha1.ReasonReady)
+		b.inst.AwaitReady(t, before, metav1.ConditionTrue, v1beta1.ReasonReady)
 		awaitSubject(t, inst, bankName, "repo:bank/other", before)
 		expectSubject(t, inst, bankName, "repo:bank/lost", after)
 		b.awaitClientOf(t, "", b.workload(t, "repo:bank/lost", nil), after)
@@ -94,7 +94,7 @@ func TestStaleOperator(t *testing.T) {
 		second := inst.StartSecondOperator(t, "")
 		awaitSubject(t, inst, bankName, "repo:bank/after", c)
 		b.ready(t, attacker, "thief", byWorkload("repo:bank/after"))
-		install.Change(t, inst, c, func(c *v1alpha1.ApiClient) { c.Spec.Scopes = []string{"read"} })
+		install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"read"} })
 		awaitSubject(t, inst, bankName, "repo:bank/before", nil)
 		expectSubject(t, inst, bankName, "repo:bank/after", c)
 		if err := second.Stop(stopTimeout); err != nil {

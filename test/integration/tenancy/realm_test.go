@@ -5,7 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -13,13 +13,13 @@ import (
 // and secrets count for nothing in the victim's realm.
 func testOtherRealm(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
-	b.inst.Create(t, install.Realm("other", func(r *v1alpha1.Realm) {
+	b.inst.Create(t, install.Realm("other", func(r *v1beta1.Realm) {
 		r.Spec.Scopes, r.Spec.Audiences = []string{"read", "admin"}, []string{productionID}
-		r.Spec.Grants = []v1alpha1.Grant{grantTo("all", attacker, "*")}
+		r.Spec.Grants = []v1beta1.Grant{grantTo("all", attacker, "*")}
 	}))
 	twin := newHolder(t, b.inst, attacker.apiClient("payments", "other", paymentsID, withEverything))
 	victim := b.victims[0]
-	expectNoToken(t, b.inst, victim.credentialsWith(string(twin.credentials.Data[v1alpha1.SecretKeyClientSecret])))
+	expectNoToken(t, b.inst, victim.credentialsWith(string(twin.credentials.Data[v1beta1.SecretKeyClientSecret])))
 	for _, s := range b.inst.Servers() {
 		if valid, err := verify(t.Context(), s.Client(t), victim.claims.Issuer, twin.token); err != nil || valid {
 			t.Errorf("%s accepts a token of another realm: %t, %v", s.Name, valid, err)
@@ -34,20 +34,20 @@ func testOtherRealm(t *testing.T, b *bank) {
 // one keeps nothing, and the client of the other tenant is served again.
 func testDeletedRealm(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
-	realm := func(grants ...v1alpha1.Grant) *v1alpha1.Realm {
-		return install.Realm("phoenix", func(r *v1alpha1.Realm) { r.Spec.Grants = grants })
+	realm := func(grants ...v1beta1.Grant) *v1beta1.Realm {
+		return install.Realm("phoenix", func(r *v1beta1.Realm) { r.Spec.Grants = grants })
 	}
 	first := realm(grantTo("attacker", attacker, "ashes"))
 	b.inst.Create(t, first)
 	before := newHolder(t, b.inst, attacker.apiClient("ashes", "phoenix", "ashes"))
 	waiting := owner.apiClient("ashes", "phoenix", "ashes")(t)
-	expectRejected(t, b.inst, waiting, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonNamespaceNotAllowed)
 
 	b.inst.Delete(t, first)
-	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1alpha1.ReasonRealmNotFound)
+	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 	b.inst.Create(t, realm(grantTo("owner", owner, "ashes")))
 	after := holderOf(t, b.inst, waiting)
-	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1beta1.ReasonNamespaceNotAllowed)
 	expectSuperseded(t, b.inst, before, after)
 }
 
@@ -56,14 +56,14 @@ func testForeignServiceAccount(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker)
 	b.grant(t, owner)
-	byAccount := func(c *v1alpha1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1alpha1.ServiceAccountReference{{Name: "robot"}}
+	byAccount := func(c *v1beta1.ApiClient) {
+		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
 	}
-	tokens, clients := map[*tenant]string{}, map[*tenant]*v1alpha1.ApiClient{}
+	tokens, clients := map[*tenant]string{}, map[*tenant]*v1beta1.ApiClient{}
 	for _, u := range []*tenant{owner, attacker} {
 		pod := install.CreatePod(t, b.inst.Env.Client, u.namespace, "robot")
 		clients[u] = u.apiClient("robot", bankName, "", byAccount)(t)
-		b.inst.AwaitReady(t, clients[u], metav1.ConditionTrue, v1alpha1.ReasonReady)
+		b.inst.AwaitReady(t, clients[u], metav1.ConditionTrue, v1beta1.ReasonReady)
 		tokens[u] = install.PodToken(t, u, pod, b.issuer(bankName))
 	}
 	// Without a client ID, each token selects the client in its own namespace.
@@ -84,16 +84,16 @@ func testForeignServiceAccount(t *testing.T, b *bank) {
 // introspect.
 func testForeignIntrospection(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
-	b.change(t, func(r *v1alpha1.Realm) {
+	b.change(t, func(r *v1beta1.Realm) {
 		g := grantTo("introspection", attacker)
 		g.Audiences = []string{testingID}
 		r.Spec.Grants = append(r.Spec.Grants, g)
 	})
-	introspecting := func(audience string) func(*v1alpha1.ApiClient) {
-		return func(c *v1alpha1.ApiClient) { c.Spec.Introspection.Audiences = []string{audience} }
+	introspecting := func(audience string) func(*v1beta1.ApiClient) {
+		return func(c *v1beta1.ApiClient) { c.Spec.Introspection.Audiences = []string{audience} }
 	}
-	expectRejected(t, b.inst, attacker.apiClient("spy", bankName, "", introspecting(productionID))(t), v1alpha1.ReasonNotGranted)
-	for name, change := range map[string][]func(*v1alpha1.ApiClient){"curious": nil, "api": {introspecting(testingID)}} {
+	expectRejected(t, b.inst, attacker.apiClient("spy", bankName, "", introspecting(productionID))(t), v1beta1.ReasonNotGranted)
+	for name, change := range map[string][]func(*v1beta1.ApiClient){"curious": nil, "api": {introspecting(testingID)}} {
 		h := newHolder(t, b.inst, attacker.apiClient(name, bankName, "", change...))
 		for _, s := range b.inst.Servers() {
 			for _, v := range b.victims {

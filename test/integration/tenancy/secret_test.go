@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -24,11 +24,11 @@ func testForeignProvidedSecret(t *testing.T, b *bank) {
 	b.grant(t, attacker)
 	own, _ := hashedSecret(t)
 	foreign := scenario.ProvidedSecret(b.owner(), own)
-	foreign.Labels = map[string]string{v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided}
+	foreign.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	b.inst.Create(t, foreign)
 
 	c := attacker.apiClient("thief", bankName, "", scenario.UseProvidedSecret)(t)
-	expectRejected(t, b.inst, c, v1alpha1.ReasonSecretNotFound)
+	expectRejected(t, b.inst, c, v1beta1.ReasonSecretNotFound)
 	expectNoToken(t, b.inst, scenario.Credentials(c, own))
 	for _, name := range []string{b.owner() + "/" + foreign.Name, "../../" + b.owner() + "/secrets/" + foreign.Name, "..%2F" + foreign.Name} {
 		c := install.ApiClient(attacker.namespace, "path", bankName, scenario.UseProvidedSecret)
@@ -42,21 +42,21 @@ func testForeignProvidedSecret(t *testing.T, b *bank) {
 // An attacker may create ApiClients in the victim's namespace, but may not read or write Secrets. It
 // makes the operator write to the victim's credentials Secret, and to one that isn't the operator's.
 func testForeignCredentialsSecret(t *testing.T, b *bank) {
-	rule := rbacv1.PolicyRule{APIGroups: []string{v1alpha1.GroupVersion.Group}, Resources: []string{"apiclients"}, Verbs: []string{"create"}}
+	rule := rbacv1.PolicyRule{APIGroups: []string{v1beta1.GroupVersion.Group}, Resources: []string{"apiclients"}, Verbs: []string{"create"}}
 	attacker := newUser(t, b.inst, b.owner(), "creator", newRole(t, b.inst, "creator", rule))
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.owner(), Name: "database"}, Data: map[string][]byte{"password": []byte("swordfish")}}
 	b.inst.Create(t, foreign)
 	for name, secret := range map[string]string{"over-client": b.victims[0].credentials.Name, "over-foreign": foreign.Name} {
-		c := install.ApiClient(b.owner(), name, bankName, func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{SecretName: secret}}
+		c := install.ApiClient(b.owner(), name, bankName, func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{SecretName: secret}}
 		})
 		createAs(t, attacker, c)
-		expectRejected(t, b.inst, c, v1alpha1.ReasonSecretConflict)
+		expectRejected(t, b.inst, c, v1beta1.ReasonSecretConflict)
 	}
 	// The operator looks for a Secret with the default name only after its creation has failed.
 	namesake := install.ApiClient(b.owner(), foreign.Name, bankName)
 	createAs(t, attacker, namesake)
-	b.inst.AwaitReady(t, namesake, metav1.ConditionFalse, v1alpha1.ReasonSecretConflict)
+	b.inst.AwaitReady(t, namesake, metav1.ConditionFalse, v1beta1.ReasonSecretConflict)
 	for _, secret := range scenario.Records(t, b.inst) {
 		if body, err := record.ReadClient(&secret); err == nil && body.UID == namesake.UID && !body.Disabled {
 			t.Error("The record of a rejected ApiClient is not disabled")
@@ -70,20 +70,20 @@ func testForeignCredentialsSecret(t *testing.T, b *bank) {
 func testForeignMetadata(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker)
-	for name, template := range map[string]v1alpha1.SecretTemplate{
-		"label":      {Labels: map[string]v1alpha1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
-		"helm":       {Labels: map[string]v1alpha1.LabelValue{"owner": "helm", "app": "shop"}},
-		"annotation": {Annotations: map[string]v1alpha1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
+	for name, template := range map[string]v1beta1.SecretTemplate{
+		"label":      {Labels: map[string]v1beta1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
+		"helm":       {Labels: map[string]v1beta1.LabelValue{"owner": "helm", "app": "shop"}},
+		"annotation": {Annotations: map[string]v1beta1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
 	} {
-		c := attacker.apiClient(name, bankName, "", func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{Template: template}}
+		c := attacker.apiClient(name, bankName, "", func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Template: template}}
 		})(t)
-		expectRejected(t, b.inst, c, v1alpha1.ReasonMetadataNotAllowed)
+		expectRejected(t, b.inst, c, v1beta1.ReasonMetadataNotAllowed)
 	}
-	for _, key := range []string{v1alpha1.ClientSecretLabel, v1alpha1.RecordLabel} {
-		c := install.ApiClient(attacker.namespace, "own-label", bankName, func(c *v1alpha1.ApiClient) {
-			c.Spec.Secret = &v1alpha1.ClientSecretSource{Generated: &v1alpha1.GeneratedSecret{
-				Template: v1alpha1.SecretTemplate{Labels: map[string]v1alpha1.LabelValue{key: "x"}},
+	for _, key := range []string{v1beta1.ClientSecretLabel, v1beta1.RecordLabel} {
+		c := install.ApiClient(attacker.namespace, "own-label", bankName, func(c *v1beta1.ApiClient) {
+			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
+				Template: v1beta1.SecretTemplate{Labels: map[string]v1beta1.LabelValue{key: "x"}},
 			}}
 		})
 		if err := attacker.Create(t.Context(), c); !apierrors.IsInvalid(err) {
@@ -104,7 +104,7 @@ func testForeignOwnerReferences(t *testing.T, b *bank) {
 		fake := func(namespace, name string) *corev1.Secret {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: v.credentials.Labels}, Data: map[string][]byte{}}
 			maps.Copy(s.Data, v.credentials.Data)
-			s.Data[v1alpha1.SecretKeyClientSecret] = []byte(own)
+			s.Data[v1beta1.SecretKeyClientSecret] = []byte(own)
 			s.OwnerReferences = v.credentials.OwnerReferences
 			return s
 		}
@@ -141,13 +141,13 @@ func testForeignLabels(t *testing.T, b *bank) {
 	lookalike := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: *applied.Name, Labels: applied.Labels, Annotations: applied.Annotations}, Data: applied.Data}
 	var foreign []*corev1.Secret
 	for name, labels := range map[string]map[string]string{
-		"generated": {v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretGenerated},
-		"provided":  {v1alpha1.ClientSecretLabel: v1alpha1.ClientSecretProvided},
-		"managed":   {v1alpha1.ManagedByLabel: v1alpha1.ManagedBy, v1alpha1.RecordLabel: v1alpha1.RecordClient},
+		"generated": {v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
+		"provided":  {v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided},
+		"managed":   {v1beta1.ManagedByLabel: v1beta1.ManagedBy, v1beta1.RecordLabel: v1beta1.RecordClient},
 	} {
 		foreign = append(foreign, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: name, Labels: labels},
-			Data:       map[string][]byte{v1alpha1.SecretKeyClientSecret: []byte(own)},
+			Data:       map[string][]byte{v1beta1.SecretKeyClientSecret: []byte(own)},
 		})
 	}
 	foreign = append(foreign, lookalike)
@@ -182,21 +182,21 @@ func testForgedStatus(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker, paymentsID)
 	c := attacker.apiClient("payments", bankName, paymentsID)(t)
-	expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, c, v1beta1.ReasonClientIDConflict)
 	forged := c.DeepCopy()
 	forged.Status = b.victims[0].client.Status
 	if err := attacker.Status().Update(t.Context(), forged); !apierrors.IsForbidden(err) {
 		t.Errorf("a tenant that writes status gets %v, want 403", err)
 	}
 	forgeStatus(t, b, c.DeepCopy(), b.victims[0].client.Status)
-	expectRejected(t, b.inst, c, v1alpha1.ReasonClientIDConflict)
+	expectRejected(t, b.inst, c, v1beta1.ReasonClientIDConflict)
 
 	forgeStatus(t, b, b.victims[0].client.DeepCopy(), c.Status)
 	b.expectUnharmed(t)
 }
 
 // forgeStatus writes a status as an administrator, even if the operator writes at the same time.
-func forgeStatus(t *testing.T, b *bank, of *v1alpha1.ApiClient, status v1alpha1.ApiClientStatus) {
+func forgeStatus(t *testing.T, b *bank, of *v1beta1.ApiClient, status v1beta1.ApiClientStatus) {
 	t.Helper()
 	install.Eventually(t, "a forged status", func() error {
 		if err := b.inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(of), of); err != nil {

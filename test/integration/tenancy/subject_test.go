@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/api/v1alpha1"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
@@ -23,15 +23,15 @@ const (
 
 // byWorkload makes tokens of the issuer "ci" with a subject the only way in which a client
 // authenticates.
-func byWorkload(subject string) func(*v1alpha1.ApiClient) {
-	return func(c *v1alpha1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: ciName, Subject: subject}}
+func byWorkload(subject string) func(*v1beta1.ApiClient) {
+	return func(c *v1beta1.ApiClient) {
+		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Subject: subject}}
 	}
 }
 
-func byClaims(claims v1alpha1.ClaimMatch) func(*v1alpha1.ApiClient) {
-	return func(c *v1alpha1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: ciName, Claims: claims}}
+func byClaims(claims v1beta1.ClaimMatch) func(*v1beta1.ApiClient) {
+	return func(c *v1beta1.ApiClient) {
+		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Claims: claims}}
 	}
 }
 
@@ -42,10 +42,10 @@ func (b *bank) workload(t *testing.T, subject string, claims map[string]any) str
 }
 
 // ready creates an ApiClient as the tenant and waits until it is Ready.
-func (b *bank) ready(t *testing.T, u *tenant, name string, change ...func(*v1alpha1.ApiClient)) *v1alpha1.ApiClient {
+func (b *bank) ready(t *testing.T, u *tenant, name string, change ...func(*v1beta1.ApiClient)) *v1beta1.ApiClient {
 	t.Helper()
 	c := u.apiClient(name, bankName, "", change...)(t)
-	b.inst.AwaitReady(t, c, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	return c
 }
 
@@ -66,7 +66,7 @@ func subjectHolder(t *testing.T, inst *install.Installation, realm, issuerURL, s
 
 // awaitSubject waits until a client holds a subject of the issuer "ci". If the client is nil, it waits
 // until the subject has no holder.
-func awaitSubject(t *testing.T, inst *install.Installation, realm, subject string, want *v1alpha1.ApiClient) {
+func awaitSubject(t *testing.T, inst *install.Installation, realm, subject string, want *v1beta1.ApiClient) {
 	t.Helper()
 	install.Eventually(t, "the holder of subject "+subject, func() error {
 		body, err := subjectHolder(t, inst, realm, ciURL, subject)
@@ -78,7 +78,7 @@ func awaitSubject(t *testing.T, inst *install.Installation, realm, subject strin
 }
 
 // expectSubject checks that a client holds a subject of the issuer "ci" now.
-func expectSubject(t *testing.T, inst *install.Installation, realm, subject string, want *v1alpha1.ApiClient) {
+func expectSubject(t *testing.T, inst *install.Installation, realm, subject string, want *v1beta1.ApiClient) {
 	t.Helper()
 	if body, err := subjectHolder(t, inst, realm, ciURL, subject); err != nil || body == nil || body.UID != want.UID {
 		t.Errorf("the holder of %q is %+v, want %s/%s; error %v", subject, body, want.Namespace, want.Name, err)
@@ -87,14 +87,14 @@ func expectSubject(t *testing.T, inst *install.Installation, realm, subject stri
 
 // awaitClientOf waits until every token server issues tokens of a client for a workload's token, in
 // both ways to present it. If the client is nil, it waits until they issue none.
-func (b *bank) awaitClientOf(t *testing.T, clientID, token string, want *v1alpha1.ApiClient) {
+func (b *bank) awaitClientOf(t *testing.T, clientID, token string, want *v1beta1.ApiClient) {
 	t.Helper()
 	for _, s := range b.inst.Servers() {
 		install.Eventually(t, s.Name+" to know the client of a token", func() error { return b.clientOf(t, s, clientID, token, want) })
 	}
 }
 
-func (b *bank) clientOf(t *testing.T, s *install.TokenServer, clientID, token string, want *v1alpha1.ApiClient) error {
+func (b *bank) clientOf(t *testing.T, s *install.TokenServer, clientID, token string, want *v1beta1.ApiClient) error {
 	t.Helper()
 	for _, request := range []func(testing.TB) (install.TokenResponse, error){
 		func(t testing.TB) (install.TokenResponse, error) {
@@ -130,7 +130,7 @@ func testForeignSubject(t *testing.T, b *bank) {
 	b.grant(t, attacker)
 	for range 3 {
 		c := b.ready(t, attacker, "thief", byWorkload(ledgerSubject))
-		scenario.ExpectMessage(t, c, v1alpha1.ConditionAccepted, ledgerSubject, ledger.client.Namespace+"/"+ledger.client.Name, "client_id")
+		scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, ledgerSubject, ledger.client.Namespace+"/"+ledger.client.Name, "client_id")
 		expectSubject(t, b.inst, bankName, ledgerSubject, ledger.client)
 		b.awaitClientOf(t, c.EffectiveClientID(), ledger.workload, c)
 		b.awaitClientOf(t, "", ledger.workload, ledger.client)
@@ -153,18 +153,18 @@ func testSquattedSubject(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	// Without a grant, the attacker's client doesn't hold the subject, although it is older.
 	early := attacker.apiClient("early", bankName, "", byWorkload(subject))(t)
-	expectRejected(t, b.inst, early, v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, early, v1beta1.ReasonNamespaceNotAllowed)
 	awaitSubject(t, b.inst, bankName, subject, nil)
 	b.grant(t, owner)
 	first := b.ready(t, owner, "first", byWorkload(subject))
 	expectSubject(t, b.inst, bankName, subject, first)
 
 	b.grant(t, attacker)
-	b.inst.AwaitReady(t, early, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, early, metav1.ConditionTrue, v1beta1.ReasonReady)
 	expectSubject(t, b.inst, bankName, subject, first)
 	squatter := b.ready(t, attacker, "squatter", byWorkload(subject+"-2"))
 	second := b.ready(t, owner, "second", byWorkload(subject+"-2"))
-	scenario.ExpectMessage(t, second, v1alpha1.ConditionAccepted, attacker.namespace+"/squatter", "client_id")
+	scenario.ExpectMessage(t, second, v1beta1.ConditionAccepted, attacker.namespace+"/squatter", "client_id")
 	b.awaitClientOf(t, second.EffectiveClientID(), b.workload(t, subject+"-2", nil), second)
 	b.awaitClientOf(t, "", b.workload(t, subject+"-2", nil), squatter)
 }
@@ -175,9 +175,9 @@ func testForeignClaims(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker)
 	b.grant(t, owner)
-	shop := v1alpha1.ClaimMatch{"repository": "bank/shop"}
+	shop := v1beta1.ClaimMatch{"repository": "bank/shop"}
 	squatter := b.ready(t, attacker, "squatter", byClaims(shop))
-	own := b.ready(t, owner, "shop", byClaims(v1alpha1.ClaimMatch{"repository": "bank/shop", "environment": "production"}))
+	own := b.ready(t, owner, "shop", byClaims(v1beta1.ClaimMatch{"repository": "bank/shop", "environment": "production"}))
 	token := b.workload(t, "repo:bank/shop:environment:production", map[string]any{"repository": "bank/shop", "environment": "production"})
 	b.awaitClientOf(t, own.EffectiveClientID(), token, own)
 	b.awaitClientOf(t, squatter.EffectiveClientID(), token, squatter)
@@ -212,13 +212,13 @@ func testSubjectAfterLostGrant(t *testing.T, b *bank) {
 	b.ready(t, attacker, "waiting", byWorkload(subject))
 
 	b.revoke(t, owner)
-	b.inst.AwaitReady(t, kept, metav1.ConditionFalse, v1alpha1.ReasonNamespaceNotAllowed)
+	b.inst.AwaitReady(t, kept, metav1.ConditionFalse, v1beta1.ReasonNamespaceNotAllowed)
 	b.awaitClientOf(t, "", token, nil)
 	b.ready(t, attacker, "after", byWorkload(subject))
 	expectSubject(t, b.inst, bankName, subject, kept)
 	b.awaitClientOf(t, "", token, nil)
 	b.grant(t, owner)
-	b.inst.AwaitReady(t, kept, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, kept, metav1.ConditionTrue, v1beta1.ReasonReady)
 	b.awaitClientOf(t, "", token, kept)
 }
 
@@ -230,7 +230,7 @@ func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 	b.grant(t, owner)
 	before := b.ready(t, owner, "recreated", byWorkload(subject))
 	token := b.workload(t, subject, nil)
-	expectRejected(t, b.inst, attacker.apiClient("waiting", bankName, "", byWorkload(subject))(t), v1alpha1.ReasonNamespaceNotAllowed)
+	expectRejected(t, b.inst, attacker.apiClient("waiting", bankName, "", byWorkload(subject))(t), v1beta1.ReasonNamespaceNotAllowed)
 	if err := owner.Delete(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
@@ -240,8 +240,8 @@ func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 
 	// A granted client inherits the subject, and gives it up when it no longer lists it.
 	b.grant(t, attacker)
-	heir := &v1alpha1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: "waiting"}}
-	b.inst.AwaitReady(t, heir, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	heir := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: attacker.namespace, Name: "waiting"}}
+	b.inst.AwaitReady(t, heir, metav1.ConditionTrue, v1beta1.ReasonReady)
 	expectSubject(t, b.inst, bankName, subject, after)
 	if err := owner.Delete(t.Context(), after); err != nil {
 		t.Fatal(err)
@@ -257,12 +257,12 @@ func testRecreatedSubjectHolder(t *testing.T, b *bank) {
 // subject there, which has no effect in the bank's realm.
 func testSubjectInOtherRealm(t *testing.T, b *bank) {
 	attacker, ledger := newTenant(t, b.inst), b.victims[1]
-	b.inst.Create(t, install.Realm("other-subjects", func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{b.ci.Trusted(t)}
-		r.Spec.Grants = []v1alpha1.Grant{grantTo("all", attacker, "*")}
+	b.inst.Create(t, install.Realm("other-subjects", func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{b.ci.Trusted(t)}
+		r.Spec.Grants = []v1beta1.Grant{grantTo("all", attacker, "*")}
 	}))
 	twin := attacker.apiClient("ledger", "other-subjects", "", byWorkload(ledgerSubject))(t)
-	b.inst.AwaitReady(t, twin, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, twin, metav1.ConditionTrue, v1beta1.ReasonReady)
 	expectSubject(t, b.inst, "other-subjects", ledgerSubject, twin)
 	expectSubject(t, b.inst, bankName, ledgerSubject, ledger.client)
 	for _, s := range b.inst.Servers() {
@@ -284,27 +284,27 @@ func testSubjectInOtherRealm(t *testing.T, b *bank) {
 func testRepointedIssuer(t *testing.T, b *bank) {
 	const realm, subject = "repointed", "repo:bank/repointed"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
-	r := install.Realm(realm, func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{b.ci.Trusted(t)}
-		r.Spec.Grants = []v1alpha1.Grant{grantTo("owner", owner), grantTo("attacker", attacker)}
+	r := install.Realm(realm, func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{b.ci.Trusted(t)}
+		r.Spec.Grants = []v1beta1.Grant{grantTo("owner", owner), grantTo("attacker", attacker)}
 	})
 	b.inst.Create(t, r)
 	own := owner.apiClient("own", realm, "", byWorkload(subject))(t)
-	b.inst.AwaitReady(t, own, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, own, metav1.ConditionTrue, v1beta1.ReasonReady)
 
-	install.Change(t, b.inst, r, func(r *v1alpha1.Realm) { r.Spec.TrustedIssuers[0].Name = "renamed" })
-	b.inst.AwaitReady(t, own, metav1.ConditionFalse, v1alpha1.ReasonIssuerNotInRealm)
-	thief := attacker.apiClient("thief", realm, "", func(c *v1alpha1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1alpha1.FederatedIdentity{{Issuer: "renamed", Subject: subject}}
+	install.Change(t, b.inst, r, func(r *v1beta1.Realm) { r.Spec.TrustedIssuers[0].Name = "renamed" })
+	b.inst.AwaitReady(t, own, metav1.ConditionFalse, v1beta1.ReasonIssuerNotInRealm)
+	thief := attacker.apiClient("thief", realm, "", func(c *v1beta1.ApiClient) {
+		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: "renamed", Subject: subject}}
 	})(t)
-	b.inst.AwaitReady(t, thief, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, thief, metav1.ConditionTrue, v1beta1.ReasonReady)
 	expectSubject(t, b.inst, realm, subject, own)
 
 	other := issuer.NewStatic(t, ciName, "https://other.example.com")
-	install.Change(t, b.inst, r, func(r *v1alpha1.Realm) {
-		r.Spec.TrustedIssuers = []v1alpha1.TrustedIssuer{other.Trusted(t)}
+	install.Change(t, b.inst, r, func(r *v1beta1.Realm) {
+		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{other.Trusted(t)}
 	})
-	b.inst.AwaitReady(t, own, metav1.ConditionTrue, v1alpha1.ReasonReady)
+	b.inst.AwaitReady(t, own, metav1.ConditionTrue, v1beta1.ReasonReady)
 	awaitSubject(t, b.inst, realm, subject, nil)
 	if body, err := subjectHolder(t, b.inst, realm, other.URL(), subject); err != nil || body == nil || body.UID != own.UID {
 		t.Errorf("the holder of the other issuer's subject is %+v: %v", body, err)

@@ -1,0 +1,419 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
+// grant (RFC 6749, section 4.4).
+//
+// If you delete an ApiClient and create it again, the new object is a different client: the secrets
+// of the old one are rejected. Tokens issued to the old client pass offline verification until they
+// expire.
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=apic,categories=realmkeeper
+// +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.spec.realmRef.name`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Realm",type=string,JSONPath=`.spec.realmRef.name`
+// +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientId`
+// +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Scopes",type=string,priority=1,JSONPath=`.spec.scopes`
+// +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
+// +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expiresAt`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule=`!self.metadata.name.startsWith('sh.helm.release.')`,message="metadata.name must not start with sh.helm.release., because Helm would treat a credentials Secret with this name as a release"
+type ApiClient struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard Kubernetes object metadata. If spec.clientId is unset, the client ID
+	// is derived from the namespace and name.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec defines the desired state of the ApiClient.
+	// +required
+	Spec ApiClientSpec `json:"spec,omitzero"`
+
+	// status is the observed state of the ApiClient. It is written by the operator.
+	// +default={"observedGeneration":-1}
+	// +optional
+	Status ApiClientStatus `json:"status,omitzero"` //nolint:kubeapilinter // It is never written as {}.
+}
+
+// ApiClientList is a list of ApiClients.
+//
+// +kubebuilder:object:root=true
+type ApiClientList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// items lists the ApiClients.
+	Items []ApiClient `json:"items"`
+}
+
+// ApiClientSpec defines the desired state of an ApiClient. At least one of secret, publicKeys,
+// serviceAccounts, and federatedIdentities must be set. They are independent: to add or remove one
+// does not change another.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.secret) || has(self.publicKeys) || has(self.serviceAccounts) || has(self.federatedIdentities)`,reason=FieldValueRequired,fieldPath=".secret",message="the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, spec.serviceAccounts, and spec.federatedIdentities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
+// +kubebuilder:validation:XValidation:rule=`has(self.clientId) == has(oldSelf.clientId) && (!has(self.clientId) || self.clientId == oldSelf.clientId)`,fieldPath=".clientId",messageExpression="'spec.clientId is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientId) ? oldSelf.clientId : 'unset')"
+type ApiClientSpec struct {
+	// realmRef references the realm of this client. A grant of the realm must cover the client; see
+	// spec.grants of the Realm. You can create the client before the realm.
+	// +required
+	RealmRef RealmReference `json:"realmRef,omitzero"`
+
+	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
+	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
+	// clientIds; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
+	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
+	// not Accepted (ClientIdConflict). clientId is immutable and cannot be added or removed later.
+	//
+	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
+	// characters.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[!-$&-),-9;-~]+$')`,message="spec.clientId must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
+	// +optional
+	ClientID string `json:"clientId,omitempty"`
+
+	// description describes the purpose of the client in at most 256 characters. It has no effect
+	// on tokens. If unset, the client has no description.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Description string `json:"description,omitempty"` //nolint:kubeapilinter // "" means the same as an unset field.
+
+	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
+	// most 128 characters. A token request without a scope gets all of them. Each scope must be
+	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). The grant that
+	// covers the client must allow all of them. If unset or empty, the client has no scopes.
+	// +optional
+	Scopes Scopes `json:"scopes,omitempty"`
+
+	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
+	// most 16 entries of at most 256 characters. A token request without an audience gets all of
+	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
+	// (AudienceNotInRealm). The grant that covers the client must allow all of them. If unset or
+	// empty, the client has all audiences of the first grant that covers it.
+	// +optional
+	Audiences Audiences `json:"audiences,omitempty"`
+
+	// introspection allows the client to introspect tokens of other clients (RFC 7662). If unset,
+	// the client can introspect only its own tokens.
+	// +optional
+	Introspection Introspection `json:"introspection,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
+	// tokenLifetime is the lifetime of the client's access tokens: a duration from 10s to 24h in
+	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It must not exceed the lifetime
+	// of the realm; otherwise the client is not Accepted (LifetimeExceedsRealm). A change applies
+	// to tokens issued after it. Defaults to the lifetime of the realm, including later changes to
+	// it.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
+	// +optional
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
+
+	// limits restricts the client in addition to the limits of its realm. If both set the same
+	// limit, the lower value applies. If unset, only the limits of the realm apply.
+	// +optional
+	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
+	// suspend stops the client while it is true. A suspended client cannot get tokens, and the
+	// introspection and verify endpoints reject its existing tokens. Nothing is deleted: if you set
+	// suspend to false, the client continues with the same secret. Defaults to false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
+
+	// The API server's date-time format accepts values that Go can't parse: lowercase "t" and "z",
+	// or an offset of 99:99. A single unparsable object stops an informer for all objects, so the
+	// pattern is stricter.
+
+	// expiresAt is the time at which the client expires: an RFC 3339 time between the years 1000
+	// and 2999, such as "2031-12-31T23:59:59Z". An expired client is treated like a suspended one.
+	// A later time reactivates it. If unset, the client does not expire.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// of the client that were issued before this time, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
+	// the future rejects every token until it has passed. Verifiers that only use the public keys
+	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
+	// rejected because of their age.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
+
+	// secret selects the source of the client secret: generated by the operator, provided in a
+	// Secret, or given as hashes. You can change the source later; the previous secret then stays
+	// valid for the overlap of the new source, if it has one. If you remove secret, the client
+	// secret is revoked immediately. If unset, the client has no client secret, and publicKeys,
+	// serviceAccounts, or federatedIdentities must be set.
+	// +optional
+	Secret *ClientSecretSource `json:"secret,omitempty"`
+
+	// publicKeys lists at most 4 public keys with which the client authenticates instead of a
+	// secret. The client signs assertions with the private key (private_key_jwt: RFC 7523, and
+	// OpenID Connect Core 1.0, section 9). A key is valid while it is listed; list two keys to let
+	// workloads switch from one to the other. A client with an unsupported key is not Accepted
+	// (PublicKeyNotSupported). If unset, the client cannot authenticate with assertions signed by
+	// its own key.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=map
+	// +listMapKey=keyId
+	// +optional
+	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
+
+	// serviceAccounts lists at most 8 service accounts in the client's namespace that can
+	// authenticate as the client. A Pod presents its projected service account token, issued for
+	// the realm's issuer as audience, as the client assertion or with the JWT bearer grant (RFC
+	// 7523). A listed service account does not need to exist yet; but if none exists and the client
+	// has no other way to authenticate, the client is not Accepted (ServiceAccountNotFound). A
+	// service account that is deleted and created again is a different one: its old tokens do not
+	// become valid again. If unset, no service account can authenticate as the client.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	ServiceAccounts []ServiceAccountReference `json:"serviceAccounts,omitempty"`
+
+	// federatedIdentities lists at most 8 identities of other systems that can authenticate as the
+	// client with a token that they already have, for example CI jobs and Pods of other clusters.
+	// Such a token is presented as the client assertion, or with the JWT bearer grant (RFC 7523). A
+	// grant of the realm must allow the issuers. A service account of this cluster that is listed
+	// here, with the issuer "kubernetes", must be in the client's namespace and not be "default";
+	// otherwise the client is not Accepted (FederatedIdentityNotSupported). If unset, no such
+	// identity can authenticate as the client.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
+	// +optional
+	FederatedIdentities []FederatedIdentity `json:"federatedIdentities,omitempty"`
+
+	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
+	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
+	// tokens of requests with a proof are bound, and others are not, unless a grant for one of the
+	// client's scopes requires it.
+	// +optional
+	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
+
+	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those of
+	// the realm. The realm must list their names in allowedClaims; otherwise the client is not
+	// Accepted (ClaimNotInRealm). A change applies to tokens issued after it. If unset, the tokens
+	// contain only the fixed claims of the realm.
+	// +optional
+	Claims Claims `json:"claims,omitempty"`
+}
+
+// Introspection specifies which tokens of other clients a client can introspect (RFC 7662, section
+// 4).
+type Introspection struct {
+	// audiences lists the audiences whose tokens the client can introspect: the aud claim of a
+	// token must contain one of them. For other tokens, except its own, the client gets the
+	// response for an inactive token. It can have at most 16 entries of at most 256 characters.
+	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that covers
+	// the client must allow all of them. If unset or empty, the client can introspect only its own
+	// tokens.
+	// +optional
+	Audiences Audiences `json:"audiences,omitempty"`
+}
+
+// RealmReference references a Realm.
+type RealmReference struct {
+	// name is the name of the Realm. It is immutable; to move to another realm, create another
+	// client.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable"
+	// +required
+	Name string `json:"name,omitempty"`
+}
+
+// ClientSecretSource selects the source of a client secret. Exactly one member must be set.
+//
+// +union
+// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must have exactly one of: generated, provided, hashed"
+type ClientSecretSource struct {
+	// generated configures a secret of 256 random bits. The operator generates it and stores it in
+	// a Secret in the client's namespace, which workloads can mount.
+	// +optional
+	Generated *GeneratedSecret `json:"generated,omitempty"`
+
+	// provided uses a secret from an existing Secret in the client's namespace.
+	// +optional
+	Provided *ProvidedSecret `json:"provided,omitempty"` //nolint:kubeapilinter // All members of the union are pointers.
+
+	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
+	// secret is valid while its hash is listed; list two to let workloads switch from one to the
+	// other.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=map
+	// +listMapKey=id
+	// +optional
+	Hashed []HashedSecret `json:"hashed,omitempty"`
+}
+
+// ApiClientStatus is the observed state of an ApiClient.
+type ApiClientStatus struct {
+	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
+	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
+	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
+	// accepts secrets of a backup.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
+	// operator has processed the object, so that tools do not report a new object as reconciled.
+	// +kubebuilder:validation:Minimum=-1
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
+
+	// clientId is the effective client identifier. The client sends it in token requests.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	ClientID string `json:"clientId,omitempty"`
+
+	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
+
+	// secretName is the name of the credentials Secret. It is set after the Secret has been
+	// written. Unset if the client secret is not generated.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	SecretName string `json:"secretName,omitempty"`
+
+	// secrets lists the client secrets that are currently valid, without their values.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=id
+	// +optional
+	Secrets []ClientSecretStatus `json:"secrets,omitempty"`
+
+	// lastRotationTime is the time at which the most recent secret that replaced another one was
+	// created. Unset if the secret has never been rotated.
+	// +optional
+	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
+
+	// nextRotationTime is the time at which the next rotation starts. Unset if no rotation is
+	// scheduled or one is in progress.
+	// +optional
+	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
+
+	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
+	// if the client has never been used.
+	// +optional
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
+
+	// credentials lists the other credentials of the client that have been used: public keys,
+	// service accounts, and federated identities.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=map
+	// +listMapKey=type
+	// +listMapKey=id
+	// +optional
+	Credentials []CredentialStatus `json:"credentials,omitempty"`
+}
+
+// ClientSecretStatus describes a valid client secret of an ApiClient.
+type ClientSecretStatus struct {
+	// id identifies the secret in audit events. It reveals nothing about the secret's value.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	ID string `json:"id,omitempty"`
+
+	// role is Current for a secret that workloads use, Next for a generated secret that replaces it as
+	// soon as all token servers accept it, and Retiring for a secret that was replaced and expires.
+	// +required
+	Role SecretRole `json:"role,omitempty"`
+
+	// createdAt is the time at which the secret was created.
+	// +required
+	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
+
+	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+
+	// lastUsedTime is when a client last authenticated with the secret, truncated to the resolution
+	// of the instance configuration, by default to the hour. Later uses within that hour do not
+	// change it, and a new value appears after a few minutes. Unset if the secret has never been
+	// used.
+	// +optional
+	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
+}
+
+// SecretRole is what a client secret is for.
+//
+// +kubebuilder:validation:Enum=Current;Next;Retiring
+type SecretRole string
+
+// Roles of client secrets.
+const (
+	// SecretRoleCurrent is the role of a secret that workloads use.
+	SecretRoleCurrent SecretRole = "Current"
+
+	// SecretRoleNext is the role of a generated secret that replaces the current one when every live
+	// token server accepts it.
+	SecretRoleNext SecretRole = "Next"
+
+	// SecretRoleRetiring is the role of a secret that was replaced. It is accepted until it expires.
+	SecretRoleRetiring SecretRole = "Retiring"
+)
+
+// CredentialStatus describes the use of a credential that is not a client secret.
+type CredentialStatus struct {
+	// type is the kind of credential.
+	// +required
+	Type CredentialType `json:"type,omitempty"`
+
+	// id identifies the credential: the keyId of a public key, the name of a service account, or,
+	// for a federated identity, the name of its issuer and a hash of the identity.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	ID string `json:"id,omitempty"`
+
+	// lastUsedTime is when a client last authenticated with the credential, truncated to the
+	// resolution of the instance configuration, by default to the hour.
+	// +required
+	LastUsedTime metav1.Time `json:"lastUsedTime,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
+}
+
+// CredentialType is a kind of credential of an ApiClient.
+//
+// +kubebuilder:validation:Enum=PublicKey;ServiceAccount;FederatedIdentity
+type CredentialType string
+
+const (
+	// CredentialTypeSecret is a client secret. It does not occur in status.credentials.
+	CredentialTypeSecret CredentialType = "Secret"
+
+	// CredentialTypePublicKey is a public key in spec.publicKeys. Its ID is the keyId.
+	CredentialTypePublicKey CredentialType = "PublicKey"
+
+	// CredentialTypeServiceAccount is a service account in spec.serviceAccounts. Its ID is the name.
+	CredentialTypeServiceAccount CredentialType = "ServiceAccount"
+
+	// CredentialTypeFederatedIdentity is an identity in spec.federatedIdentities. Its ID is
+	// FederatedIdentity.ID.
+	CredentialTypeFederatedIdentity CredentialType = "FederatedIdentity"
+)

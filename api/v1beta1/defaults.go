@@ -1,0 +1,142 @@
+package v1beta1
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// GetConditions returns the conditions of the realm.
+func (r *Realm) GetConditions() []metav1.Condition { return r.Status.Conditions }
+
+// GetConditions returns the conditions of the client.
+func (c *ApiClient) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// EffectiveAlgorithm returns the algorithm of new keys of the realm. It defaults to ES256.
+func (s Signing) EffectiveAlgorithm() SigningAlgorithm {
+	return cmp.Or(s.Algorithm, SigningAlgorithmES256)
+}
+
+// EffectiveRotationInterval returns how long a key of the realm signs. It defaults to 30 days.
+func (s Signing) EffectiveRotationInterval() time.Duration {
+	if s.RotationInterval == nil {
+		return 720 * time.Hour
+	}
+	return s.RotationInterval.Duration
+}
+
+// EffectivePublishAhead returns how long a key of the realm is published before it signs. It
+// defaults to an hour, or half the rotation interval if that is shorter.
+func (s Signing) EffectivePublishAhead() time.Duration {
+	if s.PublishAhead == nil {
+		return min(time.Hour, s.EffectiveRotationInterval()/2)
+	}
+	return s.PublishAhead.Duration
+}
+
+// EffectiveClientID returns the client ID of c. It defaults to "<namespace>.<name>".
+func (c *ApiClient) EffectiveClientID() string {
+	return cmp.Or(c.Spec.ClientID, c.Namespace+"."+c.Name)
+}
+
+// EffectiveSecretName returns the name of the credentials Secret of c. It defaults to the name of
+// c.
+func (c *ApiClient) EffectiveSecretName() string {
+	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
+}
+
+// GeneratesSecret reports whether the operator generates the client secret of c.
+func (c *ApiClient) GeneratesSecret() bool {
+	return c.Spec.Secret != nil && c.Spec.Secret.Generated != nil
+}
+
+// GeneratedSecret returns the configuration of the generated secret of c. If the secret is not
+// generated, it returns the zero value, as for "generated: {}".
+func (c *ApiClient) GeneratedSecret() GeneratedSecret {
+	if !c.GeneratesSecret() {
+		return GeneratedSecret{}
+	}
+	return *c.Spec.Secret.Generated
+}
+
+// EffectiveKey returns the data key of the client secret. It defaults to client_secret.
+func (r SecretKeyReference) EffectiveKey() string {
+	return cmp.Or(string(r.Key), SecretKeyClientSecret)
+}
+
+// EffectiveOverlap returns how long the old value stays valid after a change. It defaults to zero.
+func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
+	if p.Overlap == nil {
+		return 0
+	}
+	return p.Overlap.Duration
+}
+
+// EffectiveOverlap returns how long a secret stays valid after its successor was delivered. It
+// defaults to a day, or half the rotation interval if that is shorter. With endWhenUnused, it is the
+// maximum.
+func (r SecretRotation) EffectiveOverlap() time.Duration {
+	switch {
+	case r.EndWhenUnused != nil && r.EndWhenUnused.Max != nil:
+		return r.EndWhenUnused.Max.Duration
+	case r.Overlap != nil:
+		return r.Overlap.Duration
+	case r.Interval != nil:
+		return min(24*time.Hour, r.Interval.Duration/2)
+	}
+	return 24 * time.Hour
+}
+
+// DataKey returns the name in the credentials Secret of key, one of the SecretKey constants. It
+// defaults to key itself.
+func (s GeneratedSecret) DataKey(key string) string {
+	return cmp.Or(string(s.Keys[key]), key)
+}
+
+// LabelSelector returns s as a Kubernetes label selector. The result is valid for every selector
+// that passed the API server's validation.
+func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
+	selector := &metav1.LabelSelector{}
+	for key, value := range s.MatchLabels {
+		metav1.AddLabelToSelector(selector, key, string(value))
+	}
+	for _, r := range s.MatchExpressions {
+		requirement := metav1.LabelSelectorRequirement{Key: string(r.Key), Operator: r.Operator}
+		for _, value := range r.Values {
+			requirement.Values = append(requirement.Values, string(value))
+		}
+		selector.MatchExpressions = append(selector.MatchExpressions, requirement)
+	}
+	return selector
+}
+
+// Includes reports whether n includes a namespace with the given labels. If namespaceLabels is nil,
+// the labels are unknown and no selector matches: DoesNotExist and NotIn would otherwise include every
+// unknown namespace. An existing namespace has at least the label with its name.
+func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[string]string) bool {
+	switch {
+	case n.All != nil:
+		return true
+	case n.Selector != nil:
+		selector, err := metav1.LabelSelectorAsSelector(n.Selector.LabelSelector())
+		return err == nil && namespaceLabels != nil && selector.Matches(labels.Set(namespaceLabels))
+	}
+	return slices.Contains(n.Names, namespace)
+}
+
+// AllScopes in the scopes of a Grant stands for every scope of the Realm.
+const AllScopes = "*"
+
+// AllowsScope reports whether an ApiClient that the grant covers can have a scope.
+func (g *Grant) AllowsScope(scope string) bool {
+	return slices.Contains(g.Scopes, AllScopes) || slices.Contains(g.Scopes, scope)
+}
+
+// AllowsIssuer reports whether an ApiClient that the grant covers can use an issuer, given by its
+// name in the Realm or as IssuerKubernetes. A grant without issuers allows all of them.
+func (g *Grant) AllowsIssuer(name string) bool {
+	return len(g.Issuers) == 0 || slices.Contains(g.Issuers, name)
+}

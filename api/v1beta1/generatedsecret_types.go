@@ -1,0 +1,191 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GeneratedSecret configures a client secret that the operator generates and the credentials Secret
+// that contains it. The credentials Secret has the type Opaque, is deleted with the ApiClient, and
+// contains everything that a workload needs to get a token.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.secretName) == has(oldSelf.secretName) && (!has(self.secretName) || self.secretName == oldSelf.secretName)`,fieldPath=".secretName",messageExpression="'spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.secretName) ? oldSelf.secretName : 'unset') + '; create another ApiClient instead'"
+type GeneratedSecret struct {
+	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
+	// that name exists and the client does not own it, the operator does not modify it and the
+	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
+	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
+	// because Helm would treat the Secret as a release. Defaults to the name of the ApiClient.
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('sh.helm.release.')`,message="spec.secret.generated.secretName must not start with sh.helm.release., because Helm would treat the Secret as a release"
+	// +optional
+	SecretName DNSSubdomain `json:"secretName,omitempty"`
+
+	// template is metadata that is added to the credentials Secret. If unset, the operator adds
+	// only its own metadata.
+	// +optional
+	Template SecretTemplate `json:"template,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
+	// keys renames the data keys of the credentials Secret for workloads that expect other names.
+	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
+	// names are:
+	//
+	//   - client_id: the client ID
+	//   - client_secret: the client secret
+	//   - next_client_secret: the client secret that replaces it; present only during a rotation, until
+	//     all token servers accept it
+	//   - token_url: the token endpoint at the instance domain
+	//   - cluster_token_url: the token endpoint at the token servers' Service, for workloads in
+	//     this cluster
+	//   - issuer: the issuer of the realm, which is the iss claim of its tokens
+	//   - jwks_url: the URL of the realm's public keys
+	//   - scope: the scopes of the client, separated by spaces
+	//   - ca.crt: the certificate authority of the token endpoint in PEM format; present only if
+	//     the instance manages the serving certificate itself
+	//
+	// The resulting names must be unique. Keys that are not listed keep their default names. If
+	// unset, all keys have their default names.
+	// +kubebuilder:validation:MaxProperties=9
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
+	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
+	// +optional
+	Keys map[string]SecretDataKey `json:"keys,omitempty"`
+
+	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
+	// credentials Secret is deleted, which revokes it immediately.
+	// +optional
+	Rotation SecretRotation `json:"rotation,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+}
+
+// SecretRotation configures when a generated secret is replaced by a new one, and how long the old
+// one stays valid.
+//
+// Every live token server accepts the new secret before it replaces the old one in the credentials
+// Secret. Until then, it is in the key next_client_secret. Token servers continue to accept the old
+// secret for the overlap, so that workloads have time to reload the Secret. A client has at most two
+// valid secrets: no rotation starts while an old secret is still valid.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.endWhenUnused)`,fieldPath=".endWhenUnused",message="spec.secret.generated.rotation must not have both overlap, with which the old secret ends at a fixed time, and endWhenUnused; remove one of them"
+// +kubebuilder:validation:XValidation:rule=`!has(self.endWhenUnused) || !has(self.interval) || !has(self.endWhenUnused.max) || !self.endWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.endWhenUnused.max) < duration(self.interval)`,fieldPath=".endWhenUnused.max",messageExpression="'spec.secret.generated.rotation.endWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
+// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
+type SecretRotation struct {
+	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
+	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
+	// their age.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.interval must be at least 1h"
+	// +optional
+	Interval *Duration `json:"interval,omitempty"`
+
+	// overlap is how long the old secret stays valid after the new one has replaced it in the
+	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
+	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
+	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
+	// had before spec.secret was changed to generated. Must be unset if endWhenUnused is set.
+	// Otherwise defaults to 24h, or half of interval if that is shorter.
+	// +optional
+	Overlap *Duration `json:"overlap,omitempty"`
+
+	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
+	// fixed overlap. If unset, overlap applies.
+	// +optional
+	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
+
+	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
+	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
+	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
+	// rotation takes place.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
+}
+
+// EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
+// OldSecretInUse condition and a daily Event report it.
+//
+// +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.endWhenUnused.after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is ' + self.max"
+type EndWhenUnused struct {
+	// after is how long the old secret must have been unused before it ends: a duration of at least
+	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
+	// time between two token requests of your slowest workload. The operator waits at least the
+	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
+	// default), because last uses are not known more precisely.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.endWhenUnused.after must be at least 1h"
+	// +required
+	After *Duration `json:"after,omitempty"`
+
+	// max is how long the old secret stays valid at most, even if it is in use: a duration of at
+	// least after and shorter than interval, in hours, minutes, and whole seconds, such as "720h".
+	// +required
+	Max *Duration `json:"max,omitempty"`
+}
+
+// SecretTemplate is metadata for a Secret that the operator creates.
+type SecretTemplate struct {
+	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
+	// auth.realmkeeper.dev/ is reserved for the operator. Keys with the prefix app.kubernetes.io/
+	// are allowed, and other prefixes only if the instance configuration lists them. Without a
+	// prefix, only these keys are allowed: app, component, env, environment, project, team, and
+	// tier. With any other key, the client is not Accepted (MetadataNotAllowed). If unset, no labels
+	// are added.
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
+	// +optional
+	Labels Labels `json:"labels,omitempty"`
+
+	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
+	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. Keys
+	// without a prefix and with the prefix app.kubernetes.io/ are allowed, and other prefixes only
+	// if the instance configuration lists them; otherwise, the client is not Accepted
+	// (MetadataNotAllowed). If unset, no annotations are added.
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.lowerAscii().startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.lowerAscii().startsWith('auth.realmkeeper.dev/'))[0]`
+	// +optional
+	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
+}
+
+// AnnotationValue is an annotation value.
+//
+// +kubebuilder:validation:MaxLength=4096
+type AnnotationValue string
+
+// SecretDataKey is a data key of a Secret: letters, digits, dots, underscores, and hyphens. It must
+// not be "." or begin with "..".
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$') && self != '.' && !self.startsWith('..')`,message="a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
+type SecretDataKey string
+
+// The default names of the data keys in a credentials Secret.
+const (
+	// SecretKeyClientID is the key of the client ID.
+	SecretKeyClientID = "client_id"
+
+	// SecretKeyClientSecret is the key of the client secret.
+	SecretKeyClientSecret = "client_secret"
+
+	// SecretKeyNextClientSecret is the key of the client secret that replaces the current one. It is
+	// present only during a rotation. Workloads must not use it before it is under the current key.
+	SecretKeyNextClientSecret = "next_client_secret"
+
+	// SecretKeyTokenURL is the key of the token endpoint at the instance domain.
+	SecretKeyTokenURL = "token_url"
+
+	// SecretKeyClusterTokenURL is the key of the token endpoint at the token servers' Service, for
+	// workloads in this cluster.
+	SecretKeyClusterTokenURL = "cluster_token_url"
+
+	// SecretKeyIssuer is the key of the realm's issuer, which is the iss claim of its tokens.
+	SecretKeyIssuer = "issuer"
+
+	// SecretKeyJWKSURL is the key of the URL of the realm's public keys.
+	SecretKeyJWKSURL = "jwks_url"
+
+	// SecretKeyScope is the key of the client's scopes, separated by spaces.
+	SecretKeyScope = "scope"
+
+	// SecretKeyCACrt is the key of the token endpoint's certificate authority in PEM format. It is
+	// present only if the instance manages the serving certificate itself.
+	SecretKeyCACrt = "ca.crt"
+)

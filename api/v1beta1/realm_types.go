@@ -1,0 +1,346 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Realm is an OAuth 2.0 authorization server: an issuer with its own signing keys, scopes,
+// audiences, and clients. Clients are added with ApiClients.
+//
+// The name of a Realm is the first path segment of its endpoints, so it must be a DNS label of at
+// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token.
+//
+// If you delete a Realm and create it again, the new object is a different realm: it signs with new
+// keys, and tokens of the old realm fail verification.
+//
+// +genclient
+// +genclient:nonNamespaced
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=rlm,categories=realmkeeper
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Issuer",type=string,JSONPath=`.status.issuer`
+// +kubebuilder:printcolumn:name="Lifetime",type=string,JSONPath=`.status.tokenLifetime`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Algorithm",type=string,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].algorithm`
+// +kubebuilder:printcolumn:name="Key age",type=date,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].activeAt`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:validation:XValidation:rule=`self.metadata.name.matches(r'^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')`,messageExpression="'metadata.name must be a DNS label (lowercase letters, digits, and inner hyphens, at most 63 characters), not ' + self.metadata.name"
+type Realm struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the standard Kubernetes object metadata. The name must be a DNS label of at most
+	// 63 characters.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec defines the desired state of the Realm.
+	// +required
+	Spec RealmSpec `json:"spec,omitzero"` //nolint:kubeapilinter // A rule requires its field grants, and shows the form.
+
+	// status is the observed state of the Realm. It is written by the operator.
+	// +default={"observedGeneration":-1}
+	// +optional
+	Status RealmStatus `json:"status,omitzero"` //nolint:kubeapilinter // It is never written as {}.
+}
+
+// RealmList is a list of Realms.
+//
+// +kubebuilder:object:root=true
+type RealmList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitzero"`
+
+	// items lists the Realms.
+	Items []Realm `json:"items"`
+}
+
+// RealmSpec defines the desired state of a Realm.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.claims) || !has(self.allowedClaims) || self.claims.all(c, !self.allowedClaims.exists(name, name.lowerAscii() == c.name.lowerAscii()))`,fieldPath=".allowedClaims",message="spec.allowedClaims must not list a claim, in any case, that spec.claims sets for every client"
+// +kubebuilder:validation:XValidation:rule=`has(self.grants) && self.grants.size() > 0`,message="spec.grants must have at least one grant. Specify which namespaces can have clients and which scopes they can request, for example: grants: [{name: acme, namespaces: {names: [acme-apps]}, scopes: [orders.read]}]. To stop every client of the realm, set spec.suspend to true."
+type RealmSpec struct {
+	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
+	// on tokens. Defaults to metadata.name.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	DisplayName string `json:"displayName,omitempty"` //nolint:kubeapilinter // "" means the same as an unset field.
+
+	// tokenLifetime is the lifetime of the realm's access tokens: a duration from 10s to 24h in
+	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It is also the maximum for the
+	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
+	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
+	// Defaults to the instance's default lifetime, including later changes to it.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
+	// +optional
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
+
+	// audiences lists the values that the aud claim of the realm's tokens can have. It can have at
+	// most 16 entries of at most 256 characters. Each entry is an absolute URI without a fragment
+	// (RFC 8707, section 2), such as "https://orders.example.com", or a name without a colon (RFC
+	// 7519, section 2), such as "orders".
+	//
+	// A token contains all audiences of its client unless the request selects some of them. A
+	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
+	// audience is the issuer.
+	// +optional
+	Audiences Audiences `json:"audiences,omitempty"`
+
+	// scopes lists the scopes that ApiClients of this realm can use. It can have at most 256
+	// entries of at most 128 characters. Each entry is a scope token (RFC 6749, section 3.3):
+	// printable ASCII characters except space, double quote, and backslash. If you remove a scope,
+	// clients that list it are no longer Accepted and cannot get tokens until they remove it too.
+	// If unset or empty, the realm has no scopes and tokens have no scope claim.
+	// +optional
+	Scopes Scopes `json:"scopes,omitempty"`
+
+	// grants lists 1 to 32 grants. A grant allows the ApiClients in some namespaces to use the
+	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
+	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
+	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
+	// longer get tokens, but they keep their client IDs; see releasedClients.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Grants []Grant `json:"grants,omitempty"`
+
+	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
+	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
+	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIdReleased),
+	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
+	// keeps its client ID.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=name
+	// +optional
+	ReleasedClients []ApiClientReference `json:"releasedClients,omitempty"`
+
+	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
+	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
+	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
+	// service accounts of this cluster can authenticate with a token that they already have.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer))`,message="spec.trustedIssuers must not have two entries with the same issuer; to trust tokens for another audience, create another realm"
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	TrustedIssuers []TrustedIssuer `json:"trustedIssuers,omitempty"`
+
+	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain. The
+	// claims of the realm and of a client together can have at most 16 entries and 2048 bytes as
+	// JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset, the realm
+	// adds no claims.
+	// +optional
+	Claims Claims `json:"claims,omitempty"`
+
+	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It must
+	// not list the names of claims. If unset, ApiClients cannot set claims.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=set
+	// +optional
+	AllowedClaims []ClaimName `json:"allowedClaims,omitempty"`
+
+	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
+	// +optional
+	Signing Signing `json:"signing,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
+	// limits restricts each client of the realm. If unset, there are no limits.
+	// +optional
+	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
+	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens, and
+	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
+	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
+
+	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
+	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
+	// the future rejects every token until it has passed. Verifiers that only use the public keys
+	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
+	// rejected because of their age.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
+}
+
+// SigningAlgorithm is a JSON Web Signature algorithm name (RFC 7518, section 3.1 and RFC 8037,
+// section 3.1).
+//
+// +kubebuilder:validation:Enum=ES256;ES384;EdDSA;RS256;PS256
+type SigningAlgorithm string
+
+const (
+	// SigningAlgorithmES256 is ECDSA on P-256 with SHA-256.
+	SigningAlgorithmES256 SigningAlgorithm = "ES256"
+
+	// SigningAlgorithmES384 is ECDSA on P-384 with SHA-384.
+	SigningAlgorithmES384 SigningAlgorithm = "ES384"
+
+	// SigningAlgorithmEdDSA is EdDSA with Ed25519.
+	SigningAlgorithmEdDSA SigningAlgorithm = "EdDSA"
+
+	// SigningAlgorithmRS256 is RSASSA-PKCS1-v1_5 with SHA-256.
+	SigningAlgorithmRS256 SigningAlgorithm = "RS256"
+
+	// SigningAlgorithmPS256 is RSASSA-PSS with SHA-256.
+	SigningAlgorithmPS256 SigningAlgorithm = "PS256"
+)
+
+// Signing configures how a Realm signs tokens and when it rotates its key.
+//
+// A new key is published before it signs the first token, so that verifiers can load it in time. An
+// old key stays published until the last token that it signed has expired.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.publishAhead) || !self.publishAhead.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (has(self.rotationInterval) && !self.rotationInterval.matches(r'^([0-9]{1,5}[hms]){1,3}$')) || duration(self.publishAhead) + duration(self.publishAhead) <= duration(has(self.rotationInterval) ? self.rotationInterval : '720h')`,fieldPath=".publishAhead",messageExpression="'spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is ' + (has(self.rotationInterval) ? self.rotationInterval : 'unset and defaults to 720h')"
+type Signing struct {
+	// algorithm is the algorithm of the realm's signing key: ES256, ES384, EdDSA, RS256, or PS256.
+	// ES256 is fast and widely supported. Use RS256 for verifiers that support nothing else. A
+	// change is a rotation: the key with the new algorithm is published in advance like any other
+	// key. Defaults to ES256.
+	// +optional
+	Algorithm SigningAlgorithm `json:"algorithm,omitempty"`
+
+	// rotationInterval is how long a key signs tokens before the next key replaces it: a duration
+	// of at least 1h in hours, minutes, and whole seconds, such as "720h". Defaults to 720h, which
+	// is 30 days.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.signing.rotationInterval must be at least 1h"
+	// +optional
+	RotationInterval *Duration `json:"rotationInterval,omitempty"`
+
+	// publishAhead is how long a key is published before it signs tokens: a duration of at least
+	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
+	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
+	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
+	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('10m')`,message="spec.signing.publishAhead must be at least 10m"
+	// +optional
+	PublishAhead *Duration `json:"publishAhead,omitempty"`
+
+	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
+	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
+	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
+	// If unset, keys are rotated only by rotationInterval.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
+	// +optional
+	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
+}
+
+// RealmStatus is the observed state of a Realm.
+type RealmStatus struct {
+	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
+	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
+	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
+	// operator has processed the object, so that tools do not report a new object as reconciled.
+	// +kubebuilder:validation:Minimum=-1
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
+
+	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
+	// https://api.<instance domain>/<name>.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Issuer string `json:"issuer,omitempty"`
+
+	// tokenEndpoint is the URL of the realm's token endpoint (RFC 6749, section 3.2).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
+
+	// jwksUri is the URL of the public keys that verify the realm's tokens (RFC 7517,
+	// section 5).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	JWKSURI string `json:"jwksUri,omitempty"`
+
+	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
+	// instance's default if that is unset.
+	// +optional
+	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
+
+	// signingKeys lists the published keys of the realm, without their private parts.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=map
+	// +listMapKey=keyId
+	// +optional
+	SigningKeys []SigningKeyStatus `json:"signingKeys,omitempty"`
+
+	// nextKeyTransitionTime is the time of the next change to the signing keys: a new key is
+	// published, the pending key becomes Active, or an old key is removed. Unset while the next
+	// change is waiting for token servers to load the last one.
+	// +optional
+	NextKeyTransitionTime *metav1.Time `json:"nextKeyTransitionTime,omitempty"`
+
+	// trustedIssuers describes the issuers in spec.trustedIssuers.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	TrustedIssuers []TrustedIssuerStatus `json:"trustedIssuers,omitempty"`
+}
+
+// SigningKeyState is the lifecycle state of a signing key.
+//
+// +kubebuilder:validation:Enum=Pending;Active;Retiring
+type SigningKeyState string
+
+const (
+	// SigningKeyPending is the state of a key that is published but does not sign yet.
+	SigningKeyPending SigningKeyState = "Pending"
+
+	// SigningKeyActive is the state of the only key of the realm that signs tokens.
+	SigningKeyActive SigningKeyState = "Active"
+
+	// SigningKeyRetiring is the state of a key that no longer signs. It stays published until the
+	// last token that it signed has expired.
+	SigningKeyRetiring SigningKeyState = "Retiring"
+)
+
+// SigningKeyStatus describes a published signing key of a Realm.
+type SigningKeyStatus struct {
+	// keyId is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
+	// of its tokens.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +required
+	KeyID string `json:"keyId,omitempty"`
+
+	// algorithm is the signature algorithm of the key. It never changes.
+	// +required
+	Algorithm SigningAlgorithm `json:"algorithm,omitempty"`
+
+	// state is the lifecycle state of the key. Pending means that it is published but does not sign
+	// yet, Active that it signs, and Retiring that it no longer signs but is still published.
+	// +required
+	State SigningKeyState `json:"state,omitempty"`
+
+	// createdAt is the time at which the key was generated.
+	// +required
+	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
+
+	// activeAt is the time at which the key started to sign tokens. Unset while the key is Pending.
+	// +optional
+	ActiveAt *metav1.Time `json:"activeAt,omitempty"`
+
+	// removeAt is the time at which a Retiring key is removed from the key set. By then the last
+	// token that it can have signed has expired, plus 5 minutes to allow for slow clocks. Unset in
+	// the other states, and until every live token server has stopped signing with the key.
+	// +optional
+	RemoveAt *metav1.Time `json:"removeAt,omitempty"`
+}

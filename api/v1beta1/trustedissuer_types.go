@@ -1,0 +1,138 @@
+package v1beta1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
+// cluster or a CI system. ApiClients select its tokens with spec.federatedIdentities.
+//
+// If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
+// limit its tokens to your organization.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
+// +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksUri)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
+type TrustedIssuer struct {
+	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
+	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
+	// which is the built-in issuer for the service accounts of this cluster, nor "self", which stands
+	// for the client itself in metrics.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.trustedIssuers.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`!(self in ['kubernetes', 'self'])`,message="spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
+	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust
+	// domain, such as "spiffe://example.org". It must be unique in the realm and cannot be the
+	// realm's own issuer (TrustedIssuerNotSupported). It can have at most 256 characters.
+	// +required
+	Issuer IssuerURL `json:"issuer,omitempty"`
+
+	// audience is the only value that the aud claim of the issuer's tokens can have, at most 256
+	// characters. It has the form of an entry of spec.audiences. Tokens for other audiences are
+	// rejected. Defaults to the issuer of the realm, which is in status.issuer.
+	// +optional
+	Audience TrustedAudience `json:"audience,omitempty"`
+
+	// keys specifies where the operator gets the public keys of the issuer. If unset, it discovers
+	// them: it gets the metadata document at /.well-known/openid-configuration below the issuer
+	// (OpenID Connect Discovery 1.0, section 4), and the keys from the jwks_uri in it.
+	// +optional
+	Keys IssuerKeys `json:"keys,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
+
+	// requiredClaims lists at most 8 claims that every token of the issuer must have with exactly
+	// these string values. Set it for an issuer that is shared with other organizations. It is
+	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
+	// further claims are required.
+	// +optional
+	RequiredClaims ClaimMatch `json:"requiredClaims,omitempty"`
+}
+
+// IssuerURL identifies an issuer.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(https://[A-Za-z0-9._:\[\]-]+(/[!-"$->@-~]*)?|spiffe://[a-z0-9._-]+)$') && isURL(self)`,message="spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
+type IssuerURL string
+
+// TrustedAudience is the audience of an issuer's tokens. It has the form of an item of Audiences.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$") && (!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self)))`,message="spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
+type TrustedAudience string
+
+// IssuerKeys specifies where the public keys of an issuer come from. At least one member must be
+// set.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksUri) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have either jwks, or jwksUri, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+type IssuerKeys struct {
+	// jwks is the key set of the issuer (RFC 7517, section 5) or the bundle of a SPIFFE trust
+	// domain: a JSON object in a string of at most 16384 characters. The operator then sends no
+	// request. If unset, the operator gets the keys from jwksUri or discovers them.
+	// +optional
+	JWKS IssuerJWKS `json:"jwks,omitempty"`
+
+	// jwksUri is the HTTPS URL of the issuer's key set, at most 512 characters. Use it for issuers
+	// without a metadata document. If unset, the operator gets it from the metadata document.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https://[A-Za-z0-9._:\[\]-]+([/?][!-"$-~]*)?$') && isURL(self)`,message="spec.trustedIssuers.keys.jwksUri must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
+	// +optional
+	JWKSURI string `json:"jwksUri,omitempty"`
+
+	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
+	// PEM format with at most 16384 characters. It replaces the public ones. If unset, the operator
+	// trusts the public certificate authorities.
+	// +optional
+	CABundle IssuerCABundle `json:"caBundle,omitempty"`
+}
+
+// The messages of the following types do not repeat the value, which can be a private key; see
+// JSONWebKey.
+
+// IssuerJWKS is the text of a key set.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=16384
+// +kubebuilder:validation:XValidation:rule=`!self.matches(r'PRIVATE KEY|"(d|p|q|dp|dq|qi|oth|k)"\s*:')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.jwks must not contain private or symmetric keys, but a key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^\s*\{[\s\S]*"keys"\s*:[\s\S]*\}\s*$')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.jwks must be a JSON Web Key Set as a string, such as '{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\",\"x\":\"...\"}]}'"
+type IssuerJWKS string
+
+// IssuerCABundle is a list of certificates in PEM format.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=16384
+// +kubebuilder:validation:XValidation:rule=`!self.contains('PRIVATE KEY')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.caBundle must not contain private keys, but this value has one; treat it as compromised, generate another key, and list only certificates"
+// +kubebuilder:validation:XValidation:rule=`self.contains('-----BEGIN CERTIFICATE-----')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.caBundle must contain certificates in PEM format"
+type IssuerCABundle string
+
+// TrustedIssuerStatus is the observed state of a trusted issuer.
+type TrustedIssuerStatus struct {
+	// name is the name of the issuer in spec.trustedIssuers.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Name string `json:"name,omitempty"`
+
+	// keyIds lists the IDs of the issuer's keys that token servers use. Unset if there are none.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +listType=set
+	// +optional
+	KeyIDs []string `json:"keyIds,omitempty"`
+
+	// failingSince is the time at which the operator first failed to get the keys, after the last
+	// success. Unset while it succeeds.
+	// +optional
+	FailingSince *metav1.Time `json:"failingSince,omitempty"`
+
+	// message describes why the operator cannot get the keys, or why it does not use the issuer. Unset
+	// while it succeeds.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Message string `json:"message,omitempty"`
+}
