@@ -18,7 +18,7 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.realmRef.name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Realm",type=string,JSONPath=`.spec.realmRef.name`
-// +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientId`
+// +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientID`
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Scopes",type=string,priority=1,JSONPath=`.spec.scopes`
@@ -29,7 +29,7 @@ import (
 type ApiClient struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// metadata is the standard Kubernetes object metadata. If spec.clientId is unset, the client ID
+	// metadata is the standard Kubernetes object metadata. If spec.clientID is unset, the client ID
 	// is derived from the namespace and name.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -60,26 +60,26 @@ type ApiClientList struct {
 // does not change another.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.secret) || has(self.publicKeys) || has(self.serviceAccounts) || has(self.federatedIdentities)`,reason=FieldValueRequired,fieldPath=".secret",message="the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, spec.serviceAccounts, and spec.federatedIdentities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
-// +kubebuilder:validation:XValidation:rule=`has(self.clientId) == has(oldSelf.clientId) && (!has(self.clientId) || self.clientId == oldSelf.clientId)`,fieldPath=".clientId",messageExpression="'spec.clientId is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientId) ? oldSelf.clientId : 'unset')"
+// +kubebuilder:validation:XValidation:rule=`has(self.clientID) == has(oldSelf.clientID) && (!has(self.clientID) || self.clientID == oldSelf.clientID)`,fieldPath=".clientID",messageExpression="'spec.clientID is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientID) ? oldSelf.clientID : 'unset')"
 type ApiClientSpec struct {
 	// realmRef references the realm of this client. A grant of the realm must cover the client; see
 	// spec.grants of the Realm. You can create the client before the realm.
 	// +required
 	RealmRef RealmReference `json:"realmRef,omitzero"`
 
-	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
+	// clientID is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
 	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
-	// clientIds; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
+	// clientIDs; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
 	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
-	// not Accepted (ClientIdConflict). clientId is immutable and cannot be added or removed later.
+	// not Accepted (ClientIDConflict). clientID is immutable and cannot be added or removed later.
 	//
 	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
 	// characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[!-$&-),-9;-~]+$')`,message="spec.clientId must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[!-$&-),-9;-~]+$')`,message="spec.clientID must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
 	// +optional
-	ClientID string `json:"clientId,omitempty"`
+	ClientID string `json:"clientID,omitempty"`
 
 	// description describes the purpose of the client in at most 256 characters. It has no effect
 	// on tokens. If unset, the client has no description.
@@ -167,7 +167,7 @@ type ApiClientSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
 	// +listType=map
-	// +listMapKey=keyId
+	// +listMapKey=keyID
 	// +optional
 	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
 
@@ -281,11 +281,11 @@ type ApiClientStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
 
-	// clientId is the effective client identifier. The client sends it in token requests.
+	// clientID is the effective client identifier. The client sends it in token requests.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
-	ClientID string `json:"clientId,omitempty"`
+	ClientID string `json:"clientID,omitempty"`
 
 	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	// +kubebuilder:validation:MinLength=1
@@ -385,7 +385,7 @@ type CredentialStatus struct {
 	// +required
 	Type CredentialType `json:"type,omitempty"`
 
-	// id identifies the credential: the keyId of a public key, the name of a service account, or,
+	// id identifies the credential: the keyID of a public key, the name of a service account, or,
 	// for a federated identity, the name of its issuer and a hash of the identity.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -407,7 +407,7 @@ const (
 	// CredentialTypeSecret is a client secret. It does not occur in status.credentials.
 	CredentialTypeSecret CredentialType = "Secret"
 
-	// CredentialTypePublicKey is a public key in spec.publicKeys. Its ID is the keyId.
+	// CredentialTypePublicKey is a public key in spec.publicKeys. Its ID is the keyID.
 	CredentialTypePublicKey CredentialType = "PublicKey"
 
 	// CredentialTypeServiceAccount is a service account in spec.serviceAccounts. Its ID is the name.

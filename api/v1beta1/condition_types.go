@@ -230,11 +230,11 @@ const (
 	// ReasonClientIDConflict is used with the Accepted condition when it is False because another
 	// ApiClient of the realm holds the client ID. It resolves when that ApiClient is deleted, or
 	// when it is added to spec.releasedClients of the realm.
-	ReasonClientIDConflict ConditionReason = "ClientIdConflict"
+	ReasonClientIDConflict ConditionReason = "ClientIDConflict"
 
 	// ReasonClientIDReleased is used with the Accepted condition when it is False because
 	// spec.releasedClients of the realm lists the client.
-	ReasonClientIDReleased ConditionReason = "ClientIdReleased"
+	ReasonClientIDReleased ConditionReason = "ClientIDReleased"
 
 	// ReasonSecretConflict is used with the Accepted condition when it is False because a Secret
 	// with the name of the credentials Secret exists and the client does not own it. The operator
@@ -306,7 +306,7 @@ const (
 const (
 	// ReasonPublicKeyNotSupported is used with the Accepted condition when it is False because a
 	// key in spec.publicKeys cannot be used: it is not a valid public key of a supported type and
-	// size, it contradicts keyId or algorithm, it is an RSA key without an algorithm, or it is a
+	// size, it contradicts keyID or algorithm, it is an RSA key without an algorithm, or it is a
 	// private key.
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 

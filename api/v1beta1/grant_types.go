@@ -30,19 +30,19 @@ type Grant struct {
 	// +optional
 	Audiences Audiences `json:"audiences,omitempty"`
 
-	// clientIds lists the values that an ApiClient can have in spec.clientId, at most 64. An entry
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 64. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
-	// without spec.clientId.
+	// without spec.clientID.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+[*]?|[*])$')`,message="spec.grants.clientIds must contain client IDs or prefixes: printable ASCII characters except space, colon, percent sign, and plus sign, with an asterisk only at the end"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+[*]?|[*])$')`,message="spec.grants.clientIDs must contain client IDs or prefixes: printable ASCII characters except space, colon, percent sign, and plus sign, with an asterisk only at the end"
 	// +listType=set
 	// +optional
-	ClientIDs []string `json:"clientIds,omitempty"`
+	ClientIDs []string `json:"clientIDs,omitempty"`
 
 	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
 	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service

@@ -5,14 +5,14 @@ package v1beta1
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.jwk) != has(self.pem)`,reason=FieldValueRequired,message="spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
 type PublicKey struct {
-	// keyId is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
+	// keyID is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
 	// from "._~:/+=@-". An assertion selects its key with kid (RFC 7515, section 4.1.4). An
 	// assertion without kid is verified with each key of its algorithm.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._~:/+=@-]+$')`,message="spec.publicKeys.keyId must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._~:/+=@-]+$')`,message="spec.publicKeys.keyID must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
 	// +required
-	KeyID string `json:"keyId,omitempty"`
+	KeyID string `json:"keyID,omitempty"`
 
 	// algorithm is the only algorithm that the key verifies: ES256 for a P-256 key, ES384 for
 	// P-384, EdDSA for Ed25519, and RS256 or PS256 for an RSA key of 2048 to 4096 bits. It must not
@@ -22,7 +22,7 @@ type PublicKey struct {
 	Algorithm SigningAlgorithm `json:"algorithm,omitempty"`
 
 	// jwk is the key as a JSON Web Key (RFC 7517), which is a JSON object in a string of at most
-	// 4096 characters. Its member kid is optional and must not differ from keyId. If unset, pem
+	// 4096 characters. Its member kid is optional and must not differ from keyID. If unset, pem
 	// must be set.
 	// +optional
 	JWK JSONWebKey `json:"jwk,omitempty"`

@@ -107,7 +107,7 @@ type RealmSpec struct {
 
 	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
 	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
-	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIdReleased),
+	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIDReleased),
 	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
 	// keeps its client ID.
 	// +kubebuilder:validation:MaxItems=256
@@ -262,12 +262,12 @@ type RealmStatus struct {
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
 
-	// jwksUri is the URL of the public keys that verify the realm's tokens (RFC 7517,
+	// jwksURI is the URL of the public keys that verify the realm's tokens (RFC 7517,
 	// section 5).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
-	JWKSURI string `json:"jwksUri,omitempty"`
+	JWKSURI string `json:"jwksURI,omitempty"`
 
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
@@ -277,7 +277,7 @@ type RealmStatus struct {
 	// signingKeys lists the published keys of the realm, without their private parts.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
-	// +listMapKey=keyId
+	// +listMapKey=keyID
 	// +optional
 	SigningKeys []SigningKeyStatus `json:"signingKeys,omitempty"`
 
@@ -314,12 +314,12 @@ const (
 
 // SigningKeyStatus describes a published signing key of a Realm.
 type SigningKeyStatus struct {
-	// keyId is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
+	// keyID is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
 	// of its tokens.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +required
-	KeyID string `json:"keyId,omitempty"`
+	KeyID string `json:"keyID,omitempty"`
 
 	// algorithm is the signature algorithm of the key. It never changes.
 	// +required

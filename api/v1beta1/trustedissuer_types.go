@@ -9,7 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // limit its tokens to your organization.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
-// +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksUri)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
+// +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksURI)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
 type TrustedIssuer struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
 	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
@@ -66,21 +66,21 @@ type TrustedAudience string
 // IssuerKeys specifies where the public keys of an issuer come from. At least one member must be
 // set.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksUri) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have either jwks, or jwksUri, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+// +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksURI) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
 type IssuerKeys struct {
 	// jwks is the key set of the issuer (RFC 7517, section 5) or the bundle of a SPIFFE trust
 	// domain: a JSON object in a string of at most 16384 characters. The operator then sends no
-	// request. If unset, the operator gets the keys from jwksUri or discovers them.
+	// request. If unset, the operator gets the keys from jwksURI or discovers them.
 	// +optional
 	JWKS IssuerJWKS `json:"jwks,omitempty"`
 
-	// jwksUri is the HTTPS URL of the issuer's key set, at most 512 characters. Use it for issuers
+	// jwksURI is the HTTPS URL of the issuer's key set, at most 512 characters. Use it for issuers
 	// without a metadata document. If unset, the operator gets it from the metadata document.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https://[A-Za-z0-9._:\[\]-]+([/?][!-"$-~]*)?$') && isURL(self)`,message="spec.trustedIssuers.keys.jwksUri must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https://[A-Za-z0-9._:\[\]-]+([/?][!-"$-~]*)?$') && isURL(self)`,message="spec.trustedIssuers.keys.jwksURI must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
 	// +optional
-	JWKSURI string `json:"jwksUri,omitempty"`
+	JWKSURI string `json:"jwksURI,omitempty"`
 
 	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
 	// PEM format with at most 16384 characters. It replaces the public ones. If unset, the operator
@@ -116,13 +116,13 @@ type TrustedIssuerStatus struct {
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// keyIds lists the IDs of the issuer's keys that token servers use. Unset if there are none.
+	// keyIDs lists the IDs of the issuer's keys that token servers use. Unset if there are none.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +listType=set
 	// +optional
-	KeyIDs []string `json:"keyIds,omitempty"`
+	KeyIDs []string `json:"keyIDs,omitempty"`
 
 	// failingSince is the time at which the operator first failed to get the keys, after the last
 	// success. Unset while it succeeds.

@@ -75,7 +75,7 @@ type explanation struct {
 
 // clientReport describes what an ApiClient is allowed to do, and its credentials.
 type clientReport struct {
-	ClientID               string             `json:"clientId,omitempty"`
+	ClientID               string             `json:"clientID,omitempty"`
 	Description            string             `json:"description,omitempty"`
 	Realm                  string             `json:"realm"`
 	TokenEndpoint          string             `json:"tokenEndpoint,omitempty"`

@@ -31,7 +31,7 @@ type realmReport struct {
 
 // signingKeyReport is a signing key of a Realm.
 type signingKeyReport struct {
-	KeyID     string       `json:"keyId"`
+	KeyID     string       `json:"keyID"`
 	Algorithm string       `json:"algorithm"`
 	State     string       `json:"state"`
 	ActiveAt  *metav1.Time `json:"activeAt,omitempty"`

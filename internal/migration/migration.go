@@ -57,7 +57,7 @@ type Export struct {
 // Finding is a client or a setting that doesn't move. It contains no secret.
 type Finding struct {
 	// ClientID is empty if the finding isn't about one client.
-	ClientID string `json:"clientId,omitempty"`
+	ClientID string `json:"clientID,omitempty"`
 	Message  string `json:"message"`
 }
 

@@ -56,7 +56,7 @@ spec:
   - audiences:
     - acme
     - https://orders.example.com
-    clientIds:
+    clientIDs:
     - Billing
     - stock
     name: hydra-1
@@ -79,7 +79,7 @@ metadata:
 spec:
   audiences:
   - https://orders.example.com
-  clientId: Billing
+  clientID: Billing
   description: 'Charges: customers'
   realmRef:
     name: acme
@@ -102,10 +102,10 @@ metadata:
 spec:
   audiences:
   - acme
-  clientId: stock
+  clientID: stock
   publicKeys:
   - jwk: '{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}'
-    keyId: k
+    keyID: k
   realmRef:
     name: acme
   senderConstraint: DPoP

@@ -22,13 +22,13 @@ type listItem struct {
 	} `json:"metadata"`
 	Spec struct {
 		RealmRef            v1beta1.RealmReference            `json:"realmRef"`
-		ClientID            string                            `json:"clientId"`
+		ClientID            string                            `json:"clientID"`
 		Description         string                            `json:"description"`
 		ExpiresAt           *metav1.Time                      `json:"expiresAt"`
 		ServiceAccounts     []v1beta1.ServiceAccountReference `json:"serviceAccounts"`
 		FederatedIdentities []v1beta1.FederatedIdentity       `json:"federatedIdentities"`
 		PublicKeys          []struct {
-			KeyID string `json:"keyId"`
+			KeyID string `json:"keyID"`
 		} `json:"publicKeys"`
 	} `json:"spec"`
 	Status struct {

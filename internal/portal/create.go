@@ -190,7 +190,7 @@ func (req *request) parseCreate() (createPage, error) {
 	values := req.r.PostForm
 	get := func(key string) string { return strings.TrimSpace(values.Get(key)) }
 	form := clientForm{
-		Namespace: get("namespace"), Name: get("name"), ClientID: get("clientId"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
+		Namespace: get("namespace"), Name: get("name"), ClientID: get("clientID"), Description: get("description"), Lifetime: get("lifetime"), Expires: get("expires"),
 		Scopes: strings.Fields(strings.Join(values["scope"], " ")),
 	}
 	return createPage{Realm: get("realm"), Form: form}, nil
@@ -232,7 +232,7 @@ var errMissing = errors.New("enter a realm, a namespace and a name")
 // values returns the submitted values by form field.
 func (f clientForm) values() map[string]string {
 	return map[string]string{
-		"name": f.Name, "clientId": f.ClientID, "description": f.Description, "scope": strings.Join(f.Scopes, " "),
+		"name": f.Name, "clientID": f.ClientID, "description": f.Description, "scope": strings.Join(f.Scopes, " "),
 		"lifetime": f.Lifetime, "expires": f.Expires,
 	}
 }

@@ -124,7 +124,7 @@ func apiMessage(err error) string {
 
 // formFields maps fields of an ApiClient to fields of the form that creates it.
 var formFields = map[string]string{
-	"metadata.name": "name", "spec.clientId": "clientId", "spec.description": "description",
+	"metadata.name": "name", "spec.clientID": "clientID", "spec.description": "description",
 	"spec.scopes": "scope", "spec.tokenLifetime": "lifetime", "spec.expiresAt": "expires",
 }
 

@@ -51,7 +51,7 @@ func ImportJWK(data []byte, id string, algorithm Algorithm) (PublicKey, error) {
 		return PublicKey{}, err
 	}
 	if jwk.KeyID != "" && jwk.KeyID != id {
-		return PublicKey{}, fmt.Errorf("%w: its kid differs from keyId", ErrKey)
+		return PublicKey{}, fmt.Errorf("%w: its kid differs from keyID", ErrKey)
 	}
 	if jwk.Algorithm != "" && algorithm != "" && Algorithm(jwk.Algorithm) != algorithm {
 		return PublicKey{}, fmt.Errorf("%w: its alg differs from algorithm", ErrKey)

@@ -224,7 +224,7 @@ func grantedClient(t *testing.T, i *instance, b *browser) {
 		if got != want {
 			t.Errorf("Scopes offered in namespace %s: %q, want %q", namespace, got, want)
 		}
-		if hasID := evaluate[bool](b, `document.querySelector("#clientId") !== null`); hasID != (namespace == team) {
+		if hasID := evaluate[bool](b, `document.querySelector("#clientID") !== null`); hasID != (namespace == team) {
 			t.Errorf("Client ID offered in namespace %s: %t", namespace, hasID)
 		}
 	}
@@ -233,13 +233,13 @@ func grantedClient(t *testing.T, i *instance, b *browser) {
 
 	b.open("/clients/new?realm=granting&namespace=" + team)
 	b.fill("#name", "explicit")
-	b.fill("#clientId", "pay ments")
+	b.fill("#clientID", "pay ments")
 	b.click(`input[value="read"]`)
 	b.press("Create client")
-	if got := b.read("#clientId-problem"); !strings.Contains(got, "printable ASCII characters except space") {
+	if got := b.read("#clientID-problem"); !strings.Contains(got, "printable ASCII characters except space") {
 		t.Errorf("Problem of the client ID: %q", got)
 	}
-	b.fill("#clientId", "payments")
+	b.fill("#clientID", "payments")
 	b.press("Create client")
 	b.secret()
 	i.AwaitReady(t, install.ApiClient(team, "explicit", "granting"), metav1.ConditionTrue, v1beta1.ReasonReady)

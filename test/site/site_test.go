@@ -82,7 +82,7 @@ func TestRecording(t *testing.T) {
 }
 
 func search(b *browser) {
-	const word = "ClientIdConflict"
+	const word = "ClientIDConflict"
 	for _, page := range []string{"/reasons.html", "/api-reference.html"} {
 		b.open("/")
 		b.show(desktop, "light")

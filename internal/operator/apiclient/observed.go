@@ -41,7 +41,7 @@ type request struct {
 	realm    *v1beta1.Realm
 	// namespace is the client's namespace; nil if it is unknown.
 	namespace *corev1.Namespace
-	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientId
+	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientID
 	// resembles; empty if there is none.
 	otherNamespace string
 }

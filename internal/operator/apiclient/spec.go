@@ -51,7 +51,7 @@ func generatedValues(secret *corev1.Secret) []string {
 	return values
 }
 
-// resembledNamespace returns the other namespace whose default client IDs look like spec.clientId;
+// resembledNamespace returns the other namespace whose default client IDs look like spec.clientID;
 // empty if there can be none. The namespace may not exist.
 func resembledNamespace(c *v1beta1.ApiClient) string {
 	other, _, found := strings.Cut(c.Spec.ClientID, ".")

@@ -62,7 +62,7 @@ func (r FetchError) Remedy() string {
 	case ErrKeySet, ErrNoKeys:
 		return "Publish 1 to 32 public keys with a kid for a supported algorithm."
 	case ErrRedirect, ErrMetadata, ErrIssuer:
-		return "Correct the issuer so that it equals that in its metadata, or set keys.jwksUri or keys.jwks."
+		return "Correct the issuer so that it equals that in its metadata, or set keys.jwksURI or keys.jwks."
 	}
 	return "Check that the issuer is correct and that the operator can connect to it, or set keys.jwks. The operator keeps trying."
 }

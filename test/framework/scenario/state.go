@@ -165,7 +165,7 @@ func maskRandom(s string) string {
 		{`\b[0-9a-f]{64}\b`, "SHA256"},
 		{`rk_[0-9A-Za-z]+`, "SECRET"},
 		{`\$hmac-sha256\$[^"\\]+`, "HASH"},
-		{`(\\?"(kid|keyId|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},
+		{`(\\?"(kid|keyID|x|y|d|id)\\?": ?\\?")[^"\\]+`, "${1}RANDOM"},
 		{`realmkeeper\.localhost:\d+`, "ADDRESS"},
 		{`(auth\.realmkeeper\.dev/(next-)?client-secret": ")[^"]+`, "${1}MARK"},
 		// How many values and versions there were in between depends on the faults.

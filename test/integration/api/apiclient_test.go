@@ -3,8 +3,8 @@ package api_test
 import "strings"
 
 const (
-	clientIDRule     = "spec.clientId must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
-	clientIDChange   = "spec.clientId is immutable (it cannot be changed, added, or removed); it is "
+	clientIDRule     = "spec.clientID must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
+	clientIDChange   = "spec.clientID is immutable (it cannot be changed, added, or removed); it is "
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	timePattern      = "spec.expiresAt in body should match"
 	secretNameChange = "spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is "
@@ -30,18 +30,18 @@ var apiClientValidations = map[string]validation{
 	"realmRef name with a dot":       {spec: "realmRef: {name: a.b}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "a.b": ` + realmNameRule},
 	"realmRef name with a slash":     {spec: "realmRef: {name: a/b}", wantField: "spec.realmRef.name", wantRule: realmNameRule},
 
-	"clientId with all allowed characters": {spec: "clientId: 'Az09!\"#$&''(),-./;<=>?@[\\]^_`{|}~'"},
-	"clientId of 255 characters":           {spec: "clientId: " + strings.Repeat("a", 255)},
-	"clientId of 256 characters":           {spec: "clientId: " + strings.Repeat("a", 256), wantField: "spec.clientId", wantRule: "may not be more than 255"},
-	"empty clientId":                       {spec: `clientId: ""`, wantField: "spec.clientId", wantRule: "should be at least 1 chars long"},
-	"clientId with a dot":                  {spec: "clientId: acme-apps.billing"},
-	"clientId with a space":                {spec: "clientId: a b", wantField: "spec.clientId", wantRule: `Invalid value: "a b": ` + clientIDRule},
-	"clientId with a colon":                {spec: "clientId: 'a:b'", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a percent":              {spec: "clientId: a%20b", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a plus sign":            {spec: "clientId: a+b", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with an asterisk":            {spec: "clientId: a*", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with an umlaut":              {spec: "clientId: ä", wantField: "spec.clientId", wantRule: clientIDRule},
-	"clientId with a line break":           {spec: `clientId: "a\n"`, wantField: "spec.clientId", wantRule: clientIDRule},
+	"clientID with all allowed characters": {spec: "clientID: 'Az09!\"#$&''(),-./;<=>?@[\\]^_`{|}~'"},
+	"clientID of 255 characters":           {spec: "clientID: " + strings.Repeat("a", 255)},
+	"clientID of 256 characters":           {spec: "clientID: " + strings.Repeat("a", 256), wantField: "spec.clientID", wantRule: "may not be more than 255"},
+	"empty clientID":                       {spec: `clientID: ""`, wantField: "spec.clientID", wantRule: "should be at least 1 chars long"},
+	"clientID with a dot":                  {spec: "clientID: acme-apps.billing"},
+	"clientID with a space":                {spec: "clientID: a b", wantField: "spec.clientID", wantRule: `Invalid value: "a b": ` + clientIDRule},
+	"clientID with a colon":                {spec: "clientID: 'a:b'", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with a percent":              {spec: "clientID: a%20b", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with a plus sign":            {spec: "clientID: a+b", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with an asterisk":            {spec: "clientID: a*", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with an umlaut":              {spec: "clientID: ä", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with a line break":           {spec: `clientID: "a\n"`, wantField: "spec.clientID", wantRule: clientIDRule},
 
 	"no way to authenticate": {spec: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},
 
@@ -83,10 +83,10 @@ var apiClientTransitions = map[string]transition{
 	"realmRef kept":    {before: "realmRef: {name: acme}", after: "realmRef: {name: acme}"},
 	"realmRef changed": {before: "realmRef: {name: acme}", after: "realmRef: {name: other}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "other": spec.realmRef.name is immutable`},
 
-	"clientId kept":    {before: "clientId: a", after: "{clientId: a, suspend: true}"},
-	"clientId changed": {before: "clientId: a", after: "clientId: b", wantField: "spec.clientId", wantRule: clientIDChange + "a"},
-	"clientId added":   {before: "", after: "clientId: a", wantField: "spec.clientId", wantRule: clientIDChange + "unset"},
-	"clientId removed": {before: "clientId: a", after: "", wantField: "spec.clientId", wantRule: clientIDChange + "a"},
+	"clientID kept":    {before: "clientID: a", after: "{clientID: a, suspend: true}"},
+	"clientID changed": {before: "clientID: a", after: "clientID: b", wantField: "spec.clientID", wantRule: clientIDChange + "a"},
+	"clientID added":   {before: "", after: "clientID: a", wantField: "spec.clientID", wantRule: clientIDChange + "unset"},
+	"clientID removed": {before: "clientID: a", after: "", wantField: "spec.clientID", wantRule: clientIDChange + "a"},
 
 	"secretName kept":          {before: "secret: {generated: {secretName: s}}", after: "{suspend: true, secret: {generated: {secretName: s}}}"},
 	"secretName changed":       {before: "secret: {generated: {secretName: s}}", after: "secret: {generated: {secretName: t}}", wantField: "spec.secret.generated.secretName", wantRule: secretNameChange + "s; create another ApiClient instead"},

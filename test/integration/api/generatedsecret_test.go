@@ -60,7 +60,7 @@ var generatedSecretValidations = map[string]validation{
 	"key renamed to its default name":                  generated("keys: {client_id: client_id}", "", ""),
 	"key name of 253 characters":                       generated("keys: {client_id: "+strings.Repeat("a", 253)+"}", "", ""),
 	"key name with all allowed characters":             generated("keys: {client_id: .A_-.0.}", "", ""),
-	"unknown key":                                      generated("keys: {scope: s, clientId: a}", ".keys", knownKeysRule+"clientId"),
+	"unknown key":                                      generated("keys: {scope: s, clientID: a}", ".keys", knownKeysRule+"clientID"),
 	"ten keys":                                         generated("keys: "+labels(10), ".keys", "must have at most 9 items"),
 	"two keys with the same name":                      generated("keys: {client_id: a, issuer: a}", ".keys", ownNameRule+"client_id"),
 	"key renamed to the default name of another key":   generated("keys: {token_url: issuer}", ".keys", ownNameRule+"token_url"),

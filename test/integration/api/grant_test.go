@@ -17,7 +17,7 @@ const (
 
 const (
 	grantNameRule    = "spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
-	grantClientsRule = "spec.grants.clientIds must contain client IDs or prefixes"
+	grantClientsRule = "spec.grants.clientIDs must contain client IDs or prefixes"
 )
 
 var grantValidations = map[string]validation{
@@ -29,17 +29,17 @@ var grantValidations = map[string]validation{
 	"empty grant name":      {spec: `grants: [{name: "", namespaces: {all: {}}}]`, wantField: "spec.grants[0].name", wantRule: tooShort},
 	"long grant name":       {spec: "grants: [{name: " + strings.Repeat("a", 64) + ", namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: "may not be more than 63"},
 
-	"client IDs and prefixes":     {spec: inGrant(`clientIds: [a, "b*", "*", a.b, "c/d=*"]`)},
-	"64 client IDs":               {spec: inGrant("clientIds: " + list("c", 64))},
-	"65 client IDs":               {spec: inGrant("clientIds: " + list("c", 65)), wantField: "spec.grants[0].clientIds", wantRule: "must have at most 64 items"},
-	"duplicate client ID":         {spec: inGrant("clientIds: [a, a]"), wantField: "spec.grants[0].clientIds[1]", wantRule: `Duplicate value: "a"`},
-	"empty client ID":             {spec: inGrant(`clientIds: [""]`), wantField: "spec.grants[0].clientIds[0]", wantRule: tooShort},
-	"prefix of 256 characters":    {spec: inGrant(`clientIds: ["` + strings.Repeat("a", 255) + `*"]`)},
-	"prefix of 257 characters":    {spec: inGrant(`clientIds: ["` + strings.Repeat("a", 256) + `*"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: "may not be more than 256"},
-	"asterisk inside a client ID": {spec: inGrant(`clientIds: ["a*b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: `Invalid value: "a*b": ` + grantClientsRule},
-	"two asterisks":               {spec: inGrant(`clientIds: ["a**"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
-	"granted client ID, colon":    {spec: inGrant(`clientIds: ["a:b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
-	"granted client ID, space":    {spec: inGrant(`clientIds: ["a b"]`), wantField: "spec.grants[0].clientIds[0]", wantRule: grantClientsRule},
+	"client IDs and prefixes":     {spec: inGrant(`clientIDs: [a, "b*", "*", a.b, "c/d=*"]`)},
+	"64 client IDs":               {spec: inGrant("clientIDs: " + list("c", 64))},
+	"65 client IDs":               {spec: inGrant("clientIDs: " + list("c", 65)), wantField: "spec.grants[0].clientIDs", wantRule: "must have at most 64 items"},
+	"duplicate client ID":         {spec: inGrant("clientIDs: [a, a]"), wantField: "spec.grants[0].clientIDs[1]", wantRule: `Duplicate value: "a"`},
+	"empty client ID":             {spec: inGrant(`clientIDs: [""]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: tooShort},
+	"prefix of 256 characters":    {spec: inGrant(`clientIDs: ["` + strings.Repeat("a", 255) + `*"]`)},
+	"prefix of 257 characters":    {spec: inGrant(`clientIDs: ["` + strings.Repeat("a", 256) + `*"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: "may not be more than 256"},
+	"asterisk inside a client ID": {spec: inGrant(`clientIDs: ["a*b"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: `Invalid value: "a*b": ` + grantClientsRule},
+	"two asterisks":               {spec: inGrant(`clientIDs: ["a**"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
+	"granted client ID, colon":    {spec: inGrant(`clientIDs: ["a:b"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
+	"granted client ID, space":    {spec: inGrant(`clientIDs: ["a b"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
 	"every scope":                 {spec: inGrant(`scopes: ["*"]`)},
 
 	"released clients":             {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: c}, {namespace: b, name: b}]"},

@@ -14,7 +14,7 @@ import (
 
 const (
 	keyFormRule = "Required value: spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
-	keyIDRule   = "spec.publicKeys.keyId must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
+	keyIDRule   = "spec.publicKeys.keyID must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
 	jwkRule     = `Forbidden: spec.publicKeys.jwk must be a JSON object as a string, such as '{"kty":"OKP","crv":"Ed25519","x":"..."}'; for a PEM block, use pem`
 	jwkPrivate  = "Forbidden: spec.publicKeys must not contain private keys, but this key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
 	pemRule     = `Forbidden: spec.publicKeys.pem must be one PEM block of the type PUBLIC KEY; for a certificate, use the output of "openssl x509 -pubkey -noout"; for a JSON Web Key, use jwk`
@@ -25,11 +25,11 @@ const (
 
 // withJWK and withPEM return a spec with a key.
 func withJWK(jwk string) string {
-	return fmt.Sprintf("publicKeys: [{keyId: a, jwk: %q}]", jwk)
+	return fmt.Sprintf("publicKeys: [{keyID: a, jwk: %q}]", jwk)
 }
 
 func withPEM(block string) string {
-	return fmt.Sprintf("publicKeys: [{keyId: a, pem: %q}]", block)
+	return fmt.Sprintf("publicKeys: [{keyID: a, pem: %q}]", block)
 }
 
 // publicKeyValidations covers the keys that verify assertions. The operator, not the API server,
@@ -42,24 +42,24 @@ var publicKeyValidations = map[string]validation{
 	"PEM":                             {spec: withPEM(pemKey)},
 	"PEM without a final line break":  {spec: withPEM(strings.TrimSpace(pemKey))},
 	"PEM with Windows line breaks":    {spec: withPEM(strings.ReplaceAll(pemKey, "\n", "\r\n"))},
-	"key with an algorithm":           {spec: "publicKeys: [{keyId: a, algorithm: PS256, jwk: '{}'}]"},
+	"key with an algorithm":           {spec: "publicKeys: [{keyID: a, algorithm: PS256, jwk: '{}'}]"},
 	"four keys":                       {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("A.0_~:/+=@-") + "]"},
 	"key without a secret":            {spec: "{publicKeys: [" + ecKey("a") + "], secret: null}"},
 	"key and a secret":                {spec: "{publicKeys: [" + ecKey("a") + "], secret: {generated: {}}}"},
 	"empty list of keys":              {spec: "publicKeys: []", wantField: "spec.publicKeys", wantRule: "should have at least 1 items"},
 	"five keys":                       {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("b") + ", " + ecKey("c") + ", " + ecKey("d") + ", " + ecKey("e") + "]", wantField: "spec.publicKeys", wantRule: "must have at most 4 items"},
 	"keys with a duplicate id":        {spec: "publicKeys: [" + ecKey("a") + ", " + ecKey("a") + "]", wantField: "spec.publicKeys[1]", wantRule: "Duplicate value"},
-	"key without an id":               {spec: "publicKeys: [{jwk: '{}'}]", wantField: firstKey + ".keyId", wantRule: "Required value"},
-	"key with an empty id":            {spec: `publicKeys: [{keyId: "", jwk: '{}'}]`, wantField: firstKey + ".keyId", wantRule: tooShort},
-	"key with a space in its id":      {spec: "publicKeys: [{keyId: a b, jwk: '{}'}]", wantField: firstKey + ".keyId", wantRule: `Invalid value: "a b": ` + keyIDRule},
-	"key with a long id":              {spec: "publicKeys: [" + ecKey(strings.Repeat("a", 129)) + "]", wantField: firstKey + ".keyId", wantRule: "may not be more than 128"},
-	"key with a symmetric algorithm":  {spec: "publicKeys: [{keyId: a, algorithm: HS256, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
-	"key with algorithm none":         {spec: "publicKeys: [{keyId: a, algorithm: none, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
-	"key without a form":              {spec: "publicKeys: [{keyId: a}]", wantField: firstKey, wantRule: keyFormRule},
-	"key in both forms":               {spec: fmt.Sprintf("publicKeys: [{keyId: a, jwk: '{}', pem: %q}]", pemKey), wantField: firstKey, wantRule: keyFormRule},
-	"empty JWK":                       {spec: `publicKeys: [{keyId: a, jwk: ""}]`, wantField: firstKey + ".jwk", wantRule: tooShort},
-	"empty PEM":                       {spec: `publicKeys: [{keyId: a, pem: ""}]`, wantField: firstKey + ".pem", wantRule: tooShort},
-	"JWK as a YAML object":            {spec: "publicKeys: [{keyId: a, jwk: {kty: OKP}}]", wantField: firstKey + ".jwk", wantRule: "must be of type string"},
+	"key without an id":               {spec: "publicKeys: [{jwk: '{}'}]", wantField: firstKey + ".keyID", wantRule: "Required value"},
+	"key with an empty id":            {spec: `publicKeys: [{keyID: "", jwk: '{}'}]`, wantField: firstKey + ".keyID", wantRule: tooShort},
+	"key with a space in its id":      {spec: "publicKeys: [{keyID: a b, jwk: '{}'}]", wantField: firstKey + ".keyID", wantRule: `Invalid value: "a b": ` + keyIDRule},
+	"key with a long id":              {spec: "publicKeys: [" + ecKey(strings.Repeat("a", 129)) + "]", wantField: firstKey + ".keyID", wantRule: "may not be more than 128"},
+	"key with a symmetric algorithm":  {spec: "publicKeys: [{keyID: a, algorithm: HS256, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
+	"key with algorithm none":         {spec: "publicKeys: [{keyID: a, algorithm: none, jwk: '{}'}]", wantField: firstKey + ".algorithm", wantRule: "Unsupported value"},
+	"key without a form":              {spec: "publicKeys: [{keyID: a}]", wantField: firstKey, wantRule: keyFormRule},
+	"key in both forms":               {spec: fmt.Sprintf("publicKeys: [{keyID: a, jwk: '{}', pem: %q}]", pemKey), wantField: firstKey, wantRule: keyFormRule},
+	"empty JWK":                       {spec: `publicKeys: [{keyID: a, jwk: ""}]`, wantField: firstKey + ".jwk", wantRule: tooShort},
+	"empty PEM":                       {spec: `publicKeys: [{keyID: a, pem: ""}]`, wantField: firstKey + ".pem", wantRule: tooShort},
+	"JWK as a YAML object":            {spec: "publicKeys: [{keyID: a, jwk: {kty: OKP}}]", wantField: firstKey + ".jwk", wantRule: "must be of type string"},
 	"JWK in a list":                   {spec: withJWK(`[{"kty":"OKP"}]`), wantField: firstKey + ".jwk", wantRule: jwkRule},
 	"JWK of 4097 characters":          {spec: withJWK("{" + strings.Repeat(" ", 4095) + "}"), wantField: firstKey + ".jwk", wantRule: "may not be more than 4096"},
 	"PEM in place of a JWK":           {spec: withJWK(pemKey), wantField: firstKey + ".jwk", wantRule: jwkRule},
@@ -100,9 +100,9 @@ func TestPrivateKeysAreNotRepeated(t *testing.T) {
 		"PEM":                 withPEM("-----BEGIN PRIVATE KEY-----\n" + canary + "\n-----END PRIVATE KEY-----"),
 		"PEM in place of JWK": withJWK("-----BEGIN PRIVATE KEY-----\n" + canary + "\n-----END PRIVATE KEY-----"),
 		"PEM without a type":  withPEM(canary),
-		"both forms":          fmt.Sprintf("publicKeys: [{keyId: a, jwk: %q, pem: %q}]", `{"\u0064":"`+canary+`"}`, pemKey),
+		"both forms":          fmt.Sprintf("publicKeys: [{keyID: a, jwk: %q, pem: %q}]", `{"\u0064":"`+canary+`"}`, pemKey),
 		"too long":            withPEM(canary + strings.Repeat("A", 4096)),
-		"JWK as an object":    "publicKeys: [{keyId: a, jwk: {d: " + canary + "}}]",
+		"JWK as an object":    "publicKeys: [{keyID: a, jwk: {d: " + canary + "}}]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := kindNamed("ApiClient").object(t, cluster.Namespace(t), "", spec)
@@ -118,7 +118,7 @@ func TestPrivateKeysAreNotRepeated(t *testing.T) {
 	}
 }
 
-func ecKey(id string) string { return "{keyId: '" + id + "', jwk: '{}'}" }
+func ecKey(id string) string { return "{keyID: '" + id + "', jwk: '{}'}" }
 
 // publicKeyTransitions covers changes between a secret and keys.
 var publicKeyTransitions = map[string]transition{

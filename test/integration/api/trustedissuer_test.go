@@ -19,9 +19,9 @@ const (
 	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer"
 	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
 	issuerAudience  = "spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
-	issuerKeysRule  = "spec.trustedIssuers.keys must have either jwks, or jwksUri, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
-	spiffeKeysRule  = "Required value: the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksUri"
-	jwksURIRule     = "spec.trustedIssuers.keys.jwksUri must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
+	issuerKeysRule  = "spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+	spiffeKeysRule  = "Required value: the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
+	jwksURIRule     = "spec.trustedIssuers.keys.jwksURI must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
 	jwksRule        = "Forbidden: spec.trustedIssuers.keys.jwks must be a JSON Web Key Set as a string, such as '{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\",\"x\":\"...\"}]}'"
 	jwksPrivate     = "Forbidden: spec.trustedIssuers.keys.jwks must not contain private or symmetric keys, but a key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
 	bundleRule      = "Forbidden: spec.trustedIssuers.keys.caBundle must contain certificates in PEM format"
@@ -93,7 +93,7 @@ var trustedIssuerValidations = map[string]validation{
 	"issuer with an open bracket":       {spec: trustingURL("https://[::1"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
 	"issuer file":                       {spec: trustingURL("file:///etc/passwd"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
 	"SPIFFE trust domain with its keys": {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {jwks: %q}}]", publicKeySet)},
-	"SPIFFE trust domain with a bundle": {spec: "trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {jwksUri: 'https://spire.example.org/bundle'}}]"},
+	"SPIFFE trust domain with a bundle": {spec: "trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {jwksURI: 'https://spire.example.org/bundle'}}]"},
 	"SPIFFE trust domain without keys":  {spec: trustingURL("spiffe://example.org"), wantField: firstIssuer + ".keys", wantRule: spiffeKeysRule},
 	"SPIFFE trust domain, discovered":   {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org', keys: {caBundle: %q}}]", certificate), wantField: firstIssuer + ".keys", wantRule: spiffeKeysRule},
 	"SPIFFE ID":                         {spec: fmt.Sprintf("trustedIssuers: [{name: a, issuer: 'spiffe://example.org/billing', keys: {jwks: %q}}]", publicKeySet), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
@@ -125,14 +125,14 @@ var issuerKeysValidations = map[string]validation{
 	"key set with line breaks":          {spec: trustingKeys("jwks", "\n{\n  \"keys\" :\n[\n]\n}\n")},
 	"key set of 16384 characters":       {spec: trustingKeys("jwks", `{"keys":[`+strings.Repeat(" ", 16384-11)+"]}")},
 	"key set of 16385 characters":       {spec: trustingKeys("jwks", `{"keys":[`+strings.Repeat(" ", 16385-11)+"]}"), wantField: firstIssuer + ".keys.jwks", wantRule: "may not be more than 16384"},
-	"URL of keys":                       {spec: trustingKeys("jwksUri", "https://issuer.example.com:8443/keys?v=1")},
-	"URL of keys without a path":        {spec: trustingKeys("jwksUri", "https://issuer.example.com")},
-	"URL of keys of 512 characters":     {spec: trustingKeys("jwksUri", "https://a/"+strings.Repeat("a", 502))},
-	"URL of keys of 513 characters":     {spec: trustingKeys("jwksUri", "https://a/"+strings.Repeat("a", 503)), wantField: firstIssuer + ".keys.jwksUri", wantRule: "may not be more than 512"},
+	"URL of keys":                       {spec: trustingKeys("jwksURI", "https://issuer.example.com:8443/keys?v=1")},
+	"URL of keys without a path":        {spec: trustingKeys("jwksURI", "https://issuer.example.com")},
+	"URL of keys of 512 characters":     {spec: trustingKeys("jwksURI", "https://a/"+strings.Repeat("a", 502))},
+	"URL of keys of 513 characters":     {spec: trustingKeys("jwksURI", "https://a/"+strings.Repeat("a", 503)), wantField: firstIssuer + ".keys.jwksURI", wantRule: "may not be more than 512"},
 	"certificates":                      {spec: trustingKeys("caBundle", certificate+certificate)},
-	"URL of keys and certificates":      {spec: trusting(fmt.Sprintf("keys: {jwksUri: 'https://a.example.com', caBundle: %q}", certificate))},
+	"URL of keys and certificates":      {spec: trusting(fmt.Sprintf("keys: {jwksURI: 'https://a.example.com', caBundle: %q}", certificate))},
 	"no keys":                           {spec: trusting("keys: {}"), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
-	"key set and URL of keys":           {spec: trusting(fmt.Sprintf("keys: {jwks: %q, jwksUri: 'https://a.example.com'}", publicKeySet)), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
+	"key set and URL of keys":           {spec: trusting(fmt.Sprintf("keys: {jwks: %q, jwksURI: 'https://a.example.com'}", publicKeySet)), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
 	"key set and certificates":          {spec: trusting(fmt.Sprintf("keys: {jwks: %q, caBundle: %q}", publicKeySet, certificate)), wantField: firstIssuer + ".keys", wantRule: issuerKeysRule},
 	"empty key set":                     {spec: trustingKeys("jwks", ""), wantField: firstIssuer + ".keys.jwks", wantRule: tooShort},
 	"key set as a YAML object":          {spec: trusting("keys: {jwks: {keys: []}}"), wantField: firstIssuer + ".keys.jwks", wantRule: "must be of type string"},
@@ -140,12 +140,12 @@ var issuerKeysValidations = map[string]validation{
 	"keys without a set":                {spec: trustingKeys("jwks", `[{"keys":[]}]`), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
 	"URL in place of a key set":         {spec: trustingKeys("jwks", "https://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
 	"private PEM in place of a key set": {spec: trustingKeys("jwks", "-----BEGIN EC PRIVATE KEY-----"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksPrivate},
-	"empty URL of keys":                 {spec: trustingKeys("jwksUri", ""), wantField: firstIssuer + ".keys.jwksUri", wantRule: tooShort},
-	"URL of keys without HTTPS":         {spec: trustingKeys("jwksUri", "http://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksUri", wantRule: `Invalid value: "http://issuer.example.com/keys": ` + jwksURIRule},
-	"URL of keys with a user":           {spec: trustingKeys("jwksUri", "https://a@issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
-	"URL of keys with a fragment":       {spec: trustingKeys("jwksUri", "https://issuer.example.com/keys#a"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
-	"URL of keys with a line break":     {spec: trustingKeys("jwksUri", "https://issuer.example.com/keys\n"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
-	"URL of keys with a bad escape":     {spec: trustingKeys("jwksUri", "https://issuer.example.com/%zz"), wantField: firstIssuer + ".keys.jwksUri", wantRule: jwksURIRule},
+	"empty URL of keys":                 {spec: trustingKeys("jwksURI", ""), wantField: firstIssuer + ".keys.jwksURI", wantRule: tooShort},
+	"URL of keys without HTTPS":         {spec: trustingKeys("jwksURI", "http://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksURI", wantRule: `Invalid value: "http://issuer.example.com/keys": ` + jwksURIRule},
+	"URL of keys with a user":           {spec: trustingKeys("jwksURI", "https://a@issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
+	"URL of keys with a fragment":       {spec: trustingKeys("jwksURI", "https://issuer.example.com/keys#a"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
+	"URL of keys with a line break":     {spec: trustingKeys("jwksURI", "https://issuer.example.com/keys\n"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
+	"URL of keys with a bad escape":     {spec: trustingKeys("jwksURI", "https://issuer.example.com/%zz"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
 	"empty certificates":                {spec: trustingKeys("caBundle", ""), wantField: firstIssuer + ".keys.caBundle", wantRule: tooShort},
 	"text in place of certificates":     {spec: trustingKeys("caBundle", "ca.crt"), wantField: firstIssuer + ".keys.caBundle", wantRule: bundleRule},
 	"certificate with its private key":  {spec: trustingKeys("caBundle", certificate+"-----BEGIN PRIVATE KEY-----"), wantField: firstIssuer + ".keys.caBundle", wantRule: bundlePrivate},
@@ -215,7 +215,7 @@ func TestKeysOfIssuersAreNotRepeated(t *testing.T) {
 		"key set as a bundle": trustingKeys("caBundle", `{"keys":[{"kty":"OKP","d":"`+canary+`"}]}`),
 		"certificate and key": trustingKeys("caBundle", certificate+"-----BEGIN PRIVATE KEY-----\n"+canary),
 		"too long":            trustingKeys("jwks", canary+strings.Repeat("A", 16384)),
-		"both forms":          trusting(fmt.Sprintf("keys: {jwks: %q, jwksUri: 'https://a.example.com'}", `{"keys":[{"\u0064":"`+canary+`"}]}`)),
+		"both forms":          trusting(fmt.Sprintf("keys: {jwks: %q, jwksURI: 'https://a.example.com'}", `{"keys":[{"\u0064":"`+canary+`"}]}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := cluster.Client.Create(t.Context(), kindNamed("Realm").object(t, "", "", spec), client.DryRunAll)

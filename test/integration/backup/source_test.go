@@ -44,14 +44,14 @@ apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata: {name: shop}
 spec:
-  grants: [{name: all, namespaces: {all: {}}, scopes: ["*"], clientIds: ["*"]}]
+  grants: [{name: all, namespaces: {all: {}}, scopes: ["*"], clientIDs: ["*"]}]
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
 metadata: {name: orders, namespace: acme-apps}
 spec:
   realmRef: {name: shop}
-  clientId: shop-orders
+  clientID: shop-orders
   secret: {generated: {}}
 `
 )

@@ -122,6 +122,6 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	broken.KeyID = "other" // differs from the kid in the JWK
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.PublicKeys = []v1beta1.PublicKey{broken} })
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonPublicKeyNotSupported)
-	scenario.ExpectMessage(t, c, v1beta1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyId")
+	scenario.ExpectMessage(t, c, v1beta1.ConditionStalled, `"other"`, "spec.publicKeys", "its kid differs from keyID")
 	next.awaitGrants(t, inst, c, false)
 }

@@ -78,7 +78,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: claims
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Claims
-    - name: clientId
+    - name: clientID
       type:
         scalar: string
     - name: description
@@ -106,7 +106,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.PublicKey
           elementRelationship: associative
           keys:
-          - keyId
+          - keyID
     - name: realmRef
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.RealmReference
@@ -139,7 +139,7 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientStatus
   map:
     fields:
-    - name: clientId
+    - name: clientID
       type:
         scalar: string
     - name: conditions
@@ -320,7 +320,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: audiences
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Audiences
-    - name: clientIds
+    - name: clientIDs
       type:
         list:
           elementType:
@@ -390,7 +390,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwks
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.IssuerJWKS
-    - name: jwksUri
+    - name: jwksURI
       type:
         scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.IssuerURL
@@ -458,7 +458,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwk
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.JSONWebKey
-    - name: keyId
+    - name: keyID
       type:
         scalar: string
     - name: pem
@@ -565,7 +565,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: issuer
       type:
         scalar: string
-    - name: jwksUri
+    - name: jwksURI
       type:
         scalar: string
     - name: nextKeyTransitionTime
@@ -581,7 +581,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningKeyStatus
           elementRelationship: associative
           keys:
-          - keyId
+          - keyID
     - name: tokenEndpoint
       type:
         scalar: string
@@ -679,7 +679,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: createdAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: keyId
+    - name: keyID
       type:
         scalar: string
     - name: removeAt
@@ -714,7 +714,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: failingSince
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: keyIds
+    - name: keyIDs
       type:
         list:
           elementType:

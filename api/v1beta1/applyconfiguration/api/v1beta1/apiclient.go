@@ -25,7 +25,7 @@ import (
 // expire.
 type ApiClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
-	// metadata is the standard Kubernetes object metadata. If spec.clientId is unset, the client ID
+	// metadata is the standard Kubernetes object metadata. If spec.clientID is unset, the client ID
 	// is derived from the namespace and name.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec defines the desired state of the ApiClient.

@@ -20,15 +20,15 @@ type ApiClientSpecApplyConfiguration struct {
 	// realmRef references the realm of this client. A grant of the realm must cover the client; see
 	// spec.grants of the Realm. You can create the client before the realm.
 	RealmRef *RealmReferenceApplyConfiguration `json:"realmRef,omitempty"`
-	// clientId is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
+	// clientID is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
 	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
-	// clientIds; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
+	// clientIDs; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
 	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
-	// not Accepted (ClientIdConflict). clientId is immutable and cannot be added or removed later.
+	// not Accepted (ClientIDConflict). clientID is immutable and cannot be added or removed later.
 	//
 	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
 	// characters.
-	ClientID *string `json:"clientId,omitempty"`
+	ClientID *string `json:"clientID,omitempty"`
 	// description describes the purpose of the client in at most 256 characters. It has no effect
 	// on tokens. If unset, the client has no description.
 	Description *string `json:"description,omitempty"`

@@ -23,8 +23,8 @@ type ApiClientStatusApplyConfiguration struct {
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// clientId is the effective client identifier. The client sends it in token requests.
-	ClientID *string `json:"clientId,omitempty"`
+	// clientID is the effective client identifier. The client sends it in token requests.
+	ClientID *string `json:"clientID,omitempty"`
 	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 	// secretName is the name of the credentials Secret. It is set after the Secret has been

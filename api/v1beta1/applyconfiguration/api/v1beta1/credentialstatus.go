@@ -17,7 +17,7 @@ import (
 type CredentialStatusApplyConfiguration struct {
 	// type is the kind of credential.
 	Type *apiv1beta1.CredentialType `json:"type,omitempty"`
-	// id identifies the credential: the keyId of a public key, the name of a service account, or,
+	// id identifies the credential: the keyID of a public key, the name of a service account, or,
 	// for a federated identity, the name of its issuer and a hash of the identity.
 	ID *string `json:"id,omitempty"`
 	// lastUsedTime is when a client last authenticated with the credential, truncated to the

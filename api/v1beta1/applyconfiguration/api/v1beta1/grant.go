@@ -27,13 +27,13 @@ type GrantApplyConfiguration struct {
 	// It can have at most 16 entries of at most 256 characters. Audiences that the realm does not
 	// define have no effect. Defaults to the audiences of the realm.
 	Audiences *apiv1beta1.Audiences `json:"audiences,omitempty"`
-	// clientIds lists the values that an ApiClient can have in spec.clientId, at most 64. An entry
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 64. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
-	// without spec.clientId.
-	ClientIDs []string `json:"clientIds,omitempty"`
+	// without spec.clientID.
+	ClientIDs []string `json:"clientIDs,omitempty"`
 	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
 	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service
 	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an

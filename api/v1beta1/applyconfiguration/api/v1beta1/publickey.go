@@ -15,17 +15,17 @@ import (
 // PublicKey is a public key that verifies the assertions of a client. Each key has exactly one
 // algorithm, which an assertion cannot change.
 type PublicKeyApplyConfiguration struct {
-	// keyId is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
+	// keyID is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
 	// from "._~:/+=@-". An assertion selects its key with kid (RFC 7515, section 4.1.4). An
 	// assertion without kid is verified with each key of its algorithm.
-	KeyID *string `json:"keyId,omitempty"`
+	KeyID *string `json:"keyID,omitempty"`
 	// algorithm is the only algorithm that the key verifies: ES256 for a P-256 key, ES384 for
 	// P-384, EdDSA for Ed25519, and RS256 or PS256 for an RSA key of 2048 to 4096 bits. It must not
 	// differ from the member alg of jwk. It is required for an RSA key without that member.
 	// Defaults to alg, or to the only algorithm that the key can have.
 	Algorithm *apiv1beta1.SigningAlgorithm `json:"algorithm,omitempty"`
 	// jwk is the key as a JSON Web Key (RFC 7517), which is a JSON object in a string of at most
-	// 4096 characters. Its member kid is optional and must not differ from keyId. If unset, pem
+	// 4096 characters. Its member kid is optional and must not differ from keyID. If unset, pem
 	// must be set.
 	JWK *apiv1beta1.JSONWebKey `json:"jwk,omitempty"`
 	// pem is the key as one PEM block of the type PUBLIC KEY (RFC 7468, section 13), at most 4096

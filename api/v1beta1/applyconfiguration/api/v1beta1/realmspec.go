@@ -47,7 +47,7 @@ type RealmSpecApplyConfiguration struct {
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
 	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
 	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
-	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIdReleased),
+	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIDReleased),
 	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
 	// keeps its client ID.
 	ReleasedClients []ApiClientReferenceApplyConfiguration `json:"releasedClients,omitempty"`

@@ -28,9 +28,9 @@ type RealmStatusApplyConfiguration struct {
 	Issuer *string `json:"issuer,omitempty"`
 	// tokenEndpoint is the URL of the realm's token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
-	// jwksUri is the URL of the public keys that verify the realm's tokens (RFC 7517,
+	// jwksURI is the URL of the public keys that verify the realm's tokens (RFC 7517,
 	// section 5).
-	JWKSURI *string `json:"jwksUri,omitempty"`
+	JWKSURI *string `json:"jwksURI,omitempty"`
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
 	TokenLifetime *apiv1beta1.Duration `json:"tokenLifetime,omitempty"`

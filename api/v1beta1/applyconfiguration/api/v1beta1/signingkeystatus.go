@@ -15,9 +15,9 @@ import (
 //
 // SigningKeyStatus describes a published signing key of a Realm.
 type SigningKeyStatusApplyConfiguration struct {
-	// keyId is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
+	// keyID is the kid of the key (RFC 7517, section 4.5) in the realm's key set and in the header
 	// of its tokens.
-	KeyID *string `json:"keyId,omitempty"`
+	KeyID *string `json:"keyID,omitempty"`
 	// algorithm is the signature algorithm of the key. It never changes.
 	Algorithm *apiv1beta1.SigningAlgorithm `json:"algorithm,omitempty"`
 	// state is the lifecycle state of the key. Pending means that it is published but does not sign

@@ -16,8 +16,8 @@ import (
 type TrustedIssuerStatusApplyConfiguration struct {
 	// name is the name of the issuer in spec.trustedIssuers.
 	Name *string `json:"name,omitempty"`
-	// keyIds lists the IDs of the issuer's keys that token servers use. Unset if there are none.
-	KeyIDs []string `json:"keyIds,omitempty"`
+	// keyIDs lists the IDs of the issuer's keys that token servers use. Unset if there are none.
+	KeyIDs []string `json:"keyIDs,omitempty"`
 	// failingSince is the time at which the operator first failed to get the keys, after the last
 	// success. Unset while it succeeds.
 	FailingSince *v1.Time `json:"failingSince,omitempty"`
