@@ -30,8 +30,8 @@ const (
 	// It is Unknown with ReasonProgressing while an acknowledgement is outstanding.
 	//
 	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable, ReasonKeysMissing, or
-	// ReasonKMSUnavailable (Realm) or ReasonRecordUnreadable (ApiClient), or with the reason of Accepted
-	// if that is False.
+	// ReasonKMSUnavailable (Realm) or ReasonRecordUnreadable (ApiClient), or with the reason of
+	// Accepted if that is False.
 	ConditionProgrammed ConditionType = "Programmed"
 
 	// ConditionReady summarizes the other conditions. On an ApiClient it is True only if the client
@@ -161,11 +161,11 @@ const (
 	// record, until an administrator restores or deletes the record.
 	ReasonKeysUnreadable ConditionReason = "KeysUnreadable"
 
-	// ReasonKeysMissing is used with the Programmed and Ready conditions when they are False because the
-	// realm's record does not exist, although status.signingKeys lists keys that it contained. The
-	// realm issues no tokens, and its tokens are rejected. The operator generates no new keys until an
-	// administrator restores the record from a backup, or until a rotation is due whose
-	// spec.signing.rotateAfter is later than the creation of every listed key.
+	// ReasonKeysMissing is used with the Programmed and Ready conditions when they are False
+	// because the realm's record does not exist, although status.signingKeys lists keys that it
+	// contained. The realm issues no tokens, and its tokens are rejected. The operator generates no
+	// new keys until an administrator restores the record from a backup, or until a rotation is due
+	// whose spec.signing.rotationRequestTime is later than the creation of every listed key.
 	ReasonKeysMissing ConditionReason = "KeysMissing"
 
 	// ReasonKeysEncrypted is used with the KeysEncrypted condition when it is True.
@@ -255,8 +255,8 @@ const (
 	// condition of the realm is False: the realm is not Accepted or has failed.
 	ReasonRealmNotReady ConditionReason = "RealmNotReady"
 
-	// ReasonExpired is used with the Ready condition when it is False because spec.expiresAt, or
-	// the expiresAt of every secret in spec.secret.hashed, has passed.
+	// ReasonExpired is used with the Ready condition when it is False because spec.expirationTime, or
+	// the expirationTime of every secret in spec.secret.hashed, has passed.
 	ReasonExpired ConditionReason = "Expired"
 
 	// ReasonCredentialsSecretsDisabled is used with the Accepted condition when it is False because

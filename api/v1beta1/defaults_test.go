@@ -101,7 +101,7 @@ func TestCredentialUses(t *testing.T) {
 			},
 		},
 		Status: v1beta1.ApiClientStatus{
-			Secrets: []v1beta1.ClientSecretStatus{{ID: "old", CreatedAt: created, ExpiresAt: &used, LastUsedTime: &used}, {ID: "new", CreatedAt: rotated}},
+			Secrets: []v1beta1.ClientSecretStatus{{ID: "old", CreationTime: created, ExpirationTime: &used, LastUsedTime: &used}, {ID: "new", CreationTime: rotated}},
 			Credentials: []v1beta1.CredentialStatus{
 				{Type: v1beta1.CredentialTypeServiceAccount, ID: "jobs", LastUsedTime: used},
 				{Type: v1beta1.CredentialTypeFederatedIdentity, ID: job.ID(), LastUsedTime: used},
@@ -110,13 +110,13 @@ func TestCredentialUses(t *testing.T) {
 		},
 	}
 	want := []v1beta1.CredentialUse{
-		{Type: v1beta1.CredentialTypeSecret, ID: "old", Name: "old", CreatedAt: created.Time, LastUsed: used.Time, ExpiresAt: used.Time},
-		{Type: v1beta1.CredentialTypeSecret, ID: "new", Name: "new", CreatedAt: rotated.Time},
-		{Type: v1beta1.CredentialTypePublicKey, ID: "2026-03", Name: "2026-03", CreatedAt: created.Time},
-		{Type: v1beta1.CredentialTypeServiceAccount, ID: "shop", Name: "shop", CreatedAt: created.Time},
-		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: job.ID(), Name: "github repo:acme/shop", CreatedAt: created.Time, LastUsed: used.Time},
-		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: group.ID(), Name: "gitlab project=7 ref=main", CreatedAt: created.Time},
-		{Type: v1beta1.CredentialTypeServiceAccount, ID: "jobs", Name: "jobs", CreatedAt: created.Time, LastUsed: used.Time},
+		{Type: v1beta1.CredentialTypeSecret, ID: "old", Name: "old", CreationTime: created.Time, LastUsed: used.Time, ExpirationTime: used.Time},
+		{Type: v1beta1.CredentialTypeSecret, ID: "new", Name: "new", CreationTime: rotated.Time},
+		{Type: v1beta1.CredentialTypePublicKey, ID: "2026-03", Name: "2026-03", CreationTime: created.Time},
+		{Type: v1beta1.CredentialTypeServiceAccount, ID: "shop", Name: "shop", CreationTime: created.Time},
+		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: job.ID(), Name: "github repo:acme/shop", CreationTime: created.Time, LastUsed: used.Time},
+		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: group.ID(), Name: "gitlab project=7 ref=main", CreationTime: created.Time},
+		{Type: v1beta1.CredentialTypeServiceAccount, ID: "jobs", Name: "jobs", CreationTime: created.Time, LastUsed: used.Time},
 	}
 	uses := c.CredentialUses()
 	if diff := cmp.Diff(want, uses); diff != "" {

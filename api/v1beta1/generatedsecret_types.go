@@ -88,15 +88,15 @@ type SecretRotation struct {
 	// +optional
 	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
 
-	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
-	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
+	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
 	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
 	// rotation takes place.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
-	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
+	RotationRequestTime *metav1.Time `json:"rotationRequestTime,omitempty"`
 }
 
 // EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the

@@ -74,10 +74,10 @@ type HashedSecret struct {
 	// +required
 	Hash string `json:"hash,omitempty"`
 
-	// expiresAt is the time at which the secret expires: an RFC 3339 time between the years 1000
+	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
-	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
+	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 }

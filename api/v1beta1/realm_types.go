@@ -23,7 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Lifetime",type=string,JSONPath=`.status.tokenLifetime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Algorithm",type=string,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].algorithm`
-// +kubebuilder:printcolumn:name="Key age",type=date,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].activeAt`
+// +kubebuilder:printcolumn:name="Key age",type=date,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].activationTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:validation:XValidation:rule=`self.metadata.name.matches(r'^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')`,messageExpression="'metadata.name must be a DNS label (lowercase letters, digits, and inner hyphens, at most 63 characters), not ' + self.metadata.name"
 type Realm struct {
@@ -156,7 +156,7 @@ type RealmSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 
-	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// tokensValidAfterTime revokes older tokens: the introspection and verify endpoints reject tokens
 	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
 	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
 	// the future rejects every token until it has passed. Verifiers that only use the public keys
@@ -165,7 +165,7 @@ type RealmSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
-	TokensValidAfter *metav1.Time `json:"tokensValidAfter,omitempty"`
+	TokensValidAfterTime *metav1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 
 // SigningAlgorithm is a JSON Web Signature algorithm name (RFC 7518, section 3.1 and RFC 8037,
@@ -221,15 +221,15 @@ type Signing struct {
 	// +optional
 	PublishAhead *Duration `json:"publishAhead,omitempty"`
 
-	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
-	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, keys created
+	// before it are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
 	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
 	// If unset, keys are rotated only by rotationInterval.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
-	RotateAfter *metav1.Time `json:"rotateAfter,omitempty"`
+	RotationRequestTime *metav1.Time `json:"rotationRequestTime,omitempty"`
 }
 
 // RealmStatus is the observed state of a Realm.
@@ -330,17 +330,18 @@ type SigningKeyStatus struct {
 	// +required
 	State SigningKeyState `json:"state,omitempty"`
 
-	// createdAt is the time at which the key was generated.
+	// creationTime is the time at which the key was generated.
 	// +required
-	CreatedAt metav1.Time `json:"createdAt,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
+	CreationTime metav1.Time `json:"creationTime,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
 
-	// activeAt is the time at which the key started to sign tokens. Unset while the key is Pending.
+	// activationTime is the time at which the key started to sign tokens. Unset while the key is
+	// Pending.
 	// +optional
-	ActiveAt *metav1.Time `json:"activeAt,omitempty"`
+	ActivationTime *metav1.Time `json:"activationTime,omitempty"`
 
-	// removeAt is the time at which a Retiring key is removed from the key set. By then the last
+	// removalTime is the time at which a Retiring key is removed from the key set. By then the last
 	// token that it can have signed has expired, plus 5 minutes to allow for slow clocks. Unset in
 	// the other states, and until every live token server has stopped signing with the key.
 	// +optional
-	RemoveAt *metav1.Time `json:"removeAt,omitempty"`
+	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
 }

@@ -209,7 +209,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonExpired: {
 		Severity: SeverityIntended,
-		Cause:    "spec.expiresAt has passed, or that of every secret in spec.secret.hashed.",
+		Cause:    "spec.expirationTime has passed, or that of every secret in spec.secret.hashed.",
 		Action:   "Set a later expiration or remove it. If all secrets expired, add another one.",
 	},
 	ReasonCredentialsSecretsDisabled: {

@@ -124,10 +124,10 @@ type TrustedIssuerStatus struct {
 	// +optional
 	KeyIDs []string `json:"keyIDs,omitempty"`
 
-	// failingSince is the time at which the operator first failed to get the keys, after the last
+	// firstFailureTime is the time at which the operator first failed to get the keys, after the last
 	// success. Unset while it succeeds.
 	// +optional
-	FailingSince *metav1.Time `json:"failingSince,omitempty"`
+	FirstFailureTime *metav1.Time `json:"firstFailureTime,omitempty"`
 
 	// message describes why the operator cannot get the keys, or why it does not use the issuer. Unset
 	// while it succeeds.

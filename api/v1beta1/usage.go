@@ -21,20 +21,20 @@ type CredentialUse struct {
 	ID string
 	// Name describes the credential to people. It is the ID, except for a federated identity.
 	Name string
-	// CreatedAt is the creation time of a secret. Other credentials have no creation time of their
+	// CreationTime is the creation time of a secret. Other credentials have no creation time of their
 	// own and have that of the ApiClient.
-	CreatedAt time.Time
+	CreationTime time.Time
 	// LastUsed is when a client last authenticated with the credential, truncated to the resolution
 	// of the instance configuration. Zero if it has never been used.
 	LastUsed time.Time
-	// ExpiresAt is when the credential expires. Zero if it doesn't expire.
-	ExpiresAt time.Time
+	// ExpirationTime is when the credential expires. Zero if it doesn't expire.
+	ExpirationTime time.Time
 }
 
 // UnusedSince returns the last use of the credential, or its creation if it has never been used.
 func (u CredentialUse) UnusedSince() time.Time {
-	if u.LastUsed.Before(u.CreatedAt) {
-		return u.CreatedAt
+	if u.LastUsed.Before(u.CreationTime) {
+		return u.CreationTime
 	}
 	return u.LastUsed
 }
@@ -52,12 +52,12 @@ func (c *ApiClient) CredentialUses() []CredentialUse {
 	for _, s := range c.Status.Secrets {
 		uses = append(uses, CredentialUse{
 			Type: CredentialTypeSecret, ID: s.ID, Name: s.ID,
-			CreatedAt: s.CreatedAt.Time, LastUsed: timeOf(s.LastUsedTime), ExpiresAt: timeOf(s.ExpiresAt),
+			CreationTime: s.CreationTime.Time, LastUsed: timeOf(s.LastUsedTime), ExpirationTime: timeOf(s.ExpirationTime),
 		})
 	}
 	add := func(kind CredentialType, id, name string) {
 		uses = append(uses, CredentialUse{
-			Type: kind, ID: id, Name: name, CreatedAt: created, LastUsed: used[CredentialStatus{Type: kind, ID: id}],
+			Type: kind, ID: id, Name: name, CreationTime: created, LastUsed: used[CredentialStatus{Type: kind, ID: id}],
 		})
 	}
 	for _, k := range c.Spec.PublicKeys {

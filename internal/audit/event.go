@@ -122,7 +122,7 @@ const (
 	ReasonRealmDisabled Reason = "realm_disabled"
 	// ReasonClientDisabled means that the client is suspended or not Accepted.
 	ReasonClientDisabled Reason = "client_disabled"
-	// ReasonClientExpired means that spec.expiresAt of the client has passed.
+	// ReasonClientExpired means that spec.expirationTime of the client has passed.
 	ReasonClientExpired Reason = "client_expired"
 	// ReasonTooManyFailures means that too many earlier attempts failed, and this one did too.
 	ReasonTooManyFailures Reason = "too_many_failures"

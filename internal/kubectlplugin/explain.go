@@ -86,8 +86,8 @@ type clientReport struct {
 	IntrospectionAudiences []string           `json:"introspectionAudiences,omitempty"`
 	SenderConstraint       string             `json:"senderConstraint,omitempty"`
 	TokenLifetime          string             `json:"tokenLifetime,omitempty"`
-	ExpiresAt              *metav1.Time       `json:"expiresAt,omitempty"`
-	TokensValidAfter       *metav1.Time       `json:"tokensValidAfter,omitempty"`
+	ExpirationTime         *metav1.Time       `json:"expirationTime,omitempty"`
+	TokensValidAfterTime   *metav1.Time       `json:"tokensValidAfterTime,omitempty"`
 	NextRotationTime       *metav1.Time       `json:"nextRotationTime,omitempty"`
 	LastUsedTime           *metav1.Time       `json:"lastUsedTime,omitempty"`
 	Credentials            []credentialReport `json:"credentials,omitempty"`
@@ -96,12 +96,12 @@ type clientReport struct {
 
 // credentialReport is a credential of an ApiClient.
 type credentialReport struct {
-	Type         string       `json:"type"`
-	ID           string       `json:"id"`
-	Name         string       `json:"name,omitempty"`
-	CreatedAt    *metav1.Time `json:"createdAt,omitempty"`
-	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
-	ExpiresAt    *metav1.Time `json:"expiresAt,omitempty"`
+	Type           string       `json:"type"`
+	ID             string       `json:"id"`
+	Name           string       `json:"name,omitempty"`
+	CreatedAt      *metav1.Time `json:"creationTime,omitempty"`
+	LastUsedTime   *metav1.Time `json:"lastUsedTime,omitempty"`
+	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 }
 
 // eventReport is an Event about an object.
@@ -146,7 +146,7 @@ func newClientReport(t *target) *clientReport {
 		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
 		Scopes: c.Spec.Scopes, Audiences: c.Spec.Audiences, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: view.Duration(c.Spec.TokenLifetime),
-		ExpiresAt: c.Spec.ExpiresAt, TokensValidAfter: c.Spec.TokensValidAfter, NextRotationTime: c.Status.NextRotationTime,
+		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
 		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t),
 	}
 	if accepted := t.condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
@@ -161,7 +161,7 @@ func newClientReport(t *target) *clientReport {
 func newCredentialReport(u v1beta1.CredentialUse) credentialReport {
 	return credentialReport{
 		Type: string(u.Type), ID: u.ID, Name: u.Name,
-		CreatedAt: optional(u.CreatedAt), LastUsedTime: optional(u.LastUsed), ExpiresAt: optional(u.ExpiresAt),
+		CreatedAt: optional(u.CreationTime), LastUsedTime: optional(u.LastUsed), ExpirationTime: optional(u.ExpirationTime),
 	}
 }
 

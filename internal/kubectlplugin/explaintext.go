@@ -51,8 +51,8 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		{"Introspection", strings.Join(r.IntrospectionAudiences, ", ")},
 		{"Sender constraint", r.SenderConstraint},
 		{"Token lifetime", r.TokenLifetime},
-		{"Tokens valid after", instantOrEmpty(r.TokensValidAfter, now)},
-		{"Expires", instantOrEmpty(r.ExpiresAt, now)},
+		{"Tokens valid after", instantOrEmpty(r.TokensValidAfterTime, now)},
+		{"Expires", instantOrEmpty(r.ExpirationTime, now)},
 		{"Secret", r.SecretName},
 		{"Next rotation", instantOrEmpty(r.NextRotationTime, now)},
 		{"Managed by", r.ManagedBy},
@@ -65,8 +65,8 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 	var rows []terminal.Row
 	for _, c := range r.Credentials {
 		expires := "never"
-		if c.ExpiresAt != nil {
-			expires = terminal.Relative(c.ExpiresAt.Time, now)
+		if c.ExpirationTime != nil {
+			expires = terminal.Relative(c.ExpirationTime.Time, now)
 		}
 		rows = append(rows, terminal.Row{Cells: []string{c.Type, c.Name, lastUse(c.LastUsedTime, now), expires}})
 	}

@@ -64,7 +64,7 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 }
 
 // Until the token servers reject the old secret, anyone who has it can get tokens that the first
-// value of tokensValidAfter does not revoke. With --wait, the command therefore sets the field again.
+// value of tokensValidAfterTime does not revoke. With --wait, the command therefore sets the field again.
 func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 	c := client("leaked",
 		condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady),
@@ -90,7 +90,7 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		default:
 			if r.Method == http.MethodPatch {
 				changes = append(changes, "revoke tokens")
-				c.Spec.TokensValidAfter = &metav1.Time{Time: time.Now()}
+				c.Spec.TokensValidAfterTime = &metav1.Time{Time: time.Now()}
 			}
 			_ = json.NewEncoder(w).Encode(c)
 		}

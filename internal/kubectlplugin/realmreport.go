@@ -16,7 +16,7 @@ type realmReport struct {
 	Issuer                string             `json:"issuer,omitempty"`
 	TokenEndpoint         string             `json:"tokenEndpoint,omitempty"`
 	TokenLifetime         string             `json:"tokenLifetime,omitempty"`
-	TokensValidAfter      *metav1.Time       `json:"tokensValidAfter,omitempty"`
+	TokensValidAfterTime  *metav1.Time       `json:"tokensValidAfterTime,omitempty"`
 	Scopes                []string           `json:"scopes,omitempty"`
 	Audiences             []string           `json:"audiences,omitempty"`
 	Claims                []string           `json:"claims,omitempty"`
@@ -31,18 +31,18 @@ type realmReport struct {
 
 // signingKeyReport is a signing key of a Realm.
 type signingKeyReport struct {
-	KeyID     string       `json:"keyID"`
-	Algorithm string       `json:"algorithm"`
-	State     string       `json:"state"`
-	ActiveAt  *metav1.Time `json:"activeAt,omitempty"`
-	RemoveAt  *metav1.Time `json:"removeAt,omitempty"`
+	KeyID          string       `json:"keyID"`
+	Algorithm      string       `json:"algorithm"`
+	State          string       `json:"state"`
+	ActivationTime *metav1.Time `json:"activationTime,omitempty"`
+	RemovalTime    *metav1.Time `json:"removalTime,omitempty"`
 }
 
 func newRealmReport(t *target) *realmReport {
 	realm := t.realm
 	r := &realmReport{
 		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: view.Duration(realm.Status.TokenLifetime),
-		TokensValidAfter: realm.Spec.TokensValidAfter, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
+		TokensValidAfterTime: realm.Spec.TokensValidAfterTime, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
 		Grants: realm.Spec.Grants, NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
 	}
 	for _, c := range realm.Spec.Claims {
@@ -59,7 +59,7 @@ func newRealmReport(t *target) *realmReport {
 	}
 	for _, k := range realm.Status.SigningKeys {
 		r.SigningKeys = append(r.SigningKeys, signingKeyReport{
-			KeyID: k.KeyID, Algorithm: string(k.Algorithm), State: string(k.State), ActiveAt: k.ActiveAt, RemoveAt: k.RemoveAt,
+			KeyID: k.KeyID, Algorithm: string(k.Algorithm), State: string(k.State), ActivationTime: k.ActivationTime, RemovalTime: k.RemovalTime,
 		})
 	}
 	return r
@@ -71,7 +71,7 @@ func (r *realmReport) text(w *terminal.Writer, now time.Time) {
 		{"Issuer", r.Issuer},
 		{"Token endpoint", r.TokenEndpoint},
 		{"Token lifetime", r.TokenLifetime},
-		{"Tokens valid after", instantOrEmpty(r.TokensValidAfter, now)},
+		{"Tokens valid after", instantOrEmpty(r.TokensValidAfterTime, now)},
 		{"Scopes", orNone(r.Scopes, "none")},
 		{"Audiences", orNone(r.Audiences, "the issuer")},
 		{"Claims", strings.Join(r.Claims, ", ")},
@@ -95,10 +95,10 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 	for _, k := range r.SigningKeys {
 		change := ""
 		switch {
-		case k.RemoveAt != nil:
-			change = "removed " + terminal.Relative(k.RemoveAt.Time, now)
-		case k.ActiveAt != nil && k.State == string(v1beta1.SigningKeyActive):
-			change = "for " + strings.TrimSuffix(terminal.Relative(k.ActiveAt.Time, now), " ago")
+		case k.RemovalTime != nil:
+			change = "removed " + terminal.Relative(k.RemovalTime.Time, now)
+		case k.ActivationTime != nil && k.State == string(v1beta1.SigningKeyActive):
+			change = "for " + strings.TrimSuffix(terminal.Relative(k.ActivationTime.Time, now), " ago")
 		}
 		rows = append(rows, terminal.Row{Cells: []string{k.KeyID, k.Algorithm, k.State, change}})
 	}

@@ -65,7 +65,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 	}
 	at := c.clock.next()
-	if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfter"); err != nil {
+	if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfterTime"); err != nil {
 		return r, err
 	}
 	if o.secret {
@@ -84,7 +84,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 	case o.wait:
 		// Until now, anyone with the old secret could get tokens, so revoke these tokens too.
 		at = c.clock.next()
-		if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfter"); err != nil {
+		if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfterTime"); err != nil {
 			return r, err
 		}
 		if err := o.awaitRevoked(ctx, c, t, old); err != nil {

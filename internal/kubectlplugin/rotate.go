@@ -94,7 +94,7 @@ func (o *changeOptions) rotateAll(ctx context.Context) error {
 	for i := range realms.Items {
 		t := &target{kind: kindRealm, object: &realms.Items[i], realm: &realms.Items[i]}
 		item := newChanged(t, "will be rotated")
-		if err := o.set(ctx, c, t, after, "signing", "rotateAfter"); err != nil {
+		if err := o.set(ctx, c, t, after, "signing", "rotationRequestTime"); err != nil {
 			item.Action, item.Messages, failed = "was not changed", []string{err.Error()}, true
 		}
 		r.Items = append(r.Items, item)
@@ -127,7 +127,7 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	for _, s := range t.client.Status.Secrets {
 		old[s.ID] = true
 	}
-	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotateAfter"); err != nil {
+	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
 		return r, err
 	}
 	if !o.wait {
@@ -161,9 +161,9 @@ func checkRotated(t *target) error {
 		case s.Role == v1beta1.SecretRoleNext:
 			return fmt.Errorf("%w: secret %s replaces the current one as soon as every live token server accepts it; follow it with %q, or request another rotation after it with --wait=false",
 				errOverlap, s.ID, t.command("explain"))
-		case s.ExpiresAt != nil:
+		case s.ExpirationTime != nil:
 			return fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
-				errOverlap, s.ID, timestamp(s.ExpiresAt.Time), t.command("revoke")+" --secret")
+				errOverlap, s.ID, timestamp(s.ExpirationTime.Time), t.command("revoke")+" --secret")
 		}
 	}
 	return nil
@@ -193,9 +193,9 @@ func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now 
 		switch {
 		case !old[s.ID] && s.Role == v1beta1.SecretRoleCurrent:
 			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.ID))
-		case s.ExpiresAt != nil:
-			r.EndsAt = &metav1.Time{Time: s.ExpiresAt.UTC()}
-			message := fmt.Sprintf("The old secret %s ends at %s (%s).", s.ID, timestamp(s.ExpiresAt.Time), terminal.Relative(s.ExpiresAt.Time, now))
+		case s.ExpirationTime != nil:
+			r.EndsAt = &metav1.Time{Time: s.ExpirationTime.UTC()}
+			message := fmt.Sprintf("The old secret %s ends at %s (%s).", s.ID, timestamp(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
 			if end := c.GeneratedSecret().Rotation.EndWhenUnused; end != nil && end.After != nil {
 				message += fmt.Sprintf(" It ends earlier if it is unused for %s.", end.After)
 			}
@@ -219,7 +219,7 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.command("explain"))
 		}
 	}
-	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "signing", "rotateAfter"); err != nil {
+	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "signing", "rotationRequestTime"); err != nil {
 		return r, err
 	}
 	if !o.wait {

@@ -42,7 +42,7 @@ func (p *portal) setExpiry(w http.ResponseWriter, req *request) error {
 		return err
 	}
 	err = p.change(req, edit{action: audit.ActionSetExpiration, path: expiresAtPath, mutate: func(c *v1beta1.ApiClient) (string, error) {
-		c.Spec.ExpiresAt = expiry
+		c.Spec.ExpirationTime = expiry
 		return "", nil
 	}})
 	return p.backToClient(w, req, err)

@@ -24,7 +24,7 @@ type listItem struct {
 		RealmRef            v1beta1.RealmReference            `json:"realmRef"`
 		ClientID            string                            `json:"clientID"`
 		Description         string                            `json:"description"`
-		ExpiresAt           *metav1.Time                      `json:"expiresAt"`
+		ExpirationTime      *metav1.Time                      `json:"expirationTime"`
 		ServiceAccounts     []v1beta1.ServiceAccountReference `json:"serviceAccounts"`
 		FederatedIdentities []v1beta1.FederatedIdentity       `json:"federatedIdentities"`
 		PublicKeys          []struct {
@@ -58,7 +58,7 @@ func (l *listItem) apiClient() *v1beta1.ApiClient {
 		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: m.Manager})
 	}
 	c.Spec.RealmRef, c.Spec.ClientID, c.Spec.Description = l.Spec.RealmRef, l.Spec.ClientID, l.Spec.Description
-	c.Spec.ExpiresAt, c.Spec.ServiceAccounts, c.Spec.FederatedIdentities = l.Spec.ExpiresAt, l.Spec.ServiceAccounts, l.Spec.FederatedIdentities
+	c.Spec.ExpirationTime, c.Spec.ServiceAccounts, c.Spec.FederatedIdentities = l.Spec.ExpirationTime, l.Spec.ServiceAccounts, l.Spec.FederatedIdentities
 	for _, k := range l.Spec.PublicKeys {
 		c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1beta1.PublicKey{KeyID: k.KeyID})
 	}

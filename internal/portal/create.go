@@ -258,10 +258,10 @@ func (f clientForm) client(realm string) (*v1beta1.ApiClient, error) {
 		}
 		c.Spec.TokenLifetime = &v1beta1.Duration{Duration: lifetime}
 	}
-	expiresAt, err := parseExpiry(f.Expires)
+	expirationTime, err := parseExpiry(f.Expires)
 	if err != nil {
 		return nil, fieldError{"expires", err}
 	}
-	c.Spec.ExpiresAt = expiresAt
+	c.Spec.ExpirationTime = expirationTime
 	return c, nil
 }

@@ -25,7 +25,7 @@ type secretView struct {
 
 // isUnused reports whether a valid credential has not been used for Options.StaleAfter.
 func (p *portal) isUnused(u v1beta1.CredentialUse, now time.Time) bool {
-	expired := !u.ExpiresAt.IsZero() && !now.Before(u.ExpiresAt)
+	expired := !u.ExpirationTime.IsZero() && !now.Before(u.ExpirationTime)
 	return !expired && now.Sub(u.UnusedSince()) > p.StaleAfter
 }
 
@@ -50,7 +50,7 @@ func (p *portal) hashedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 	}
 	for _, h := range c.Spec.Secret.Hashed {
 		view := loaded[h.ID]
-		view.ID, view.Expires, view.Expired = h.ID, h.ExpiresAt, p.expired(h.ExpiresAt)
+		view.ID, view.Expires, view.Expired = h.ID, h.ExpirationTime, p.expired(h.ExpirationTime)
 		view.Unused = view.Unused && !view.Expired
 		secrets = append(secrets, view)
 	}
@@ -68,8 +68,8 @@ func (p *portal) loadedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 	endsWhenUnused := rotationOf(c).EndWhenUnused != nil
 	for _, s := range c.Status.Secrets {
 		secrets = append(secrets, secretView{
-			ID: s.ID, Created: &s.CreatedAt, Expires: s.ExpiresAt, Used: s.LastUsedTime, Expired: p.expired(s.ExpiresAt),
-			Earlier: endsWhenUnused && s.ExpiresAt != nil && !p.expired(s.ExpiresAt), Unused: unused[s.ID],
+			ID: s.ID, Created: &s.CreationTime, Expires: s.ExpirationTime, Used: s.LastUsedTime, Expired: p.expired(s.ExpirationTime),
+			Earlier: endsWhenUnused && s.ExpirationTime != nil && !p.expired(s.ExpirationTime), Unused: unused[s.ID],
 		})
 	}
 	return secrets

@@ -23,15 +23,15 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 	}
 	c := v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme-apps", Name: "billing", CreationTimestamp: *at(100 * day)}}
 	c.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{
-		{ID: "stale"}, {ID: "used"}, {ID: "recent"}, {ID: "expired", ExpiresAt: at(day)}, {ID: "pending"},
+		{ID: "stale"}, {ID: "used"}, {ID: "recent"}, {ID: "expired", ExpirationTime: at(day)}, {ID: "pending"},
 	}}
 	c.Spec.PublicKeys = []v1beta1.PublicKey{{KeyID: "never"}}
 	c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "worker"}}
 	c.Status.Secrets = []v1beta1.ClientSecretStatus{
-		{ID: "stale", CreatedAt: *at(100 * day), LastUsedTime: at(91 * day)},
-		{ID: "used", CreatedAt: *at(100 * day), LastUsedTime: at(89 * day)},
-		{ID: "recent", CreatedAt: *at(89 * day)},
-		{ID: "expired", CreatedAt: *at(100 * day), ExpiresAt: at(day)},
+		{ID: "stale", CreationTime: *at(100 * day), LastUsedTime: at(91 * day)},
+		{ID: "used", CreationTime: *at(100 * day), LastUsedTime: at(89 * day)},
+		{ID: "recent", CreationTime: *at(89 * day)},
+		{ID: "expired", CreationTime: *at(100 * day), ExpirationTime: at(day)},
 	}
 	c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeServiceAccount, ID: "worker", LastUsedTime: *at(day)}}
 	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {

@@ -84,8 +84,8 @@ func (p *portal) viewClient(req *request) (*clientPage, error) {
 	if m, ok := gitops.ManagerOf(c); ok {
 		page.ManagedBy = &m
 	}
-	if c.Spec.ExpiresAt != nil {
-		page.Expires = c.Spec.ExpiresAt.UTC().Format(expiryLayout)
+	if c.Spec.ExpirationTime != nil {
+		page.Expires = c.Spec.ExpirationTime.UTC().Format(expiryLayout)
 	}
 	page.Source, page.Secrets = p.secretsOf(c)
 	var next time.Time

@@ -125,7 +125,7 @@ func apiMessage(err error) string {
 // formFields maps fields of an ApiClient to fields of the form that creates it.
 var formFields = map[string]string{
 	"metadata.name": "name", "spec.clientID": "clientID", "spec.description": "description",
-	"spec.scopes": "scope", "spec.tokenLifetime": "lifetime", "spec.expiresAt": "expires",
+	"spec.scopes": "scope", "spec.tokenLifetime": "lifetime", "spec.expirationTime": "expires",
 }
 
 // invalidFields returns the messages of an API server error by form field, and a message for

@@ -74,8 +74,8 @@ func fleet(now time.Time, all ...listed) []v1beta1.ApiClient {
 	for _, l := range all {
 		c := v1beta1.ApiClient{}
 		c.Namespace, c.Name, c.Spec.RealmRef.Name, c.CreationTimestamp = l.namespace, l.name, l.realm, *at(-l.age)
-		c.Spec.ExpiresAt, c.Status.NextRotationTime, c.Status.LastUsedTime = at(l.expires), at(l.rotates), at(-l.used)
-		c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+		c.Spec.ExpirationTime, c.Status.NextRotationTime, c.Status.LastUsedTime = at(l.expires), at(l.rotates), at(-l.used)
+		c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", CreationTime: *at(-l.age), LastUsedTime: at(-l.used)}}
 		c.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: l.status, Reason: string(l.reason)}}
 		clients = append(clients, c)
 	}
@@ -224,7 +224,7 @@ func TestExpiryOf(t *testing.T) {
 		return &metav1.Time{Time: time.Date(2026, 1, 1, hours, 0, 0, 0, time.UTC)}
 	}
 	secret := func(expires *metav1.Time) v1beta1.ClientSecretStatus {
-		return v1beta1.ClientSecretStatus{ExpiresAt: expires}
+		return v1beta1.ClientSecretStatus{ExpirationTime: expires}
 	}
 	for name, tc := range map[string]struct {
 		client  *metav1.Time
@@ -240,7 +240,7 @@ func TestExpiryOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &v1beta1.ApiClient{}
-			c.Spec.ExpiresAt, c.Status.Secrets, c.Spec.PublicKeys = tc.client, tc.secrets, tc.keys
+			c.Spec.ExpirationTime, c.Status.Secrets, c.Spec.PublicKeys = tc.client, tc.secrets, tc.keys
 			testkit.Diff(t, "result", tc.want, portal.ExpiryOf(c))
 		})
 	}

@@ -31,9 +31,9 @@ func isOtherManager(name string) bool { return name != FieldOwner && name != v1b
 // Fields that the portal changes.
 var (
 	suspendPath     = fieldpath.MakePathOrDie("spec", "suspend")
-	expiresAtPath   = fieldpath.MakePathOrDie("spec", "expiresAt")
+	expiresAtPath   = fieldpath.MakePathOrDie("spec", "expirationTime")
 	secretPath      = fieldpath.MakePathOrDie("spec", "secret")
-	rotateAfterPath = fieldpath.MakePathOrDie("spec", "secret", "generated", "rotation", "rotateAfter")
+	rotateAfterPath = fieldpath.MakePathOrDie("spec", "secret", "generated", "rotation", "rotationRequestTime")
 )
 
 // hashedPath returns the field path of the hashed secret with the given ID.

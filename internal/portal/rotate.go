@@ -89,7 +89,7 @@ func (p *portal) rotateGenerated(w http.ResponseWriter, req *request) error {
 		if c.Spec.Secret.Generated == nil {
 			c.Spec.Secret.Generated = &v1beta1.GeneratedSecret{}
 		}
-		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
+		c.Spec.Secret.Generated.Rotation.RotationRequestTime = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
 		return "", nil
 	}})
 	return p.backToClient(w, req, err)
@@ -103,14 +103,14 @@ func addSecret(c *v1beta1.ApiClient, secret newSecret, expiry, now time.Time) er
 	}
 	var valid []v1beta1.HashedSecret
 	for _, h := range c.Spec.Secret.Hashed {
-		if h.ExpiresAt != nil && !now.Before(h.ExpiresAt.Time) {
+		if h.ExpirationTime != nil && !now.Before(h.ExpirationTime.Time) {
 			if err := checkRemovable(c, h.ID); err != nil {
 				return err
 			}
 			continue
 		}
-		if h.ExpiresAt == nil || expiry.Before(h.ExpiresAt.Time) {
-			h.ExpiresAt = &metav1.Time{Time: expiry}
+		if h.ExpirationTime == nil || expiry.Before(h.ExpirationTime.Time) {
+			h.ExpirationTime = &metav1.Time{Time: expiry}
 		}
 		valid = append(valid, h)
 	}
@@ -146,7 +146,7 @@ func (p *portal) revokeSecret(w http.ResponseWriter, req *request) error {
 		if at < 0 {
 			return "", fmt.Errorf("%w: the client has no secret with this ID", errInput)
 		}
-		c.Spec.Secret.Hashed[at].ExpiresAt = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
+		c.Spec.Secret.Hashed[at].ExpirationTime = &metav1.Time{Time: p.Now().UTC().Truncate(time.Second)}
 		return id, nil
 	}})
 	return p.backToClient(w, req, err)

@@ -56,15 +56,15 @@ func (p *portal) newRow(c *v1beta1.ApiClient, now time.Time) row {
 func expiryOf(c *v1beta1.ApiClient) *metav1.Time {
 	var last *metav1.Time
 	for _, u := range c.CredentialUses() {
-		if u.ExpiresAt.IsZero() {
-			return c.Spec.ExpiresAt
+		if u.ExpirationTime.IsZero() {
+			return c.Spec.ExpirationTime
 		}
-		if last == nil || u.ExpiresAt.After(last.Time) {
-			last = &metav1.Time{Time: u.ExpiresAt}
+		if last == nil || u.ExpirationTime.After(last.Time) {
+			last = &metav1.Time{Time: u.ExpirationTime}
 		}
 	}
-	if last != nil && (c.Spec.ExpiresAt == nil || last.Before(c.Spec.ExpiresAt)) {
+	if last != nil && (c.Spec.ExpirationTime == nil || last.Before(c.Spec.ExpirationTime)) {
 		return last
 	}
-	return c.Spec.ExpiresAt
+	return c.Spec.ExpirationTime
 }

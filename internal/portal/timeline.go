@@ -147,28 +147,28 @@ func formatPercent(p float64) string { return strconv.FormatFloat(p, 'f', 2, 64)
 func keyTimeline(s *v1beta1.RealmStatus, now time.Time) *timeline {
 	keys := slices.Clone(s.SigningKeys)
 	slices.SortFunc(keys, func(a, b v1beta1.SigningKeyStatus) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt.Time), cmp.Compare(a.KeyID, b.KeyID))
+		return cmp.Or(a.CreationTime.Compare(b.CreationTime.Time), cmp.Compare(a.KeyID, b.KeyID))
 	})
 	lanes := make([]lane, 0, len(keys))
 	for k, key := range keys {
 		l := lane{name: shorten(key.KeyID, 10) + " · " + string(key.State)}
 		pendingUntil := now
-		if key.ActiveAt != nil {
-			pendingUntil = key.ActiveAt.Time
+		if key.ActivationTime != nil {
+			pendingUntil = key.ActivationTime.Time
 		} else if s.NextKeyTransitionTime != nil {
 			pendingUntil = s.NextKeyTransitionTime.Time
 		}
-		l.periods = append(l.periods, period{kind: "pending", title: "Pending", from: key.CreatedAt.Time, to: pendingUntil})
-		if key.ActiveAt != nil {
-			active := period{kind: "active", title: "Active", from: key.ActiveAt.Time}
+		l.periods = append(l.periods, period{kind: "pending", title: "Pending", from: key.CreationTime.Time, to: pendingUntil})
+		if key.ActivationTime != nil {
+			active := period{kind: "active", title: "Active", from: key.ActivationTime.Time}
 			if key.State == v1beta1.SigningKeyRetiring {
-				active.to = replacedAt(keys[k+1:], key.ActiveAt.Time, now)
+				active.to = replacedAt(keys[k+1:], key.ActivationTime.Time, now)
 			}
 			l.periods = append(l.periods, active)
 			if key.State == v1beta1.SigningKeyRetiring {
 				retiring := period{kind: "retiring", title: "Retiring", from: active.to}
-				if key.RemoveAt != nil {
-					retiring.to = key.RemoveAt.Time
+				if key.RemovalTime != nil {
+					retiring.to = key.RemovalTime.Time
 				}
 				l.periods = append(l.periods, retiring)
 			}
@@ -185,8 +185,8 @@ func keyTimeline(s *v1beta1.RealmStatus, now time.Time) *timeline {
 // replacedAt returns the time at which the first of the newer keys became active.
 func replacedAt(newer []v1beta1.SigningKeyStatus, after, now time.Time) time.Time {
 	for _, key := range newer {
-		if key.ActiveAt != nil && key.ActiveAt.After(after) {
-			return key.ActiveAt.Time
+		if key.ActivationTime != nil && key.ActivationTime.After(after) {
+			return key.ActivationTime.Time
 		}
 	}
 	return now // unknown

@@ -21,7 +21,7 @@ func in(d time.Duration) *metav1.Time { return &metav1.Time{Time: timelineNow.Ad
 func TestKeyTimeline(t *testing.T) {
 	const hour = time.Hour
 	key := func(id string, state v1beta1.SigningKeyState, created time.Duration, active, remove *metav1.Time) v1beta1.SigningKeyStatus {
-		return v1beta1.SigningKeyStatus{KeyID: id, State: state, CreatedAt: *in(created), ActiveAt: active, RemoveAt: remove}
+		return v1beta1.SigningKeyStatus{KeyID: id, State: state, CreationTime: *in(created), ActivationTime: active, RemovalTime: remove}
 	}
 	tests := map[string]struct {
 		keys []v1beta1.SigningKeyStatus

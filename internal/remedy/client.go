@@ -34,8 +34,8 @@ var clients = map[v1beta1.ConditionReason]commands{
 	},
 	v1beta1.ReasonRealmNotReady: object.status,
 	v1beta1.ReasonExpired: func(o object) []string {
-		if o.client.Spec.ExpiresAt != nil {
-			return []string{o.unset("expiresAt")}
+		if o.client.Spec.ExpirationTime != nil {
+			return []string{o.unset("expirationTime")}
 		}
 		return newHash(o)
 	},

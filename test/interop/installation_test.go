@@ -163,7 +163,7 @@ func (i *installation) rotate(t *testing.T) {
 		return nil
 	})
 	install.Change(t, i.inst, i.realm, func(r *v1beta1.Realm) {
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: before.CreatedAt.Add(time.Second)}
+		r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: before.CreationTime.Add(time.Second)}
 	})
 	install.Eventually(t, "the next key to sign tokens", func() error {
 		if id := i.keyID(t, i.token(t)); id == before.KeyID {

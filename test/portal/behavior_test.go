@@ -70,13 +70,13 @@ func concurrentEdits(t *testing.T, i *instance, b *browser) {
 	second.actWith("Expiration", "#expires", "2031-01-01T00:00")
 	second.wantText("This client has changed")
 	i.get(t, billing)
-	if !billing.Spec.Suspend || billing.Spec.ExpiresAt != nil {
+	if !billing.Spec.Suspend || billing.Spec.ExpirationTime != nil {
 		t.Errorf("Spec after a stale change is %+v, want only the first change", billing.Spec)
 	}
 	second.press("Back to client")
 	second.actWith("Expiration", "#expires", "2031-01-01T00:00")
 	i.get(t, billing)
-	if !billing.Spec.Suspend || billing.Spec.ExpiresAt == nil {
+	if !billing.Spec.Suspend || billing.Spec.ExpirationTime == nil {
 		t.Errorf("Spec is %+v, want both changes", billing.Spec)
 	}
 
@@ -140,7 +140,7 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		}
 		b.actWith("Expiration", "#expires", "2031-01-01T00:00") // not set by the tools
 		i.get(t, live)
-		if live.Spec.ExpiresAt == nil || live.Spec.Suspend {
+		if live.Spec.ExpirationTime == nil || live.Spec.Suspend {
 			t.Errorf("Client %s: spec is %+v", name, live.Spec)
 		}
 	}
@@ -163,10 +163,10 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	b.open("/clients/" + team + "/generated")
 	b.wantText("stores it in the Secret generated in namespace " + team)
 	b.wantText("expires when it hasn't been used for 24h, and after 720h at the latest")
-	// rotateAfter has a resolution of one second, so don't rotate in the second in which the secret
+	// rotationRequestTime has a resolution of one second, so don't rotate in the second in which the secret
 	// was created.
 	install.Eventually(t, "next second", func() error {
-		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreatedAt.Unix() {
+		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreationTime.Unix() {
 			return fmt.Errorf("time is %s", now)
 		}
 		return nil

@@ -137,7 +137,7 @@ func withHistory(t *testing.T, i *instance, c *v1beta1.ApiClient) (restore func(
 	realm := install.Realm("acme")
 	i.get(t, realm)
 	key := func(id string, state v1beta1.SigningKeyState, created metav1.Time, active, remove *metav1.Time) v1beta1.SigningKeyStatus {
-		return v1beta1.SigningKeyStatus{KeyID: id, Algorithm: v1beta1.SigningAlgorithmES256, State: state, CreatedAt: created, ActiveAt: active, RemoveAt: remove}
+		return v1beta1.SigningKeyStatus{KeyID: id, Algorithm: v1beta1.SigningAlgorithmES256, State: state, CreationTime: created, ActivationTime: active, RemovalTime: remove}
 	}
 	realm.Status.SigningKeys = []v1beta1.SigningKeyStatus{
 		key("Yk3qv0V1cN8Uu0mJm5hH2w1mXnR7sQ4tZ6bE9aLpD0s", v1beta1.SigningKeyRetiring, at(-240), after(-228), after(24)),
@@ -152,9 +152,9 @@ func withHistory(t *testing.T, i *instance, c *v1beta1.ApiClient) (restore func(
 	c.Status.LastUsedTime = after(-1)
 	for k := range c.Status.Secrets {
 		s := &c.Status.Secrets[k]
-		s.CreatedAt, s.LastUsedTime = at(-30), after(-1)
-		if s.ExpiresAt != nil {
-			s.CreatedAt, s.LastUsedTime = at(-70), after(-9)
+		s.CreationTime, s.LastUsedTime = at(-30), after(-1)
+		if s.ExpirationTime != nil {
+			s.CreationTime, s.LastUsedTime = at(-70), after(-9)
 		}
 	}
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {

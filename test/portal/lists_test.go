@@ -37,7 +37,7 @@ func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
 		return &metav1.Time{Time: now.Add(d)}
 	}
 	c := install.ApiClient(namespace, l.name, "acme", func(c *v1beta1.ApiClient) {
-		c.Spec.Description, c.Spec.ExpiresAt = l.description, at(l.expires)
+		c.Spec.Description, c.Spec.ExpirationTime = l.description, at(l.expires)
 	})
 	i.Create(t, c)
 	condition := func(kind v1beta1.ConditionType, status metav1.ConditionStatus, reason v1beta1.ConditionReason, message string) metav1.Condition {
@@ -51,7 +51,7 @@ func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
 	if l.oldSecretInUse {
 		c.Status.Conditions = append(c.Status.Conditions, condition(v1beta1.ConditionOldSecretInUse, metav1.ConditionTrue, v1beta1.ReasonOldSecretUsed, ""))
 	}
-	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", Role: v1beta1.SecretRoleCurrent, CreatedAt: *at(-l.age), LastUsedTime: at(-l.used)}}
+	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", Role: v1beta1.SecretRoleCurrent, CreationTime: *at(-l.age), LastUsedTime: at(-l.used)}}
 	c.Status.LastUsedTime, c.Status.NextRotationTime = at(-l.used), at(l.rotates)
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func (c *client) warn(export *migration.Export, r *realm) {
 		export.Warn(c.ID, "its rotated secret does not move; only the current secret is valid")
 	}
 	if c.Attributes["client.secret.expiration.time"] != "" && c.Attributes["client.secret.expiration.time"] != "0" {
-		export.Warn(c.ID, "its secret expires in Keycloak, but not here; set spec.expiresAt of the ApiClient, or replace the secret before that time")
+		export.Warn(c.ID, "its secret expires in Keycloak, but not here; set spec.expirationTime of the ApiClient, or replace the secret before that time")
 	}
 	if c.Attributes["tls.client.certificate.bound.access.tokens"] == "true" {
 		export.Warn(c.ID, "its tokens are bound to a TLS certificate in Keycloak, but not here; use senderConstraint: DPoP if its software supports it")

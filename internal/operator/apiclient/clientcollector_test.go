@@ -48,13 +48,13 @@ func TestClientCollectorCountsStaleCredentials(t *testing.T) {
 		realms: []v1beta1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
 		clients: []v1beta1.ApiClient{
 			newClient("acme", ago(400),
-				v1beta1.ClientSecretStatus{ID: "used", CreatedAt: ago(400), LastUsedTime: new(ago(89))},
-				v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(400), LastUsedTime: new(ago(91))}),
-			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "new", CreatedAt: ago(1)}),
-			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "never-used", CreatedAt: ago(91)}),
+				v1beta1.ClientSecretStatus{ID: "used", CreationTime: ago(400), LastUsedTime: new(ago(89))},
+				v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(400), LastUsedTime: new(ago(91))}),
+			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "new", CreationTime: ago(1)}),
+			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "never-used", CreationTime: ago(91)}),
 			withKey,
-			newClient("one-of-many-names", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
-			newClient("another-name", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreatedAt: ago(91)}),
+			newClient("one-of-many-names", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(91)}),
+			newClient("another-name", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(91)}),
 		},
 	}, 90*24*time.Hour, func() time.Time { return now })
 	want := `

@@ -109,7 +109,7 @@ func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
 // A listed hash is accepted until it expires. Then the client has no secret, and it is Expired.
 func TestHashedSecrets(t *testing.T) {
 	a := hashOf(t, "a", "secret-a")
-	a.ExpiresAt = &metav1.Time{Time: now.Add(2 * time.Hour)}
+	a.ExpirationTime = &metav1.Time{Time: now.Add(2 * time.Hour)}
 	seen := observe(withHashes(a))
 	d := step(t, &seen, now)
 	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec", Role: record.RoleCurrent}}

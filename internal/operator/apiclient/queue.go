@@ -28,7 +28,7 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 	if err := r.Client.Get(ctx, request.NamespacedName, c); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	return c.Spec.Suspend || !c.DeletionTimestamp.IsZero() || c.Spec.ExpiresAt != nil && !r.Now().Before(c.Spec.ExpiresAt.Time) ||
+	return c.Spec.Suspend || !c.DeletionTimestamp.IsZero() || c.Spec.ExpirationTime != nil && !r.Now().Before(c.Spec.ExpirationTime.Time) ||
 		r.lostGrant(ctx, c)
 }
 

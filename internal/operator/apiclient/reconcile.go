@@ -210,8 +210,8 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 // transitionTimes returns the times at which the client's state changes without a watch event.
 func transitionTimes(c *v1beta1.ApiClient, d decision) []time.Time {
 	at := []time.Time{d.plan.NextRotation, d.check}
-	if c.Spec.ExpiresAt != nil {
-		at = append(at, c.Spec.ExpiresAt.Time)
+	if c.Spec.ExpirationTime != nil {
+		at = append(at, c.Spec.ExpirationTime.Time)
 	}
 	if d.desired != nil {
 		for _, s := range d.desired.Secrets {

@@ -37,11 +37,11 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
 		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
 	}
-	if c.Spec.ExpiresAt != nil {
-		body.ExpiresAt = c.Spec.ExpiresAt.UTC()
+	if c.Spec.ExpirationTime != nil {
+		body.ExpiresAt = c.Spec.ExpirationTime.UTC()
 	}
-	if c.Spec.TokensValidAfter != nil {
-		body.TokensValidAfter = c.Spec.TokensValidAfter.UTC()
+	if c.Spec.TokensValidAfterTime != nil {
+		body.TokensValidAfter = c.Spec.TokensValidAfterTime.UTC()
 	}
 	if body.Restored != nil {
 		body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)

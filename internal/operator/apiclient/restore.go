@@ -23,7 +23,7 @@ func (seen *observed) restoredSecrets() []record.ClientSecret {
 // also ends the secrets of the backup. Only the spec decides: a missing credentials Secret may have been
 // revoked or lost, and the operator may see its deletion before or after the change of the spec.
 func (seen *observed) revokedSinceRestore() bool {
-	current, after := seen.recorded.Restored, seen.client.Spec.TokensValidAfter
+	current, after := seen.recorded.Restored, seen.client.Spec.TokensValidAfterTime
 	return current != nil && after != nil && !after.Time.Before(current.At) && after.After(current.TokensValidAfter)
 }
 

@@ -60,9 +60,9 @@ func reconciledRestore(t *testing.T) (observed, string) {
 }
 
 func TestDecideEndsRestoredSecrets(t *testing.T) {
-	revoke := func(s *observed) { s.client.Spec.TokensValidAfter = &metav1.Time{Time: now} }
+	revoke := func(s *observed) { s.client.Spec.TokensValidAfterTime = &metav1.Time{Time: now} }
 	rotate := func(s *observed) {
-		s.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: now.Add(time.Second)}
+		s.client.Spec.Secret.Generated.Rotation.RotationRequestTime = &metav1.Time{Time: now.Add(time.Second)}
 		if d := step(t, s, now.Add(time.Second)); nextSecret(s) == "" || len(d.desired.Secrets) != 2 {
 			t.Fatalf("the rotation has not begun: %+v", d.desired)
 		}
@@ -74,7 +74,7 @@ func TestDecideEndsRestoredSecrets(t *testing.T) {
 	}{
 		"credentials Secret lost":    {func(s *observed) { s.credentials = nil }, 1},
 		"tokens revoked":             {revoke, 0},
-		"revoked before the restore": {func(s *observed) { s.client.Spec.TokensValidAfter = &metav1.Time{Time: now.Add(-time.Second)} }, 1},
+		"revoked before the restore": {func(s *observed) { s.client.Spec.TokensValidAfterTime = &metav1.Time{Time: now.Add(-time.Second)} }, 1},
 		"revocation of the backup":   {func(s *observed) { s.recorded.Restored.TokensValidAfter = now; revoke(s) }, 1},
 		"revoked during a rotation":  {func(s *observed) { rotate(s); revoke(s); s.credentials = nil }, 0},
 		"hashed secret":              {listHash, 0},
@@ -110,11 +110,11 @@ func TestDecideKeepsRestoredRevocation(t *testing.T) {
 	seen, _ := reconciledRestore(t)
 	want := backupTime.Add(-time.Hour)
 	if got := mustDecide(t, seen).desired.TokensValidAfter; !got.Equal(want) {
-		t.Errorf("tokensValidAfter %s, want that of the backup, %s", got, want)
+		t.Errorf("tokensValidAfterTime %s, want that of the backup, %s", got, want)
 	}
-	seen.client.Spec.TokensValidAfter = &metav1.Time{Time: now}
+	seen.client.Spec.TokensValidAfterTime = &metav1.Time{Time: now}
 	if got := mustDecide(t, seen).desired.TokensValidAfter; !got.Equal(now) {
-		t.Errorf("tokensValidAfter %s, want the later one in the spec, %s", got, now)
+		t.Errorf("tokensValidAfterTime %s, want the later one in the spec, %s", got, now)
 	}
 }
 

@@ -148,7 +148,7 @@ func TestRotationWaitsForTheOverlap(t *testing.T) {
 		t.Fatalf("no overlap: %+v", seen.recorded.Secrets)
 	}
 	ends := seen.recorded.Secrets[0].ExpiresAt
-	seen.client.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: due.Add(time.Minute)}
+	seen.client.Spec.Secret.Generated.Rotation.RotationRequestTime = &metav1.Time{Time: due.Add(time.Minute)}
 	if d := step(t, &seen, due.Add(2*time.Minute)); nextSecret(&seen) != "" || !d.plan.NextRotation.Equal(ends) {
 		t.Errorf("during the overlap: %+v, want no rotation before %s", d.plan, ends)
 	}

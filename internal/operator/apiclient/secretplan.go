@@ -70,8 +70,8 @@ func wantedSecret(seen *observed) secrets.Want {
 		var w secrets.Want
 		for _, h := range source.Hashed {
 			s := record.ClientSecret{ID: h.ID, Hash: h.Hash}
-			if h.ExpiresAt != nil {
-				s.ExpiresAt = h.ExpiresAt.UTC()
+			if h.ExpirationTime != nil {
+				s.ExpiresAt = h.ExpirationTime.UTC()
 			}
 			w.Hashed = append(w.Hashed, s)
 		}
@@ -84,8 +84,8 @@ func wantedSecret(seen *observed) secrets.Want {
 	if rotation.Interval != nil {
 		schedule.Interval = seen.instance.Scaled(rotation.Interval.Duration)
 	}
-	if rotation.RotateAfter != nil {
-		schedule.RotateAfter = rotation.RotateAfter.Time
+	if rotation.RotationRequestTime != nil {
+		schedule.RotateAfter = rotation.RotationRequestTime.Time
 	}
 	return secrets.Want{Generated: schedule}
 }

@@ -74,7 +74,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 func secretStatus(secrets []record.ClientSecret) []v1beta1.ClientSecretStatus {
 	var statuses []v1beta1.ClientSecretStatus
 	for _, s := range secrets {
-		statuses = append(statuses, v1beta1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreatedAt: metav1.NewTime(s.CreatedAt), ExpiresAt: timeOrNil(s.ExpiresAt)})
+		statuses = append(statuses, v1beta1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreationTime: metav1.NewTime(s.CreatedAt), ExpirationTime: timeOrNil(s.ExpiresAt)})
 	}
 	return statuses
 }
@@ -120,8 +120,8 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 		return *d.blocked
 	case spec.Suspend:
 		return condition.NotReady(v1beta1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
-	case spec.ExpiresAt != nil && !now.Before(spec.ExpiresAt.Time):
-		return condition.NotReady(v1beta1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expiresAt or delete the client.")
+	case spec.ExpirationTime != nil && !now.Before(spec.ExpirationTime.Time):
+		return condition.NotReady(v1beta1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expirationTime or delete the client.")
 	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.ServiceAccounts)+len(d.desired.Identities) == 0:
 		return condition.NotReady(v1beta1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case seen.credentialsErr != nil:

@@ -43,7 +43,7 @@ func TestWeakHash(t *testing.T) {
 	pbkdf2, bcrypt := v1beta1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1beta1.HashedSecret{ID: "from-authelia", Hash: bcryptHash}
 	strong := argon2id(t, "strong")
 	expired := pbkdf2
-	expired.ExpiresAt = &metav1.Time{Time: now}
+	expired.ExpirationTime = &metav1.Time{Time: now}
 	for name, test := range map[string]struct {
 		change func(*observed)
 		want   string // the secrets in the message; empty if there is no condition

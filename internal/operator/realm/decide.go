@@ -135,8 +135,8 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		Keys:                 keys,
 		Restored:             current.Restored,
 	}
-	if realm.Spec.TokensValidAfter != nil {
-		body.TokensValidAfter = realm.Spec.TokensValidAfter.UTC()
+	if realm.Spec.TokensValidAfterTime != nil {
+		body.TokensValidAfter = realm.Spec.TokensValidAfterTime.UTC()
 	}
 	if r := current.Restored; r != nil && body.TokensValidAfter.Before(r.TokensValidAfter) {
 		body.TokensValidAfter = r.TokensValidAfter
@@ -204,8 +204,8 @@ func policyOf(realm *v1beta1.Realm, instance *config.Instance, lifetime time.Dur
 		TokenLifetime:    lifetime,
 		Skew:             instance.Scaled(signingkey.Skew),
 	}
-	if signing.RotateAfter != nil {
-		policy.RotateAfter = signing.RotateAfter.Time
+	if signing.RotationRequestTime != nil {
+		policy.RotateAfter = signing.RotationRequestTime.Time
 	}
 	return policy
 }
@@ -231,9 +231,9 @@ func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result
 	if len(realm.Status.SigningKeys) == 0 {
 		return nil, time.Time{}
 	}
-	requested := realm.Spec.Signing.RotateAfter
+	requested := realm.Spec.Signing.RotationRequestTime
 	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1beta1.SigningKeyStatus) bool {
-		return !requested.After(k.CreatedAt.Time)
+		return !requested.After(k.CreationTime.Time)
 	})
 	switch {
 	case replaced && !requested.After(now):
@@ -242,7 +242,7 @@ func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result
 		until = requested.Time
 	}
 	r := condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
-		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotateAfter to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
+		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotationRequestTime to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
 		record.RealmSecretName(realm.UID), realm.Name))
 	return &r, until
 }

@@ -69,14 +69,14 @@ func TestDecide(t *testing.T) {
 	corrupt.Data[record.DataKey] = []byte("{")
 	hadKeys := func(r *v1beta1.Realm) {
 		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{
-			{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-2 * time.Hour))},
-			{KeyID: "b", State: "Pending", CreatedAt: metav1.NewTime(now.Add(-time.Hour))},
+			{KeyID: "a", State: "Active", CreationTime: metav1.NewTime(now.Add(-2 * time.Hour))},
+			{KeyID: "b", State: "Pending", CreationTime: metav1.NewTime(now.Add(-time.Hour))},
 		}
 	}
 	hadKeysAndRotates := func(after time.Duration) func(*v1beta1.Realm) {
 		return func(r *v1beta1.Realm) {
 			hadKeys(r)
-			r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(after)}
+			r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(after)}
 		}
 	}
 
@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 		"suspended realm rotates": {
 			acme(func(r *v1beta1.Realm) {
 				r.Spec.Suspend = true
-				r.Spec.Signing.RotateAfter = &metav1.Time{Time: now}
+				r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now}
 			}), settled,
 			outcome{v1beta1.ReasonAccepted, "ES256 Active, ES256 Pending", true, 5 * time.Minute, 0},
 		},
@@ -222,7 +222,7 @@ func states(keys []signingkey.Key) string {
 // A record has the generation of the Realm that it implements, and the version from which on clients have
 // had what it contains apart from keys.
 func TestBasis(t *testing.T) {
-	unchanged, rotate := func(*v1beta1.Realm) {}, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)} }
+	unchanged, rotate := func(*v1beta1.Realm) {}, func(r *v1beta1.Realm) { r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Hour)} }
 	next := func(change func(*v1beta1.Realm)) func(*v1beta1.Realm) {
 		return func(r *v1beta1.Realm) {
 			r.Generation = 4

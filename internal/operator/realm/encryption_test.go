@@ -177,7 +177,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			realm := acme(func(*v1beta1.Realm) {})
 			before, successor := settled(t, realm, test.mode), sealedKey(t, "1")
-			realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
+			realm.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Hour)}
 			d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), test.mode, &successor)
 			seen := observed{
 				realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: test.undecrypted, mode: test.mode,
@@ -199,7 +199,7 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 func TestPublishedKeyWaitsForTokenServers(t *testing.T) {
 	realm := acme(func(*v1beta1.Realm) {})
 	before, successor := settled(t, realm, sealing.Encrypt), sealedKey(t, "1")
-	realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
+	realm.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Hour)}
 	d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), sealing.Encrypt, &successor)
 	for i, undecrypted := range [][]string{nil, {"a"}, nil} {
 		seen := observed{realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: undecrypted, mode: sealing.Encrypt}
@@ -240,7 +240,7 @@ func TestRotationIsTheMigration(t *testing.T) {
 				}
 			}
 			decided(now.Add(time.Minute))
-			realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
+			realm.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Hour)}
 			at := now.Add(2 * time.Hour)
 			decided(at)
 			d, _ = decideWith(t, realm, secret, at, test.after, nil) // the token servers publish the next key
@@ -263,7 +263,7 @@ func TestRotationIsTheMigration(t *testing.T) {
 func TestNoRotationWithEncryptedKeysAndNoPlugin(t *testing.T) {
 	realm := acme(func(*v1beta1.Realm) {})
 	before := encrypted(t, realm)
-	realm.Spec.Signing.RotateAfter = &metav1.Time{Time: now.Add(time.Hour)}
+	realm.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Hour)}
 	d, _ := decideWith(t, realm, before, now.Add(2*time.Hour), sealing.Off, nil)
 	if len(d.record.Keys) != 1 || !bytes.Equal(written(t, realm, d).Data[record.DataKey], before.Data[record.DataKey]) {
 		t.Errorf("got %+v", d.record.Keys)

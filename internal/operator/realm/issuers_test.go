@@ -208,7 +208,7 @@ func TestIssuerFailures(t *testing.T) {
 	other := issuer
 	other.Issuer = inline
 	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
-	wasFailing := v1beta1.TrustedIssuerStatus{Name: "edge", FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
+	wasFailing := v1beta1.TrustedIssuerStatus{Name: "edge", FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
 	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
 	for name, test := range map[string]struct {
 		recorded   *v1beta1.TrustedIssuer // issuer of the record; nil if there is none
@@ -222,12 +222,12 @@ func TestIssuerFailures(t *testing.T) {
 	}{
 		"first failure": {
 			state: timeout,
-			want:  v1beta1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
-			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "keep using the last keys",
 		},
 		"recovery": {
@@ -240,17 +240,17 @@ func TestIssuerFailures(t *testing.T) {
 		},
 		"new leader during a failure": {
 			recorded: &issuer, keys: keys, before: wasFailing,
-			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
 			wantReason: v1beta1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
 		},
 		"first failure of a new leader": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: timeout,
-			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FailingSince: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
 			wantReason: v1beta1.ReasonIssuerNotResolved,
 		},
 		"revocation": {
 			recorded: &issuer, keys: keys, state: issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrPrivateKey, FailingSince: now},
-			want: v1beta1.TrustedIssuerStatus{FailingSince: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			want: v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"the source has changed": {

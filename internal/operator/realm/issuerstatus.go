@@ -28,7 +28,7 @@ func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []recor
 		s.KeyIDs = slices.Compact(s.KeyIDs) // keys are sorted by ID
 		state := fetched[issuer.Name]
 		if state.Err != "" {
-			s.FailingSince, s.Message = &metav1.Time{Time: state.FailingSince.Truncate(time.Second)}, string(state.Err.Public())
+			s.FirstFailureTime, s.Message = &metav1.Time{Time: state.FailingSince.Truncate(time.Second)}, string(state.Err.Public())
 		}
 		if state.Keys == nil && slices.ContainsFunc(before, func(b record.Issuer) bool { return b.Name == issuer.Name && b.Source == issuer.Source }) {
 			keepFailure(&s, statusOf(realm.Status.TrustedIssuers, issuer.Name))
@@ -40,14 +40,14 @@ func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []recor
 
 // keepFailure keeps the start of a failure, and its message if there is no newer one.
 func keepFailure(s *v1beta1.TrustedIssuerStatus, before v1beta1.TrustedIssuerStatus) {
-	if before.FailingSince == nil {
+	if before.FirstFailureTime == nil {
 		return
 	}
-	if s.FailingSince == nil {
+	if s.FirstFailureTime == nil {
 		s.Message = before.Message
 	}
-	if s.FailingSince == nil || before.FailingSince.Before(s.FailingSince) {
-		s.FailingSince = before.FailingSince
+	if s.FirstFailureTime == nil || before.FirstFailureTime.Before(s.FirstFailureTime) {
+		s.FirstFailureTime = before.FirstFailureTime
 	}
 }
 
@@ -67,7 +67,7 @@ func issuersResolved(realm *v1beta1.Realm, issuers []v1beta1.TrustedIssuerStatus
 	for i := range realm.Spec.TrustedIssuers {
 		spec := &realm.Spec.TrustedIssuers[i]
 		switch s := statusOf(issuers, spec.Name); {
-		case s.FailingSince != nil:
+		case s.FirstFailureTime != nil:
 			failing = append(failing, failure(spec, s))
 		case s.Message != "":
 			unsupported = append(unsupported, fmt.Sprintf("spec.trustedIssuers: %q cannot be used, so its tokens are rejected: %s", spec.Name, s.Message))
@@ -93,7 +93,7 @@ func failure(spec *v1beta1.TrustedIssuer, s v1beta1.TrustedIssuerStatus) string 
 		consequence = "Its tokens are rejected until the operator has its keys."
 	}
 	return fmt.Sprintf("Failed to get the keys of issuer %q (%s) since %s: %s. %s %s",
-		spec.Name, spec.Issuer, s.FailingSince.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
+		spec.Name, spec.Issuer, s.FirstFailureTime.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
 }
 
 // issuersChanged returns the Events for issuers that can no longer be resolved, and for those that
@@ -105,9 +105,9 @@ func issuersChanged(realm *v1beta1.Realm, after []v1beta1.TrustedIssuerStatus) (
 		spec := &realm.Spec.TrustedIssuers[i]
 		now, before := statusOf(after, spec.Name), statusOf(realm.Status.TrustedIssuers, spec.Name)
 		switch {
-		case now.FailingSince != nil && before.FailingSince == nil:
+		case now.FirstFailureTime != nil && before.FirstFailureTime == nil:
 			failures = append(failures, fmt.Sprintf("Failed to get the keys of issuer %q (%s): %s.", spec.Name, spec.Issuer, now.Message))
-		case len(now.KeyIDs) > 0 && now.FailingSince == nil && before.FailingSince != nil:
+		case len(now.KeyIDs) > 0 && now.FirstFailureTime == nil && before.FirstFailureTime != nil:
 			recoveries = append(recoveries, fmt.Sprintf("Got the keys of issuer %q (%s) again.", spec.Name, spec.Issuer))
 		}
 	}

@@ -106,16 +106,16 @@ func signingKeys(d decision) []v1beta1.SigningKeyStatus {
 	for i := range d.record.Keys {
 		k := &d.record.Keys[i]
 		key := v1beta1.SigningKeyStatus{
-			KeyID:     k.ID,
-			Algorithm: v1beta1.SigningAlgorithm(k.Algorithm),
-			State:     v1beta1.SigningKeyState(k.State),
-			CreatedAt: metav1.NewTime(k.CreatedAt),
+			KeyID:        k.ID,
+			Algorithm:    v1beta1.SigningAlgorithm(k.Algorithm),
+			State:        v1beta1.SigningKeyState(k.State),
+			CreationTime: metav1.NewTime(k.CreatedAt),
 		}
 		if !k.ActiveAt.IsZero() {
-			key.ActiveAt = &metav1.Time{Time: k.ActiveAt}
+			key.ActivationTime = &metav1.Time{Time: k.ActiveAt}
 		}
 		if at := d.policy.RemoveAt(k); !at.IsZero() {
-			key.RemoveAt = &metav1.Time{Time: at}
+			key.RemovalTime = &metav1.Time{Time: at}
 		}
 		keys = append(keys, key)
 	}

@@ -45,7 +45,7 @@ func TestStatusShowsKeys(t *testing.T) {
 		s := status(realm, d, new(acknowledgement.Waiting), instance(), now)
 		var got strings.Builder
 		for _, k := range s.SigningKeys {
-			fmt.Fprintf(&got, "%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreatedAt), after(k.ActiveAt), after(k.RemoveAt))
+			fmt.Fprintf(&got, "%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreationTime), after(k.ActivationTime), after(k.RemovalTime))
 		}
 		testkit.Diff(t, "keys after "+step.after.String(), step.want, got.String()+after(s.NextKeyTransitionTime))
 		secret = written(t, realm, d)
@@ -55,7 +55,7 @@ func TestStatusShowsKeys(t *testing.T) {
 // A Realm whose record is gone needs user action, and its status still lists the keys that it lost.
 func TestLostKeysStayInStatus(t *testing.T) {
 	realm := acme(func(r *v1beta1.Realm) {
-		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a", State: "Active", CreatedAt: metav1.NewTime(now.Add(-time.Hour))}}
+		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a", State: "Active", CreationTime: metav1.NewTime(now.Add(-time.Hour))}}
 	})
 	d := testkit.Value(decide(observed{realm: realm}, instance(), now, rand.Reader))(t)
 	got := status(realm, d, nil, instance(), now)

@@ -41,7 +41,7 @@ type spec struct {
 	suspended  bool
 	generates  bool
 	scopes     []string
-	valid      time.Time // tokensValidAfter
+	valid      time.Time // tokensValidAfterTime
 }
 
 // clientHistory is the history of an ApiClient.
@@ -154,8 +154,8 @@ func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
 		return
 	}
 	s := spec{generation: c.Generation, suspended: c.Spec.Suspend, generates: c.GeneratesSecret(), scopes: c.Spec.Scopes}
-	if c.Spec.TokensValidAfter != nil {
-		s.valid = c.Spec.TokensValidAfter.Time
+	if c.Spec.TokensValidAfterTime != nil {
+		s.valid = c.Spec.TokensValidAfterTime.Time
 	}
 	h.specs[c.UID] = append(specs, s)
 }
@@ -264,7 +264,7 @@ var restrictions = []struct {
 		lifts: func(before, after *record.Client) bool { return len(before.Scopes) < len(after.Scopes) },
 	},
 	{
-		name:  "tokensValidAfter",
+		name:  "tokensValidAfterTime",
 		asked: func(s, earlier spec) bool { return s.valid.After(earlier.valid) },
 		lifts: func(before, after *record.Client) bool { return after.TokensValidAfter.Before(before.TokensValidAfter) },
 	},

@@ -278,7 +278,7 @@ func (m *machine) user(rt *rapid.T) {
 		"adds a scope to":          func(w *world) { w.edit(name, []any{"read", "write"}, "spec", "scopes") },
 		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
-		"revokes the tokens of":    func(w *world) { w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "tokensValidAfter") },
+		"revokes the tokens of":    func(w *world) { w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime") },
 		"deletes":                  func(w *world) { w.deleteClient(name) },
 	}
 	edit := rapid.SampledFrom([]string{

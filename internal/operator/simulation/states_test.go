@@ -191,13 +191,13 @@ func (w *world) change(gvr schema.GroupVersionResource, key types.NamespacedName
 // rotateNow requests a new client secret.
 func (w *world) rotateNow(name string) {
 	w.sleep(time.Second) // the secret must be older, and times have a precision of a second
-	w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "secret", "generated", "rotation", "rotateAfter")
+	w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "secret", "generated", "rotation", "rotationRequestTime")
 }
 
 // rotateKey requests a new signing key.
 func (w *world) rotateKey() {
 	w.sleep(time.Second)
-	w.change(realmResource, types.NamespacedName{Name: realmName}, time.Now().UTC().Format(time.RFC3339), "spec", "signing", "rotateAfter")
+	w.change(realmResource, types.NamespacedName{Name: realmName}, time.Now().UTC().Format(time.RFC3339), "spec", "signing", "rotationRequestTime")
 }
 
 // byUser makes a change of a Secret as a user, which revokes what the Secret contains.

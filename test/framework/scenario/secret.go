@@ -62,7 +62,7 @@ func RotateSecret(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient
 	t.Helper()
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
 		newest := c.Status.Secrets[len(c.Status.Secrets)-1]
-		c.Spec.Secret.Generated.Rotation.RotateAfter = &metav1.Time{Time: newest.CreatedAt.Add(time.Second)}
+		c.Spec.Secret.Generated.Rotation.RotationRequestTime = &metav1.Time{Time: newest.CreationTime.Add(time.Second)}
 	})
 }
 
@@ -89,13 +89,13 @@ func Record(t testing.TB, inst *install.Installation, c *v1beta1.ApiClient) *cor
 // AwaitSecretRotated waits until the requested rotation is complete and the old secret has expired.
 func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
-	requested := c.Spec.Secret.Generated.Rotation.RotateAfter
+	requested := c.Spec.Secret.Generated.Rotation.RotationRequestTime
 	install.Eventually(t, "the rotation of "+c.Name, func() error {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
 		secrets := c.Status.Secrets
-		if len(secrets) != 1 || secrets[0].CreatedAt.Before(requested) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(requested) {
+		if len(secrets) != 1 || secrets[0].CreationTime.Before(requested) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(requested) {
 			return fmt.Errorf("its secrets are %v, and the last rotation was at %v", secrets, c.Status.LastRotationTime)
 		}
 		return nil

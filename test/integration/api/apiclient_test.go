@@ -6,7 +6,7 @@ const (
 	clientIDRule     = "spec.clientID must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
 	clientIDChange   = "spec.clientID is immutable (it cannot be changed, added, or removed); it is "
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
-	timePattern      = "spec.expiresAt in body should match"
+	timePattern      = "spec.expirationTime in body should match"
 	secretNameChange = "spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is "
 	noAuthentication = "Required value: the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, spec.serviceAccounts, and spec.federatedIdentities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
 )
@@ -51,32 +51,32 @@ var apiClientValidations = map[string]validation{
 	"suspend true":        {spec: "suspend: true"},
 	"suspend as a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
 
-	"expiresAt in UTC":                       {spec: "expiresAt: '2031-12-31T23:59:59Z'"},
-	"expiresAt with an offset":               {spec: "expiresAt: '2031-12-31T23:59:59.5+01:30'"},
-	"expiresAt in the past":                  {spec: "expiresAt: '2001-01-01T00:00:00Z'"},
-	"expiresAt as a date":                    {spec: "expiresAt: '2031-12-31'", wantField: "spec.expiresAt", wantRule: `must be of type date-time: "2031-12-31"`},
-	"expiresAt on an invalid day":            {spec: "expiresAt: '2031-02-30T00:00:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
-	"expiresAt at an invalid minute":         {spec: "expiresAt: '2031-01-01T00:60:00Z'", wantField: "spec.expiresAt", wantRule: "must be of type date-time"},
-	"expiresAt in year 1":                    {spec: "expiresAt: '0001-01-01T00:00:00Z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt in lowercase":                 {spec: "expiresAt: '2031-12-31t23:59:59z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with trailing text":           {spec: "expiresAt: '2031-12-31T23:59:59Z and Tomorrow'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with an invalid offset":       {spec: "expiresAt: '2031-12-31T23:59:59+99:99'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with a comma":                 {spec: "expiresAt: '2031-12-31T23:59:59,5Z'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt without an offset":            {spec: "expiresAt: '2031-12-31T23:59:59'", wantField: "spec.expiresAt", wantRule: timePattern},
-	"expiresAt with too many decimal places": {spec: "expiresAt: '2031-12-31T23:59:59.1234567890Z'", wantField: "spec.expiresAt", wantRule: timePattern},
+	"expirationTime in UTC":                       {spec: "expirationTime: '2031-12-31T23:59:59Z'"},
+	"expirationTime with an offset":               {spec: "expirationTime: '2031-12-31T23:59:59.5+01:30'"},
+	"expirationTime in the past":                  {spec: "expirationTime: '2001-01-01T00:00:00Z'"},
+	"expirationTime as a date":                    {spec: "expirationTime: '2031-12-31'", wantField: "spec.expirationTime", wantRule: `must be of type date-time: "2031-12-31"`},
+	"expirationTime on an invalid day":            {spec: "expirationTime: '2031-02-30T00:00:00Z'", wantField: "spec.expirationTime", wantRule: "must be of type date-time"},
+	"expirationTime at an invalid minute":         {spec: "expirationTime: '2031-01-01T00:60:00Z'", wantField: "spec.expirationTime", wantRule: "must be of type date-time"},
+	"expirationTime in year 1":                    {spec: "expirationTime: '0001-01-01T00:00:00Z'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime in lowercase":                 {spec: "expirationTime: '2031-12-31t23:59:59z'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime with trailing text":           {spec: "expirationTime: '2031-12-31T23:59:59Z and Tomorrow'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime with an invalid offset":       {spec: "expirationTime: '2031-12-31T23:59:59+99:99'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime with a comma":                 {spec: "expirationTime: '2031-12-31T23:59:59,5Z'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime without an offset":            {spec: "expirationTime: '2031-12-31T23:59:59'", wantField: "spec.expirationTime", wantRule: timePattern},
+	"expirationTime with too many decimal places": {spec: "expirationTime: '2031-12-31T23:59:59.1234567890Z'", wantField: "spec.expirationTime", wantRule: timePattern},
 
-	"tokensValidAfter":              {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
-	"tokensValidAfter in lowercase": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
-	"tokensValidAfter as a date":    {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
+	"tokensValidAfterTime":              {spec: "tokensValidAfterTime: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfterTime in lowercase": {spec: "tokensValidAfterTime: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfterTime", wantRule: "should match"},
+	"tokensValidAfterTime as a date":    {spec: "tokensValidAfterTime: '2031-12-31'", wantField: "spec.tokensValidAfterTime", wantRule: "must be of type date-time"},
 }
 
 var apiClientTransitions = map[string]transition{
 	"mutable fields changed": {
 		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecond: 5}, secret: {generated: {keys: {scope: s}, template: {labels: {a: b}, annotations: {a: b}}, rotation: {interval: 1h}}}}",
-		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, limits: {tokensPerSecond: 6}, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}}}",
+		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, limits: {tokensPerSecond: 6}, suspend: true, expirationTime: '2031-01-01T00:00:00Z', tokensValidAfterTime: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}}}",
 	},
 	"optional fields removed": {
-		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecond: 5}, suspend: true, expiresAt: '2031-01-01T00:00:00Z', tokensValidAfter: '2026-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",
+		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecond: 5}, suspend: true, expirationTime: '2031-01-01T00:00:00Z', tokensValidAfterTime: '2026-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",
 		after:  "{}",
 	},
 

@@ -39,8 +39,8 @@ func TestColumns(t *testing.T) {
 	realm.Status = v1beta1.RealmStatus{
 		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1beta1.Duration{Duration: time.Hour},
 		SigningKeys: []v1beta1.SigningKeyStatus{
-			{KeyID: "a", Algorithm: v1beta1.SigningAlgorithmES384, State: v1beta1.SigningKeyRetiring, CreatedAt: created, ActiveAt: &created},
-			{KeyID: "b", Algorithm: v1beta1.SigningAlgorithmES256, State: v1beta1.SigningKeyActive, CreatedAt: created, ActiveAt: &active},
+			{KeyID: "a", Algorithm: v1beta1.SigningAlgorithmES384, State: v1beta1.SigningKeyRetiring, CreationTime: created, ActivationTime: &created},
+			{KeyID: "b", Algorithm: v1beta1.SigningAlgorithmES256, State: v1beta1.SigningKeyActive, CreationTime: created, ActivationTime: &active},
 		},
 	}
 	if err := cluster.Client.Status().Update(t.Context(), realm); err != nil {
@@ -49,7 +49,7 @@ func TestColumns(t *testing.T) {
 	apiClient := &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "billing"},
 		Spec: v1beta1.ApiClientSpec{
-			RealmRef: v1beta1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpiresAt: &expires, Secret: install.GeneratedSecret(),
+			RealmRef: v1beta1.RealmReference{Name: "acme"}, Scopes: []string{"a", "b"}, ExpirationTime: &expires, Secret: install.GeneratedSecret(),
 		},
 	}
 	if err := cluster.Client.Create(t.Context(), apiClient); err != nil {

@@ -32,22 +32,22 @@ var realmValidations = map[string]validation{
 	"signing in lowercase":            {spec: "signing: {algorithm: es256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "es256"`},
 	"signing with an empty algorithm": {spec: `signing: {algorithm: ""}`, wantField: "spec.signing.algorithm", wantRule: `Unsupported value: ""`},
 
-	"suspend true":                  {spec: "suspend: true"},
-	"suspend false":                 {spec: "suspend: false"},
-	"tokensValidAfter":              {spec: "tokensValidAfter: '2031-12-31T23:59:59.5+01:30'"},
-	"tokensValidAfter in lowercase": {spec: "tokensValidAfter: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfter", wantRule: "should match"},
-	"tokensValidAfter as a date":    {spec: "tokensValidAfter: '2031-12-31'", wantField: "spec.tokensValidAfter", wantRule: "must be of type date-time"},
+	"suspend true":                      {spec: "suspend: true"},
+	"suspend false":                     {spec: "suspend: false"},
+	"tokensValidAfterTime":              {spec: "tokensValidAfterTime: '2031-12-31T23:59:59.5+01:30'"},
+	"tokensValidAfterTime in lowercase": {spec: "tokensValidAfterTime: '2031-12-31t23:59:59z'", wantField: "spec.tokensValidAfterTime", wantRule: "should match"},
+	"tokensValidAfterTime as a date":    {spec: "tokensValidAfterTime: '2031-12-31'", wantField: "spec.tokensValidAfterTime", wantRule: "must be of type date-time"},
 
 	"suspend as a string": {spec: `suspend: "yes"`, wantField: "spec.suspend", wantRule: "must be of type boolean"},
 }
 
 var realmTransitions = map[string]transition{
 	"all fields changed": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotateAfter: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfter: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 	},
 	"optional fields removed": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotateAfter: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 		after:  "{}",
 	},
 }
@@ -60,7 +60,7 @@ const (
 	aheadRule     = "spec.signing.publishAhead must be at least 10m"
 	aheadHalfRule = "spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is "
 
-	rotateAfterField = "spec.signing.rotateAfter"
+	rotateAfterField = "spec.signing.rotationRequestTime"
 )
 
 // rotationValidations covers the rotation schedule in spec.signing.
@@ -98,14 +98,14 @@ var rotationValidations = map[string]validation{
 	"publishAhead as a number":                    {spec: "signing: {publishAhead: 3600}", wantField: aheadField, wantRule: "must be of type string"},
 	"long publishAhead":                           {spec: "signing: {publishAhead: " + strings.Repeat("1h", 17) + "}", wantField: aheadField, wantRule: "may not be more than 32"},
 
-	"rotateAfter in UTC":                 {spec: "signing: {rotateAfter: '2026-03-01T12:00:00Z'}"},
-	"rotateAfter with an offset":         {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+01:00'}"},
-	"rotateAfter with a fraction":        {spec: "signing: {rotateAfter: '2026-03-01T12:00:00.123456789Z'}"},
-	"rotateAfter as a date":              {spec: "signing: {rotateAfter: '2026-03-01'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter in lowercase":           {spec: "signing: {rotateAfter: '2026-03-01t12:00:00z'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter with an invalid offset": {spec: "signing: {rotateAfter: '2026-03-01T12:00:00+99:99'}", wantField: rotateAfterField, wantRule: "in body should match"},
-	"rotateAfter on an invalid day":      {spec: "signing: {rotateAfter: '2026-02-30T12:00:00Z'}", wantField: rotateAfterField, wantRule: "must be of type date-time"},
-	"rotateAfter as a word":              {spec: "signing: {rotateAfter: now}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotationRequestTime in UTC":                 {spec: "signing: {rotationRequestTime: '2026-03-01T12:00:00Z'}"},
+	"rotationRequestTime with an offset":         {spec: "signing: {rotationRequestTime: '2026-03-01T12:00:00+01:00'}"},
+	"rotationRequestTime with a fraction":        {spec: "signing: {rotationRequestTime: '2026-03-01T12:00:00.123456789Z'}"},
+	"rotationRequestTime as a date":              {spec: "signing: {rotationRequestTime: '2026-03-01'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotationRequestTime in lowercase":           {spec: "signing: {rotationRequestTime: '2026-03-01t12:00:00z'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotationRequestTime with an invalid offset": {spec: "signing: {rotationRequestTime: '2026-03-01T12:00:00+99:99'}", wantField: rotateAfterField, wantRule: "in body should match"},
+	"rotationRequestTime on an invalid day":      {spec: "signing: {rotationRequestTime: '2026-02-30T12:00:00Z'}", wantField: rotateAfterField, wantRule: "must be of type date-time"},
+	"rotationRequestTime as a word":              {spec: "signing: {rotationRequestTime: now}", wantField: rotateAfterField, wantRule: "in body should match"},
 }
 
 // lifetimeValidations covers spec.tokenLifetime of both kinds.

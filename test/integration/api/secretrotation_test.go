@@ -9,7 +9,7 @@ const (
 	overlapField = ".rotation.overlap"
 	overlapRule  = "spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is "
 
-	secretRotateAfterField = ".rotation.rotateAfter"
+	secretRotateAfterField = ".rotation.rotationRequestTime"
 
 	endWhenUnusedField = ".rotation.endWhenUnused"
 	endWhenUnusedRule  = "spec.secret.generated.rotation.endWhenUnused."
@@ -38,22 +38,22 @@ var secretRotationValidations = map[string]validation{
 	"long overlap":                               generated("rotation: {overlap: "+strings.Repeat("1h", 17)+"}", overlapField, "may not be more than 32"),
 	"overlap as a number":                        generated("rotation: {overlap: 3600}", overlapField, "must be of type string"),
 
-	"endWhenUnused":                             generated("rotation: {interval: 2160h, endWhenUnused: {after: 24h, max: 720h}}", "", ""),
-	"endWhenUnused without an interval":         generated("rotation: {endWhenUnused: {after: 1h, max: 1h}}", "", ""),
-	"endWhenUnused and overlap":                 generated("rotation: {overlap: 1h, endWhenUnused: {after: 24h, max: 720h}}", endWhenUnusedField, "remove one of them"),
-	"endWhenUnused without after":               generated("rotation: {endWhenUnused: {max: 720h}}", endWhenUnusedField+".after", "Required value"),
-	"endWhenUnused without max":                 generated("rotation: {endWhenUnused: {after: 24h}}", endWhenUnusedField+".max", "Required value"),
-	"endWhenUnused after 59m59s":                generated("rotation: {endWhenUnused: {after: 59m59s, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must be at least 1h"),
-	"endWhenUnused after in days":               generated("rotation: {endWhenUnused: {after: 1d, max: 720h}}", endWhenUnusedField+".after", durationRule),
-	"endWhenUnused with after longer than max":  generated("rotation: {endWhenUnused: {after: 25h, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is 24h"),
-	"long endWhenUnused after":                  generated("rotation: {endWhenUnused: {after: "+strings.Repeat("1h", 17)+", max: 720h}}", endWhenUnusedField+".after", "may not be more than 32"),
-	"endWhenUnused max in days":                 generated("rotation: {endWhenUnused: {after: 24h, max: 30d}}", endWhenUnusedField+".max", durationRule),
-	"long endWhenUnused max":                    generated("rotation: {endWhenUnused: {after: 24h, max: "+strings.Repeat("1h", 17)+"}}", endWhenUnusedField+".max", "may not be more than 32"),
-	"endWhenUnused max a second under interval": generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 23h59m59s}}", "", ""),
-	"endWhenUnused max equal to the interval":   generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 24h}}", endWhenUnusedField+".max", endWhenUnusedRule+"max must be shorter than spec.secret.generated.rotation.interval, which is 24h"),
-	"secret rotateAfter in UTC":                 generated("rotation: {rotateAfter: '2026-03-01T12:00:00Z'}", "", ""),
-	"secret rotateAfter with a fraction":        generated("rotation: {rotateAfter: '2026-03-01T12:00:00.123456789+01:00'}", "", ""),
-	"secret rotateAfter as a date":              generated("rotation: {rotateAfter: '2026-03-01'}", secretRotateAfterField, "in body should match"),
-	"secret rotateAfter on an invalid day":      generated("rotation: {rotateAfter: '2026-02-30T12:00:00Z'}", secretRotateAfterField, "must be of type date-time"),
-	"secret rotateAfter with an invalid offset": generated("rotation: {rotateAfter: '2026-03-01T12:00:00+99:99'}", secretRotateAfterField, "in body should match"),
+	"endWhenUnused":                                     generated("rotation: {interval: 2160h, endWhenUnused: {after: 24h, max: 720h}}", "", ""),
+	"endWhenUnused without an interval":                 generated("rotation: {endWhenUnused: {after: 1h, max: 1h}}", "", ""),
+	"endWhenUnused and overlap":                         generated("rotation: {overlap: 1h, endWhenUnused: {after: 24h, max: 720h}}", endWhenUnusedField, "remove one of them"),
+	"endWhenUnused without after":                       generated("rotation: {endWhenUnused: {max: 720h}}", endWhenUnusedField+".after", "Required value"),
+	"endWhenUnused without max":                         generated("rotation: {endWhenUnused: {after: 24h}}", endWhenUnusedField+".max", "Required value"),
+	"endWhenUnused after 59m59s":                        generated("rotation: {endWhenUnused: {after: 59m59s, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must be at least 1h"),
+	"endWhenUnused after in days":                       generated("rotation: {endWhenUnused: {after: 1d, max: 720h}}", endWhenUnusedField+".after", durationRule),
+	"endWhenUnused with after longer than max":          generated("rotation: {endWhenUnused: {after: 25h, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is 24h"),
+	"long endWhenUnused after":                          generated("rotation: {endWhenUnused: {after: "+strings.Repeat("1h", 17)+", max: 720h}}", endWhenUnusedField+".after", "may not be more than 32"),
+	"endWhenUnused max in days":                         generated("rotation: {endWhenUnused: {after: 24h, max: 30d}}", endWhenUnusedField+".max", durationRule),
+	"long endWhenUnused max":                            generated("rotation: {endWhenUnused: {after: 24h, max: "+strings.Repeat("1h", 17)+"}}", endWhenUnusedField+".max", "may not be more than 32"),
+	"endWhenUnused max a second under interval":         generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 23h59m59s}}", "", ""),
+	"endWhenUnused max equal to the interval":           generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 24h}}", endWhenUnusedField+".max", endWhenUnusedRule+"max must be shorter than spec.secret.generated.rotation.interval, which is 24h"),
+	"secret rotationRequestTime in UTC":                 generated("rotation: {rotationRequestTime: '2026-03-01T12:00:00Z'}", "", ""),
+	"secret rotationRequestTime with a fraction":        generated("rotation: {rotationRequestTime: '2026-03-01T12:00:00.123456789+01:00'}", "", ""),
+	"secret rotationRequestTime as a date":              generated("rotation: {rotationRequestTime: '2026-03-01'}", secretRotateAfterField, "in body should match"),
+	"secret rotationRequestTime on an invalid day":      generated("rotation: {rotationRequestTime: '2026-02-30T12:00:00Z'}", secretRotateAfterField, "must be of type date-time"),
+	"secret rotationRequestTime with an invalid offset": generated("rotation: {rotationRequestTime: '2026-03-01T12:00:00+99:99'}", secretRotateAfterField, "in body should match"),
 }

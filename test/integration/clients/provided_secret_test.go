@@ -115,7 +115,7 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	install.Change(t, inst, c, hashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"}))
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonHashNotSupported)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
-	weakHash.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)}
+	weakHash.ExpirationTime = &metav1.Time{Time: time.Now().Add(-time.Minute)}
 	install.Change(t, inst, c, hashes(weakHash))
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonExpired)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)

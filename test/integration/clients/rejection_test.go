@@ -113,7 +113,7 @@ func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
 	scenario.ExpectMessage(t, realm, v1beta1.ConditionReady, secret.Name, "kubectl realmkeeper restore", "kubectl realmkeeper rotate realm/lost --wait=false")
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonRealmNotReady)
-	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &lost[len(lost)-1].CreatedAt })
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.RotationRequestTime = &lost[len(lost)-1].CreationTime })
 	install.Eventually(t, "the rotation to be observed", func() error {
 		inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
 		if realm.Status.ObservedGeneration != realm.Generation {
@@ -129,7 +129,7 @@ func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 	}
 
 	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)}
+		r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: time.Now().Add(time.Second)}
 	})
 	scenario.AwaitUsable(t, inst, c)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)

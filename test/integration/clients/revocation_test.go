@@ -38,8 +38,8 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 			func(c *v1beta1.ApiClient) { c.Spec.Suspend = false },
 		), v1beta1.ReasonSuspended, "Normal"},
 		"client expired": {onClient(
-			func(c *v1beta1.ApiClient) { c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
-			func(c *v1beta1.ApiClient) { c.Spec.ExpiresAt = nil },
+			func(c *v1beta1.ApiClient) { c.Spec.ExpirationTime = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
+			func(c *v1beta1.ApiClient) { c.Spec.ExpirationTime = nil },
 		), v1beta1.ReasonExpired, "Warning"},
 		"realm suspended": {onRealm(
 			func(r *v1beta1.Realm) { r.Spec.Suspend = true },
@@ -67,10 +67,10 @@ func testRevokeAndRestoreAccess(t *testing.T, inst *install.Installation) {
 
 	for name, revoke := range map[string]func(at time.Time){
 		"client's tokens revoked": func(at time.Time) {
-			install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+			install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.TokensValidAfterTime = &metav1.Time{Time: at} })
 		},
 		"realm's tokens revoked": func(at time.Time) {
-			install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.TokensValidAfter = &metav1.Time{Time: at} })
+			install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.TokensValidAfterTime = &metav1.Time{Time: at} })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

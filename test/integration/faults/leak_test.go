@@ -205,7 +205,7 @@ func (f *leakFixture) hashed() {
 // signed has expired.
 func (f *leakFixture) signingKeys() {
 	install.Change(f.t, f.inst, f.realm, func(r *v1beta1.Realm) {
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
+		r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: time.Now().Add(time.Second).Truncate(time.Second)}
 	})
 	install.Eventually(f.t, "a different active key", func() error {
 		f.inst.AwaitReady(f.t, f.realm, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -147,7 +147,7 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 	install.Change(t, s.inst, s.realm, func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "write"}
 		r.Spec.Grants[0].Audiences = []string{granted}
-		r.Spec.Signing.RotateAfter = &metav1.Time{Time: r.Status.SigningKeys[0].CreatedAt.Add(time.Second)}
+		r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: r.Status.SigningKeys[0].CreationTime.Add(time.Second)}
 	})
 	scenario.RotateSecret(t, s.inst, s.rotated)
 	install.Change(t, s.inst, s.rotated, func(c *v1beta1.ApiClient) {

@@ -92,7 +92,7 @@ func TestHostileIssuers(t *testing.T) {
 		message := awaitIssuers(t, inst, realm, metav1.ConditionFalse, v1beta1.ReasonIssuerNotResolved)
 		for name, behavior := range behaviors {
 			s := statusOf(realm, name)
-			if s.FailingSince == nil || !strings.Contains(s.Message, behavior.want) || !strings.Contains(message, fmt.Sprintf("%q (%s)", name, issuers[name].URL())) {
+			if s.FirstFailureTime == nil || !strings.Contains(s.Message, behavior.want) || !strings.Contains(message, fmt.Sprintf("%q (%s)", name, issuers[name].URL())) {
 				return fmt.Errorf("issuer %s has the status %+v, want %q; the condition is %q", name, s, behavior.want, message)
 			}
 			if behavior.revokes != (len(s.KeyIDs) == 0) || !behavior.revokes && s.KeyIDs[0] != name {
@@ -101,7 +101,7 @@ func TestHostileIssuers(t *testing.T) {
 		}
 		return nil
 	})
-	if s := statusOf(realm, "good"); s.FailingSince != nil {
+	if s := statusOf(realm, "good"); s.FirstFailureTime != nil {
 		t.Errorf("the good issuer is failing: %s", s.Message)
 	}
 	for _, user := range users {

@@ -111,7 +111,7 @@ func awaitRotated(t *testing.T, inst *install.Installation, realm *v1beta1.Realm
 			return err
 		}
 		for _, key := range realm.Status.SigningKeys {
-			if key.State == v1beta1.SigningKeyActive && !key.CreatedAt.Before(realm.Spec.Signing.RotateAfter) {
+			if key.State == v1beta1.SigningKeyActive && !key.CreationTime.Before(realm.Spec.Signing.RotationRequestTime) {
 				return nil
 			}
 		}

@@ -77,7 +77,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 		"suspended realm":  {install.Realm("paused", func(r *v1beta1.Realm) { r.Spec.Suspend = true }), v1beta1.ReasonSuspended, suspended},
 		"suspended client": {newClient("paused", suspend), v1beta1.ReasonSuspended, suspended},
 		"expired client": {newClient("over", func(c *v1beta1.ApiClient) {
-			c.Spec.ExpiresAt = &metav1.Time{Time: time.Now().Add(-time.Hour)}
+			c.Spec.ExpirationTime = &metav1.Time{Time: time.Now().Add(-time.Hour)}
 		}), v1beta1.ReasonExpired, suspended},
 		"client without its realm":           {install.ApiClient(team, "early", "later"), v1beta1.ReasonRealmNotFound, progressing},
 		"client of a suspended realm":        {install.ApiClient(team, "idle", "idle"), v1beta1.ReasonRealmSuspended, suspended},

@@ -69,7 +69,9 @@ func TestForgedRecordsDoNotOutliveRecovery(t *testing.T) {
 	if err := inst.Env.Client.DeleteAllOf(t.Context(), &corev1.Secret{}, records...); err != nil {
 		t.Fatal(err)
 	}
-	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.RotateAfter = &metav1.Time{Time: time.Now().Add(time.Second)} })
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
+		r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: time.Now().Add(time.Second)}
+	})
 	inst.AwaitTokens(t, stolen, false)
 	install.Eventually(t, "a new record of the client", func() error {
 		if body := bodyOf(t, inst, realm, c); body.Restored != nil || body.Identity != c.UID {

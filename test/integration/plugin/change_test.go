@@ -78,8 +78,8 @@ func testRevoke(t *testing.T, inst *install.Installation, sh *shell) {
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		t.Fatal(err)
 	}
-	if c.Spec.TokensValidAfter == nil || before.AccessToken == "" || !issued(t, before.AccessToken).Before(c.Spec.TokensValidAfter.Time) {
-		t.Errorf("tokensValidAfter is %v, want a time after the token was issued", c.Spec.TokensValidAfter)
+	if c.Spec.TokensValidAfterTime == nil || before.AccessToken == "" || !issued(t, before.AccessToken).Before(c.Spec.TokensValidAfterTime.Time) {
+		t.Errorf("tokensValidAfterTime is %v, want a time after the token was issued", c.Spec.TokensValidAfterTime)
 	}
 	scenario.AwaitUsable(t, inst, c)
 }

@@ -52,7 +52,7 @@ func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
 	// If the command waits, an object that isn't Ready can't be rotated or resumed.
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/shipping"+on, "is not Ready (ScopeNotInRealm)", "kubectl realmkeeper explain apiclient/shipping")
 	sh.fails(t, "kubectl realmkeeper resume apiclient/shipping --wait"+on, "is not Ready (ScopeNotInRealm)")
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(hashed), hashed); err != nil || hashed.Spec.TokensValidAfter != nil {
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(hashed), hashed); err != nil || hashed.Spec.TokensValidAfterTime != nil {
 		t.Errorf("A command that failed changed the client: %+v, %v", hashed.Spec, err)
 	}
 }
@@ -90,7 +90,7 @@ func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
 	c := newClient("managed", func(c *v1beta1.ApiClient) {
 		c.Annotations = map[string]string{"argocd.argoproj.io/tracking-id": "shop:auth.realmkeeper.dev/ApiClient:acme-apps/managed"}
 		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
-			Rotation: v1beta1.SecretRotation{RotateAfter: &metav1.Time{Time: metav1.Now().AddDate(-1, 0, 0)}},
+			Rotation: v1beta1.SecretRotation{RotationRequestTime: &metav1.Time{Time: metav1.Now().AddDate(-1, 0, 0)}},
 		}}
 	})
 	if err := inst.Env.Client.Create(t.Context(), c, client.FieldOwner("argocd-controller")); err != nil {
@@ -98,7 +98,7 @@ func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
 	}
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/managed -n "+team,
-		"Argo CD (application shop) sets spec.secret.generated.rotation.rotateAfter", "in Argo CD instead", "--force")
+		"Argo CD (application shop) sets spec.secret.generated.rotation.rotationRequestTime", "in Argo CD instead", "--force")
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil || len(c.Status.Secrets) != 1 {
 		t.Errorf("A command that failed rotated the secret: %+v, %v", c.Status.Secrets, err)
 	}

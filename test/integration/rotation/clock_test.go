@@ -32,7 +32,7 @@ func TestOperatorWithWrongClock(t *testing.T) {
 		return nil
 	})
 	scenario.AwaitSigningKeys(t, inst, realm, "Active")
-	if created := realm.Status.SigningKeys[0].CreatedAt; time.Since(created.Time) < 2*time.Hour {
+	if created := realm.Status.SigningKeys[0].CreationTime; time.Since(created.Time) < 2*time.Hour {
 		t.Errorf("the signing key was created at %s", created)
 	}
 }

@@ -84,7 +84,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: description
       type:
         scalar: string
-    - name: expiresAt
+    - name: expirationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: federatedIdentities
@@ -133,7 +133,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
-    - name: tokensValidAfter
+    - name: tokensValidAfterTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientStatus
@@ -243,10 +243,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClientSecretStatus
   map:
     fields:
-    - name: createdAt
+    - name: creationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: expiresAt
+    - name: expirationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: id
@@ -362,7 +362,7 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.HashedSecret
   map:
     fields:
-    - name: expiresAt
+    - name: expirationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: hash
@@ -540,7 +540,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tokenLifetime
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
-    - name: tokensValidAfter
+    - name: tokensValidAfterTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: trustedIssuers
@@ -626,7 +626,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: overlap
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
-    - name: rotateAfter
+    - name: rotationRequestTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretTemplate
@@ -657,12 +657,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: publishAhead
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
-    - name: rotateAfter
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: rotationInterval
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
+    - name: rotationRequestTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningAlgorithm
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningKeyState
@@ -670,19 +670,19 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningKeyStatus
   map:
     fields:
-    - name: activeAt
+    - name: activationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: algorithm
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningAlgorithm
-    - name: createdAt
+    - name: creationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: keyID
       type:
         scalar: string
-    - name: removeAt
+    - name: removalTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: state
@@ -711,7 +711,7 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedIssuerStatus
   map:
     fields:
-    - name: failingSince
+    - name: firstFailureTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: keyIDs

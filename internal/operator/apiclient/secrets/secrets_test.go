@@ -237,10 +237,10 @@ func TestRotationIsDue(t *testing.T) {
 		schedule secrets.Schedule
 		want     time.Time // zero for never
 	}{
-		"rotateAfter in the same second":  {schedule: secrets.Schedule{RotateAfter: now.Add(999 * time.Millisecond)}},
-		"rotateAfter in the next second":  {secrets.Schedule{RotateAfter: now.Add(1500 * time.Millisecond)}, now.Add(time.Second)},
-		"rotateAfter before the interval": {secrets.Schedule{Interval: 5 * time.Hour, RotateAfter: now.Add(time.Hour)}, now.Add(time.Hour)},
-		"rotateAfter after the interval":  {secrets.Schedule{Interval: 5 * time.Hour, RotateAfter: now.Add(9 * time.Hour)}, now.Add(5 * time.Hour)},
+		"rotationRequestTime in the same second":  {schedule: secrets.Schedule{RotateAfter: now.Add(999 * time.Millisecond)}},
+		"rotationRequestTime in the next second":  {secrets.Schedule{RotateAfter: now.Add(1500 * time.Millisecond)}, now.Add(time.Second)},
+		"rotationRequestTime before the interval": {secrets.Schedule{Interval: 5 * time.Hour, RotateAfter: now.Add(time.Hour)}, now.Add(time.Hour)},
+		"rotationRequestTime after the interval":  {secrets.Schedule{Interval: 5 * time.Hour, RotateAfter: now.Add(9 * time.Hour)}, now.Add(5 * time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			current := newSecret(t, now)

@@ -20,10 +20,10 @@ type ClientSecretStatusApplyConfiguration struct {
 	// role is Current for a secret that workloads use, Next for a generated secret that replaces it as
 	// soon as all token servers accept it, and Retiring for a secret that was replaced and expires.
 	Role *apiv1beta1.SecretRole `json:"role,omitempty"`
-	// createdAt is the time at which the secret was created.
-	CreatedAt *v1.Time `json:"createdAt,omitempty"`
-	// expiresAt is the time at which the secret expires. If unset, the secret does not expire.
-	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
+	// creationTime is the time at which the secret was created.
+	CreationTime *v1.Time `json:"creationTime,omitempty"`
+	// expirationTime is the time at which the secret expires. If unset, the secret does not expire.
+	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
 	// lastUsedTime is when a client last authenticated with the secret, truncated to the resolution
 	// of the instance configuration, by default to the hour. Later uses within that hour do not
 	// change it, and a new value appears after a few minutes. Unset if the secret has never been
@@ -53,19 +53,19 @@ func (b *ClientSecretStatusApplyConfiguration) WithRole(value apiv1beta1.SecretR
 	return b
 }
 
-// WithCreatedAt sets the CreatedAt field in the declarative configuration to the given value
+// WithCreationTime sets the CreationTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CreatedAt field is set to the value of the last call.
-func (b *ClientSecretStatusApplyConfiguration) WithCreatedAt(value v1.Time) *ClientSecretStatusApplyConfiguration {
-	b.CreatedAt = &value
+// If called multiple times, the CreationTime field is set to the value of the last call.
+func (b *ClientSecretStatusApplyConfiguration) WithCreationTime(value v1.Time) *ClientSecretStatusApplyConfiguration {
+	b.CreationTime = &value
 	return b
 }
 
-// WithExpiresAt sets the ExpiresAt field in the declarative configuration to the given value
+// WithExpirationTime sets the ExpirationTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ExpiresAt field is set to the value of the last call.
-func (b *ClientSecretStatusApplyConfiguration) WithExpiresAt(value v1.Time) *ClientSecretStatusApplyConfiguration {
-	b.ExpiresAt = &value
+// If called multiple times, the ExpirationTime field is set to the value of the last call.
+func (b *ClientSecretStatusApplyConfiguration) WithExpirationTime(value v1.Time) *ClientSecretStatusApplyConfiguration {
+	b.ExpirationTime = &value
 	return b
 }
 

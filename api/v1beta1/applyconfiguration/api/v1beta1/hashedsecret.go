@@ -36,9 +36,9 @@ type HashedSecretApplyConfiguration struct {
 	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
 	// has the condition WeakHash.
 	Hash *string `json:"hash,omitempty"`
-	// expiresAt is the time at which the secret expires: an RFC 3339 time between the years 1000
+	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.
-	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
+	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
 }
 
 // HashedSecretApplyConfiguration constructs a declarative configuration of the HashedSecret type for use with
@@ -63,10 +63,10 @@ func (b *HashedSecretApplyConfiguration) WithHash(value string) *HashedSecretApp
 	return b
 }
 
-// WithExpiresAt sets the ExpiresAt field in the declarative configuration to the given value
+// WithExpirationTime sets the ExpirationTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ExpiresAt field is set to the value of the last call.
-func (b *HashedSecretApplyConfiguration) WithExpiresAt(value v1.Time) *HashedSecretApplyConfiguration {
-	b.ExpiresAt = &value
+// If called multiple times, the ExpirationTime field is set to the value of the last call.
+func (b *HashedSecretApplyConfiguration) WithExpirationTime(value v1.Time) *HashedSecretApplyConfiguration {
+	b.ExpirationTime = &value
 	return b
 }

@@ -72,13 +72,13 @@ type RealmSpecApplyConfiguration struct {
 	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
 	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// tokensValidAfter revokes older tokens: the introspection and verify endpoints reject tokens
+	// tokensValidAfterTime revokes older tokens: the introspection and verify endpoints reject tokens
 	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
 	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
 	// the future rejects every token until it has passed. Verifiers that only use the public keys
 	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
 	// rejected because of their age.
-	TokensValidAfter *v1.Time `json:"tokensValidAfter,omitempty"`
+	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 
 // RealmSpecApplyConfiguration constructs a declarative configuration of the RealmSpec type for use with
@@ -200,10 +200,10 @@ func (b *RealmSpecApplyConfiguration) WithSuspend(value bool) *RealmSpecApplyCon
 	return b
 }
 
-// WithTokensValidAfter sets the TokensValidAfter field in the declarative configuration to the given value
+// WithTokensValidAfterTime sets the TokensValidAfterTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TokensValidAfter field is set to the value of the last call.
-func (b *RealmSpecApplyConfiguration) WithTokensValidAfter(value v1.Time) *RealmSpecApplyConfiguration {
-	b.TokensValidAfter = &value
+// If called multiple times, the TokensValidAfterTime field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithTokensValidAfterTime(value v1.Time) *RealmSpecApplyConfiguration {
+	b.TokensValidAfterTime = &value
 	return b
 }

@@ -35,12 +35,12 @@ type SecretRotationApplyConfiguration struct {
 	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
 	// fixed overlap. If unset, overlap applies.
 	EndWhenUnused *EndWhenUnusedApplyConfiguration `json:"endWhenUnused,omitempty"`
-	// rotateAfter triggers a single rotation: when this time has passed, a secret created before it
-	// is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
+	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
 	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
 	// rotation takes place.
-	RotateAfter *v1.Time `json:"rotateAfter,omitempty"`
+	RotationRequestTime *v1.Time `json:"rotationRequestTime,omitempty"`
 }
 
 // SecretRotationApplyConfiguration constructs a declarative configuration of the SecretRotation type for use with
@@ -73,10 +73,10 @@ func (b *SecretRotationApplyConfiguration) WithEndWhenUnused(value *EndWhenUnuse
 	return b
 }
 
-// WithRotateAfter sets the RotateAfter field in the declarative configuration to the given value
+// WithRotationRequestTime sets the RotationRequestTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RotateAfter field is set to the value of the last call.
-func (b *SecretRotationApplyConfiguration) WithRotateAfter(value v1.Time) *SecretRotationApplyConfiguration {
-	b.RotateAfter = &value
+// If called multiple times, the RotationRequestTime field is set to the value of the last call.
+func (b *SecretRotationApplyConfiguration) WithRotationRequestTime(value v1.Time) *SecretRotationApplyConfiguration {
+	b.RotationRequestTime = &value
 	return b
 }

@@ -33,12 +33,12 @@ type SigningApplyConfiguration struct {
 	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
 	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
 	PublishAhead *apiv1beta1.Duration `json:"publishAhead,omitempty"`
-	// rotateAfter triggers a single rotation: when this time has passed, keys created before it are
-	// replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, keys created
+	// before it are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
 	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
 	// If unset, keys are rotated only by rotationInterval.
-	RotateAfter *v1.Time `json:"rotateAfter,omitempty"`
+	RotationRequestTime *v1.Time `json:"rotationRequestTime,omitempty"`
 }
 
 // SigningApplyConfiguration constructs a declarative configuration of the Signing type for use with
@@ -71,10 +71,10 @@ func (b *SigningApplyConfiguration) WithPublishAhead(value apiv1beta1.Duration) 
 	return b
 }
 
-// WithRotateAfter sets the RotateAfter field in the declarative configuration to the given value
+// WithRotationRequestTime sets the RotationRequestTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RotateAfter field is set to the value of the last call.
-func (b *SigningApplyConfiguration) WithRotateAfter(value v1.Time) *SigningApplyConfiguration {
-	b.RotateAfter = &value
+// If called multiple times, the RotationRequestTime field is set to the value of the last call.
+func (b *SigningApplyConfiguration) WithRotationRequestTime(value v1.Time) *SigningApplyConfiguration {
+	b.RotationRequestTime = &value
 	return b
 }

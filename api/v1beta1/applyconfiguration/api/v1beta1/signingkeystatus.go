@@ -23,14 +23,15 @@ type SigningKeyStatusApplyConfiguration struct {
 	// state is the lifecycle state of the key. Pending means that it is published but does not sign
 	// yet, Active that it signs, and Retiring that it no longer signs but is still published.
 	State *apiv1beta1.SigningKeyState `json:"state,omitempty"`
-	// createdAt is the time at which the key was generated.
-	CreatedAt *v1.Time `json:"createdAt,omitempty"`
-	// activeAt is the time at which the key started to sign tokens. Unset while the key is Pending.
-	ActiveAt *v1.Time `json:"activeAt,omitempty"`
-	// removeAt is the time at which a Retiring key is removed from the key set. By then the last
+	// creationTime is the time at which the key was generated.
+	CreationTime *v1.Time `json:"creationTime,omitempty"`
+	// activationTime is the time at which the key started to sign tokens. Unset while the key is
+	// Pending.
+	ActivationTime *v1.Time `json:"activationTime,omitempty"`
+	// removalTime is the time at which a Retiring key is removed from the key set. By then the last
 	// token that it can have signed has expired, plus 5 minutes to allow for slow clocks. Unset in
 	// the other states, and until every live token server has stopped signing with the key.
-	RemoveAt *v1.Time `json:"removeAt,omitempty"`
+	RemovalTime *v1.Time `json:"removalTime,omitempty"`
 }
 
 // SigningKeyStatusApplyConfiguration constructs a declarative configuration of the SigningKeyStatus type for use with
@@ -63,26 +64,26 @@ func (b *SigningKeyStatusApplyConfiguration) WithState(value apiv1beta1.SigningK
 	return b
 }
 
-// WithCreatedAt sets the CreatedAt field in the declarative configuration to the given value
+// WithCreationTime sets the CreationTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the CreatedAt field is set to the value of the last call.
-func (b *SigningKeyStatusApplyConfiguration) WithCreatedAt(value v1.Time) *SigningKeyStatusApplyConfiguration {
-	b.CreatedAt = &value
+// If called multiple times, the CreationTime field is set to the value of the last call.
+func (b *SigningKeyStatusApplyConfiguration) WithCreationTime(value v1.Time) *SigningKeyStatusApplyConfiguration {
+	b.CreationTime = &value
 	return b
 }
 
-// WithActiveAt sets the ActiveAt field in the declarative configuration to the given value
+// WithActivationTime sets the ActivationTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ActiveAt field is set to the value of the last call.
-func (b *SigningKeyStatusApplyConfiguration) WithActiveAt(value v1.Time) *SigningKeyStatusApplyConfiguration {
-	b.ActiveAt = &value
+// If called multiple times, the ActivationTime field is set to the value of the last call.
+func (b *SigningKeyStatusApplyConfiguration) WithActivationTime(value v1.Time) *SigningKeyStatusApplyConfiguration {
+	b.ActivationTime = &value
 	return b
 }
 
-// WithRemoveAt sets the RemoveAt field in the declarative configuration to the given value
+// WithRemovalTime sets the RemovalTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RemoveAt field is set to the value of the last call.
-func (b *SigningKeyStatusApplyConfiguration) WithRemoveAt(value v1.Time) *SigningKeyStatusApplyConfiguration {
-	b.RemoveAt = &value
+// If called multiple times, the RemovalTime field is set to the value of the last call.
+func (b *SigningKeyStatusApplyConfiguration) WithRemovalTime(value v1.Time) *SigningKeyStatusApplyConfiguration {
+	b.RemovalTime = &value
 	return b
 }

@@ -18,9 +18,9 @@ type TrustedIssuerStatusApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// keyIDs lists the IDs of the issuer's keys that token servers use. Unset if there are none.
 	KeyIDs []string `json:"keyIDs,omitempty"`
-	// failingSince is the time at which the operator first failed to get the keys, after the last
+	// firstFailureTime is the time at which the operator first failed to get the keys, after the last
 	// success. Unset while it succeeds.
-	FailingSince *v1.Time `json:"failingSince,omitempty"`
+	FirstFailureTime *v1.Time `json:"firstFailureTime,omitempty"`
 	// message describes why the operator cannot get the keys, or why it does not use the issuer. Unset
 	// while it succeeds.
 	Message *string `json:"message,omitempty"`
@@ -50,11 +50,11 @@ func (b *TrustedIssuerStatusApplyConfiguration) WithKeyIDs(values ...string) *Tr
 	return b
 }
 
-// WithFailingSince sets the FailingSince field in the declarative configuration to the given value
+// WithFirstFailureTime sets the FirstFailureTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FailingSince field is set to the value of the last call.
-func (b *TrustedIssuerStatusApplyConfiguration) WithFailingSince(value v1.Time) *TrustedIssuerStatusApplyConfiguration {
-	b.FailingSince = &value
+// If called multiple times, the FirstFailureTime field is set to the value of the last call.
+func (b *TrustedIssuerStatusApplyConfiguration) WithFirstFailureTime(value v1.Time) *TrustedIssuerStatusApplyConfiguration {
+	b.FirstFailureTime = &value
 	return b
 }
 
