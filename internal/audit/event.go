@@ -72,9 +72,9 @@ const (
 	// ActionRotate replaces the secret of a client.
 	ActionRotate Action = "rotate"
 	// ActionRevokeSecret revokes one secret of a client.
-	ActionRevokeSecret Action = "end_secret"
+	ActionRevokeSecret Action = "revoke_secret"
 	// ActionSetExpiration sets or removes the expiration of a client.
-	ActionSetExpiration Action = "set_end"
+	ActionSetExpiration Action = "set_expiration"
 	// ActionDelete deletes a client.
 	ActionDelete Action = "delete"
 )

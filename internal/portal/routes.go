@@ -35,7 +35,7 @@ func New(o Options) http.Handler {
 		"POST /clients/{namespace}/{name}/suspend":    p.suspend,
 		"POST /clients/{namespace}/{name}/resume":     p.resume,
 		"POST /clients/{namespace}/{name}/rotate":     p.rotate,
-		"POST /clients/{namespace}/{name}/end-secret": p.revokeSecret,
+		"POST /clients/{namespace}/{name}/revoke-secret": p.revokeSecret,
 		"POST /clients/{namespace}/{name}/expiry":     p.setExpiry,
 		"POST /clients/{namespace}/{name}/delete":     p.delete,
 	} {

@@ -131,7 +131,7 @@ func managedClients(t *testing.T, i *instance, b *browser) {
 		if want := []string{"Rotate", "Suspend", "Delete"}; !slices.Equal(unavailable, want) {
 			t.Errorf("Client %s: unavailable actions %q, want %q", name, unavailable, want)
 		}
-		for action, form := range map[string]url.Values{"suspend": {}, "rotate": {"overlap": {"1h"}}, "end-secret": {"id": {"a"}}, "delete": {"confirm": {name}}} {
+		for action, form := range map[string]url.Values{"suspend": {}, "rotate": {"overlap": {"1h"}}, "revoke-secret": {"id": {"a"}}, "delete": {"confirm": {name}}} {
 			form.Set("uid", string(live.UID))
 			form.Set("generation", strconv.FormatInt(live.Generation, 10))
 			if status := b.post(path+"/"+action, form); status != http.StatusConflict {

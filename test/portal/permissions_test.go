@@ -38,7 +38,7 @@ func viewerPermissions(t *testing.T, i *instance, b *browser) {
 	seen := url.Values{"uid": {string(billing.UID)}, "generation": {strconv.FormatInt(billing.Generation, 10)}}
 	path := "/clients/" + team + "/billing"
 	for target, form := range map[string]url.Values{
-		path + "/suspend": {}, path + "/resume": {}, path + "/rotate": {"overlap": {"1h"}}, path + "/end-secret": {"id": {"a"}},
+		path + "/suspend": {}, path + "/resume": {}, path + "/rotate": {"overlap": {"1h"}}, path + "/revoke-secret": {"id": {"a"}},
 		path + "/expiry": {"expires": {"2031-01-01T00:00"}}, path + "/delete": {"confirm": {"billing"}},
 		"/clients": {"realm": {"acme"}, "namespace": {team}, "name": {"other"}},
 	} {
