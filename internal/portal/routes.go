@@ -23,21 +23,21 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /sign-in/callback", p.completeSignIn)
 	mux.HandleFunc("POST /sign-out", p.signOut)
 	for pattern, handle := range map[string]handler{
-		"GET /{$}":                                    p.showOverview,
-		"GET /choices/{kind}":                         p.listChoices,
-		"GET /realms":                                 p.listRealms,
-		"GET /realms/{realm}":                         p.showRealm,
-		"GET /clients":                                p.listClients,
-		"GET /clients/new":                            p.showCreate,
-		"POST /clients":                               p.create,
-		"POST /clients/check":                         p.check,
-		"GET /clients/{namespace}/{name}":             p.showClient,
-		"POST /clients/{namespace}/{name}/suspend":    p.suspend,
-		"POST /clients/{namespace}/{name}/resume":     p.resume,
-		"POST /clients/{namespace}/{name}/rotate":     p.rotate,
+		"GET /{$}":                                       p.showOverview,
+		"GET /choices/{kind}":                            p.listChoices,
+		"GET /realms":                                    p.listRealms,
+		"GET /realms/{realm}":                            p.showRealm,
+		"GET /clients":                                   p.listClients,
+		"GET /clients/new":                               p.showCreate,
+		"POST /clients":                                  p.create,
+		"POST /clients/check":                            p.check,
+		"GET /clients/{namespace}/{name}":                p.showClient,
+		"POST /clients/{namespace}/{name}/suspend":       p.suspend,
+		"POST /clients/{namespace}/{name}/resume":        p.resume,
+		"POST /clients/{namespace}/{name}/rotate":        p.rotate,
 		"POST /clients/{namespace}/{name}/revoke-secret": p.revokeSecret,
-		"POST /clients/{namespace}/{name}/expiry":     p.setExpiry,
-		"POST /clients/{namespace}/{name}/delete":     p.delete,
+		"POST /clients/{namespace}/{name}/expiry":        p.setExpiry,
+		"POST /clients/{namespace}/{name}/delete":        p.delete,
 	} {
 		mux.Handle(pattern, p.signedIn(p.used(handle)))
 	}

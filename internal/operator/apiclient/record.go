@@ -30,7 +30,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		SecretSerial: plan.Serial,
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
-		TokensPerSecond:        c.Spec.Limits.TokensPerSecond,
+		TokensPerSecond:        c.Spec.Limits.TokensPerSecondPerServer,
 		PublicKeys:             publicKeys(c),
 		ServiceAccounts:        serviceAccounts(seen),
 		Identities:             identities(seen),

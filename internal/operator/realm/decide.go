@@ -130,7 +130,7 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Issuers:              recordedIssuers(trusted, *seen, *current, instance),
-		TokensPerSecond:      realm.Spec.Limits.TokensPerSecond,
+		TokensPerSecond:      realm.Spec.Limits.TokensPerSecondPerServer,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,
 		Restored:             current.Restored,

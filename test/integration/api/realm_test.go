@@ -44,10 +44,10 @@ var realmValidations = map[string]validation{
 var realmTransitions = map[string]transition{
 	"all fields changed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 	},
 	"optional fields removed": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecond: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 		after:  "{}",
 	},
 }

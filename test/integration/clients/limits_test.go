@@ -39,13 +39,13 @@ func testTokensPerSecond(t *testing.T, inst *install.Installation) {
 		}
 	}
 	limited(t, false)
-	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Limits.TokensPerSecond = 1 })
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Limits.TokensPerSecondPerServer = 1 })
 	scenario.AwaitUsable(t, inst, c)
 	limited(t, true)
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Limits = v1beta1.Limits{} })
 	scenario.AwaitUsable(t, inst, c)
 	limited(t, false)
-	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Limits.TokensPerSecond = 1 })
+	install.Change(t, inst, realm, func(r *v1beta1.Realm) { r.Spec.Limits.TokensPerSecondPerServer = 1 })
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
 	limited(t, true)
 }

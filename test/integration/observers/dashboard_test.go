@@ -111,7 +111,7 @@ func newUsage(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) fu
 	hashed := install.ApiClient(c.Namespace, "hashed", "acme", func(h *v1beta1.ApiClient) {
 		h.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{{ID: "only", Hash: verifier.String()}}}
 	})
-	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1beta1.ApiClient) { l.Spec.Limits.TokensPerSecond = 1 })
+	limited := install.ApiClient(c.Namespace, "limited", "acme", func(l *v1beta1.ApiClient) { l.Spec.Limits.TokensPerSecondPerServer = 1 })
 	inst.Create(t, hashed, limited)
 	inst.AwaitReady(t, hashed, metav1.ConditionTrue, v1beta1.ReasonReady)
 	inst.AwaitReady(t, limited, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -408,7 +408,7 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Limits
   map:
     fields:
-    - name: tokensPerSecond
+    - name: tokensPerSecondPerServer
       type:
         scalar: numeric
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespaceSelector

@@ -10,11 +10,11 @@ package v1beta1
 //
 // Limits restricts what a client can do.
 type LimitsApplyConfiguration struct {
-	// tokensPerSecond is the number of tokens that a client can get per second from each token
+	// tokensPerSecondPerServer is the number of tokens that a client can get per second from each token
 	// server, 1 to 100000. It is also the maximum burst. Requests over the limit get a 429 response
 	// with Retry-After. A workload that reuses its token until it expires needs less than one token
 	// per second. If unset, there is no limit.
-	TokensPerSecond *int32 `json:"tokensPerSecond,omitempty"`
+	TokensPerSecondPerServer *int32 `json:"tokensPerSecondPerServer,omitempty"`
 }
 
 // LimitsApplyConfiguration constructs a declarative configuration of the Limits type for use with
@@ -23,10 +23,10 @@ func Limits() *LimitsApplyConfiguration {
 	return &LimitsApplyConfiguration{}
 }
 
-// WithTokensPerSecond sets the TokensPerSecond field in the declarative configuration to the given value
+// WithTokensPerSecondPerServer sets the TokensPerSecondPerServer field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the TokensPerSecond field is set to the value of the last call.
-func (b *LimitsApplyConfiguration) WithTokensPerSecond(value int32) *LimitsApplyConfiguration {
-	b.TokensPerSecond = &value
+// If called multiple times, the TokensPerSecondPerServer field is set to the value of the last call.
+func (b *LimitsApplyConfiguration) WithTokensPerSecondPerServer(value int32) *LimitsApplyConfiguration {
+	b.TokensPerSecondPerServer = &value
 	return b
 }
