@@ -266,10 +266,10 @@ type ClientSecretSource struct {
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatus struct {
 	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling, Stalled, and WeakHash are present only while they are True, and
+	// present. Reconciling, Stalled, and WeaklyHashed are present only while they are True, and
 	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
 	// accepts secrets of a backup.
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
 	// +optional

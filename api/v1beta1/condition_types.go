@@ -82,14 +82,14 @@ const (
 	// acts. It has the same reason as Ready. It follows the kstatus convention.
 	ConditionStalled ConditionType = "Stalled"
 
-	// ConditionWeakHash is present on an ApiClient only while it is True: a secret of the client has
-	// an imported hash that is cheaper to guess than Argon2id. Its reason is ReasonImportedHash. It
-	// does not affect Ready.
-	ConditionWeakHash ConditionType = "WeakHash"
+	// ConditionWeaklyHashed is present on an ApiClient only while it is True: a secret of the
+	// client has an imported hash that is cheaper to guess than Argon2id. Its reason is
+	// ReasonImportedHash. It does not affect Ready.
+	ConditionWeaklyHashed ConditionType = "WeaklyHashed"
 
-	// ConditionOldSecretInUse is present on an ApiClient only during a rotation with endWhenUnused,
-	// while the old secret cannot end because it is, or may be, in use. The message names the secret.
-	// It does not affect Ready.
+	// ConditionOldSecretInUse is present on an ApiClient only during a rotation with
+	// expireWhenUnused, while the old secret cannot expire because it is, or may be, in use. The
+	// message names the secret. It does not affect Ready.
 	//
 	// It is True with ReasonOldSecretUsed: the old secret was used since the new one was delivered.
 	//
@@ -295,7 +295,7 @@ const (
 	// format or the parameters of a hash in spec.secret.hashed are not supported.
 	ReasonHashNotSupported ConditionReason = "HashNotSupported"
 
-	// ReasonImportedHash is used with the WeakHash condition when it is True because a secret from
+	// ReasonImportedHash is used with the WeaklyHashed condition when it is True because a secret from
 	// spec.secret.hashed is hashed with PBKDF2 or bcrypt. The message names the secrets. It resolves
 	// when they are replaced by a generated or provided secret or by an Argon2id hash, and have
 	// expired.
@@ -326,8 +326,8 @@ const (
 	ReasonFederatedIdentityNotSupported ConditionReason = "FederatedIdentityNotSupported"
 
 	// ReasonOldSecretUsed is used with the OldSecretInUse condition: a client still authenticates
-	// with the old secret. It ends when it has been unused for rotation.endWhenUnused.after, or after
-	// rotation.endWhenUnused.max.
+	// with the old secret. It expires when it has been unused for rotation.expireWhenUnused.after,
+	// or after rotation.expireWhenUnused.max.
 	ReasonOldSecretUsed ConditionReason = "OldSecretUsed"
 
 	// ReasonUsageIncomplete is used with the OldSecretInUse condition when token servers have not

@@ -76,12 +76,12 @@ func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
 }
 
 // EffectiveOverlap returns how long a secret stays valid after its successor was delivered. It
-// defaults to a day, or half the rotation interval if that is shorter. With endWhenUnused, it is the
+// defaults to a day, or half the rotation interval if that is shorter. With expireWhenUnused, it is the
 // maximum.
 func (r SecretRotation) EffectiveOverlap() time.Duration {
 	switch {
-	case r.EndWhenUnused != nil && r.EndWhenUnused.Max != nil:
-		return r.EndWhenUnused.Max.Duration
+	case r.ExpireWhenUnused != nil && r.ExpireWhenUnused.Max != nil:
+		return r.ExpireWhenUnused.Max.Duration
 	case r.Overlap != nil:
 		return r.Overlap.Duration
 	case r.Interval != nil:

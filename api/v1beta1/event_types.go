@@ -18,7 +18,7 @@ const (
 	EventSecretRotated EventReason = "SecretRotated"
 
 	// EventOldSecretInUse records that the old secret of an ApiClient was used after the new one had
-	// been delivered. It is recorded at most once a day while a rotation with endWhenUnused waits.
+	// been delivered. It is recorded at most once a day while a rotation with expireWhenUnused waits.
 	EventOldSecretInUse EventReason = "OldSecretInUse"
 
 	// EventIssuerNotResolved records that the operator cannot get the public keys of a trusted

@@ -63,8 +63,8 @@ type GeneratedSecret struct {
 // secret for the overlap, so that workloads have time to reload the Secret. A client has at most two
 // valid secrets: no rotation starts while an old secret is still valid.
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.endWhenUnused)`,fieldPath=".endWhenUnused",message="spec.secret.generated.rotation must not have both overlap, with which the old secret ends at a fixed time, and endWhenUnused; remove one of them"
-// +kubebuilder:validation:XValidation:rule=`!has(self.endWhenUnused) || !has(self.interval) || !has(self.endWhenUnused.max) || !self.endWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.endWhenUnused.max) < duration(self.interval)`,fieldPath=".endWhenUnused.max",messageExpression="'spec.secret.generated.rotation.endWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
+// +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.expireWhenUnused)`,fieldPath=".expireWhenUnused",message="spec.secret.generated.rotation must not have both overlap, with which the old secret expires at a fixed time, and expireWhenUnused; remove one of them"
+// +kubebuilder:validation:XValidation:rule=`!has(self.expireWhenUnused) || !has(self.interval) || !has(self.expireWhenUnused.max) || !self.expireWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.expireWhenUnused.max) < duration(self.interval)`,fieldPath=".expireWhenUnused.max",messageExpression="'spec.secret.generated.rotation.expireWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 // +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 type SecretRotation struct {
 	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
@@ -78,15 +78,15 @@ type SecretRotation struct {
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
-	// had before spec.secret was changed to generated. Must be unset if endWhenUnused is set.
+	// had before spec.secret was changed to generated. Must be unset if expireWhenUnused is set.
 	// Otherwise defaults to 24h, or half of interval if that is shorter.
 	// +optional
 	Overlap *Duration `json:"overlap,omitempty"`
 
-	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
+	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
 	// fixed overlap. If unset, overlap applies.
 	// +optional
-	EndWhenUnused *EndWhenUnused `json:"endWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
+	ExpireWhenUnused *ExpireWhenUnused `json:"expireWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
 
 	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
 	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
@@ -99,17 +99,17 @@ type SecretRotation struct {
 	RotationRequestTime *metav1.Time `json:"rotationRequestTime,omitempty"`
 }
 
-// EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
-// OldSecretInUse condition and a daily Event report it.
+// ExpireWhenUnused lets an old secret expire when it has been unused for some time. While it is in
+// use, the OldSecretInUse condition and a daily Event report it.
 //
-// +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.endWhenUnused.after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is ' + self.max"
-type EndWhenUnused struct {
-	// after is how long the old secret must have been unused before it ends: a duration of at least
+// +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.expireWhenUnused.after must not be longer than spec.secret.generated.rotation.expireWhenUnused.max, which is ' + self.max"
+type ExpireWhenUnused struct {
+	// after is how long the old secret must have been unused before it expires: a duration of at least
 	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
 	// time between two token requests of your slowest workload. The operator waits at least the
 	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
 	// default), because last uses are not known more precisely.
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.endWhenUnused.after must be at least 1h"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.expireWhenUnused.after must be at least 1h"
 	// +required
 	After *Duration `json:"after,omitempty"`
 

@@ -64,7 +64,7 @@ type HashedSecret struct {
 	//
 	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
 	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
-	// has the condition WeakHash.
+	// has the condition WeaklyHashed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"

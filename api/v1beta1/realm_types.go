@@ -237,7 +237,7 @@ type RealmStatus struct {
 	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
 	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
 	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
 	// +optional

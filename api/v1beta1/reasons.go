@@ -274,12 +274,12 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonOldSecretUsed: {
 		Severity: SeverityWarning,
-		Cause:    "A workload still uses the old secret after a rotation, so it stays valid, at most for rotation.endWhenUnused.max.",
+		Cause:    "A workload still uses the old secret after a rotation, so it stays valid, at most for rotation.expireWhenUnused.max.",
 		Action:   "Restart the workloads that started before the rotation. The audit events of the token servers contain the ID of the secret and the address of the workload.",
 	},
 	ReasonUsageIncomplete: {
 		Severity: SeverityWarning,
 		Cause:    "A token server was killed or does not report uses, so it is not known whether the old secret is still used.",
-		Action:   "Wait, or look for a token server that is stale. The old secret ends after rotation.endWhenUnused.max at the latest.",
+		Action:   "Wait, or look for a token server that is stale. The old secret expires after rotation.expireWhenUnused.max at the latest.",
 	},
 }

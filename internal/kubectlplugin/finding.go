@@ -46,7 +46,7 @@ func (t *target) warnings() []finding {
 			found = append(found, t.finding(c))
 		}
 	}
-	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionWeakHash, v1beta1.ConditionOldSecretInUse} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionWeaklyHashed, v1beta1.ConditionOldSecretInUse} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionFalse {
 			found = append(found, t.finding(c))
 		}

@@ -196,7 +196,7 @@ func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now 
 		case s.ExpirationTime != nil:
 			r.EndsAt = &metav1.Time{Time: s.ExpirationTime.UTC()}
 			message := fmt.Sprintf("The old secret %s ends at %s (%s).", s.ID, timestamp(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
-			if end := c.GeneratedSecret().Rotation.EndWhenUnused; end != nil && end.After != nil {
+			if end := c.GeneratedSecret().Rotation.ExpireWhenUnused; end != nil && end.After != nil {
 				message += fmt.Sprintf(" It ends earlier if it is unused for %s.", end.After)
 			}
 			r.Messages = append(r.Messages, message)

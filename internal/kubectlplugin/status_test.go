@@ -37,7 +37,7 @@ func TestProblemsAreGrouped(t *testing.T) {
 		client("expired", notReady(v1beta1.ReasonExpired)),
 		client("follows", notReady(v1beta1.ReasonRealmNotReady)),
 		client("paused", notReady(v1beta1.ReasonRealmSuspended)),
-		client("weak", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), condition(v1beta1.ConditionWeakHash, metav1.ConditionTrue, v1beta1.ReasonImportedHash)),
+		client("weak", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), condition(v1beta1.ConditionWeaklyHashed, metav1.ConditionTrue, v1beta1.ReasonImportedHash)),
 		client("newer", notReady("FromNewerOperator")),
 	)
 	realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{notReady(v1beta1.ReasonKeysUnreadable)}}}

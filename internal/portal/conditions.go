@@ -46,7 +46,7 @@ func realmRemedies(realm *v1beta1.Realm) remedies {
 // shownConditions are the conditions to show: Ready first, then the others in evaluation order.
 var shownConditions = []v1beta1.ConditionType{
 	v1beta1.ConditionReady, v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed,
-	v1beta1.ConditionReconciling, v1beta1.ConditionStalled, v1beta1.ConditionWeakHash,
+	v1beta1.ConditionReconciling, v1beta1.ConditionStalled, v1beta1.ConditionWeaklyHashed,
 	v1beta1.ConditionOldSecretInUse, v1beta1.ConditionIssuersResolved, v1beta1.ConditionKeysEncrypted,
 	v1beta1.ConditionRestored,
 }

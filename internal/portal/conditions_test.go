@@ -20,7 +20,7 @@ func TestConditionKinds(t *testing.T) {
 	}{
 		"not ready yet": {v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonProgressing, "busy"},
 		"stalled":       {v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonRealmNotFound, "bad"},
-		"imported hash": {v1beta1.ConditionWeakHash, metav1.ConditionTrue, v1beta1.ReasonImportedHash, "busy"},
+		"imported hash": {v1beta1.ConditionWeaklyHashed, metav1.ConditionTrue, v1beta1.ReasonImportedHash, "busy"},
 		"restored":      {v1beta1.ConditionRestored, metav1.ConditionTrue, v1beta1.ReasonRestoredFromBackup, "good"},
 		// Token servers keep the last keys of an issuer, so the realm stays Ready.
 		"issuer not resolved": {v1beta1.ConditionIssuersResolved, metav1.ConditionFalse, v1beta1.ReasonIssuerNotResolved, "busy"},

@@ -65,11 +65,11 @@ func (p *portal) loadedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 			unused[u.ID] = p.isUnused(u, p.Now())
 		}
 	}
-	endsWhenUnused := rotationOf(c).EndWhenUnused != nil
+	expiresWhenUnused := rotationOf(c).ExpireWhenUnused != nil
 	for _, s := range c.Status.Secrets {
 		secrets = append(secrets, secretView{
 			ID: s.ID, Created: &s.CreationTime, Expires: s.ExpirationTime, Used: s.LastUsedTime, Expired: p.expired(s.ExpirationTime),
-			Earlier: endsWhenUnused && s.ExpirationTime != nil && !p.expired(s.ExpirationTime), Unused: unused[s.ID],
+			Earlier: expiresWhenUnused && s.ExpirationTime != nil && !p.expired(s.ExpirationTime), Unused: unused[s.ID],
 		})
 	}
 	return secrets
@@ -92,7 +92,7 @@ func describeRotation(c *v1beta1.ApiClient) string {
 		return ""
 	}
 	rotation := rotationOf(c)
-	if end := rotation.EndWhenUnused; end != nil && end.After != nil && end.Max != nil {
+	if end := rotation.ExpireWhenUnused; end != nil && end.After != nil && end.Max != nil {
 		return "After a rotation, the old secret expires when it hasn't been used for " + view.Duration(end.After) +
 			", and after " + view.Duration(end.Max) + " at the latest."
 	}

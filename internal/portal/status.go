@@ -56,7 +56,7 @@ var conditionLabels = map[v1beta1.ConditionType]string{
 	v1beta1.ConditionProgrammed:      "Loaded by token servers",
 	v1beta1.ConditionReconciling:     "Reconciling",
 	v1beta1.ConditionStalled:         "Action required",
-	v1beta1.ConditionWeakHash:        "Weak secret hash",
+	v1beta1.ConditionWeaklyHashed:        "Weak secret hash",
 	v1beta1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
 	v1beta1.ConditionKeysEncrypted:   "Signing keys encrypted",
 	v1beta1.ConditionOldSecretInUse:  "Old secret still in use",
@@ -85,5 +85,5 @@ func describe(c *metav1.Condition) string {
 // isWarning reports whether a condition is a warning when it is True. The message of a warning names
 // objects.
 func isWarning(c v1beta1.ConditionType) bool {
-	return c == v1beta1.ConditionWeakHash || c == v1beta1.ConditionOldSecretInUse
+	return c == v1beta1.ConditionWeaklyHashed || c == v1beta1.ConditionOldSecretInUse
 }

@@ -152,7 +152,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	team := i.Env.Namespace(t)
 	generated := install.ApiClient(team, "generated", "acme", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
-			EndWhenUnused: &v1beta1.EndWhenUnused{After: &v1beta1.Duration{Duration: 24 * time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
+			ExpireWhenUnused: &v1beta1.ExpireWhenUnused{After: &v1beta1.Duration{Duration: 24 * time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
 		}}}
 	})
 	elsewhere := install.ApiClient(team, "elsewhere", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashed(t, "a") })

@@ -35,8 +35,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.ClientSecretStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CredentialStatus"):
 		return &apiv1beta1.CredentialStatusApplyConfiguration{}
-	case v1beta1.SchemeGroupVersion.WithKind("EndWhenUnused"):
-		return &apiv1beta1.EndWhenUnusedApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExpireWhenUnused"):
+		return &apiv1beta1.ExpireWhenUnusedApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("FederatedIdentity"):
 		return &apiv1beta1.FederatedIdentityApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("GeneratedSecret"):

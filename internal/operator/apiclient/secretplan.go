@@ -98,7 +98,7 @@ const reportDelay = 5 * time.Minute
 // workload needs a new token only once per token lifetime, and times of use have the precision of
 // the resolution.
 func unusedFor(seen *request) time.Duration {
-	end := seen.client.GeneratedSecret().Rotation.EndWhenUnused
+	end := seen.client.GeneratedSecret().Rotation.ExpireWhenUnused
 	if end == nil || end.After == nil || seen.realm == nil {
 		return 0
 	}

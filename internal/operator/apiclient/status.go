@@ -57,7 +57,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 	programmed := programmed(d, done)
 	conditions.Put(v1beta1.ConditionProgrammed, programmed)
 	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
-		conditions.Put(v1beta1.ConditionWeakHash, *weak)
+		conditions.Put(v1beta1.ConditionWeaklyHashed, *weak)
 	}
 	if result := restored(seen, recordedRestore(seen, d, done)); result != nil {
 		conditions.Put(v1beta1.ConditionRestored, *result)
@@ -182,7 +182,7 @@ func recordedRestore(seen *observed, d decision, done applied) *record.Restored 
 	return seen.recorded.Restored
 }
 
-// weakHash returns the WeakHash condition of a client with the given secrets, or nil if all of their
+// weakHash returns the WeaklyHashed condition of a client with the given secrets, or nil if all of their
 // hashes are strong.
 func weakHash(secrets []record.ClientSecret) *condition.Result {
 	var weak []string
@@ -205,7 +205,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 // first, or nil if it has no old secret that ends when it is unused. s is the new status that will
 // contain the condition, with the last uses.
 func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.ApiClientStatus, now time.Time) *condition.Result {
-	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.EndWhenUnused == nil ||
+	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.ExpireWhenUnused == nil ||
 		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
 		return nil
 	}
@@ -219,7 +219,7 @@ func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.A
 		return &condition.Result{
 			Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOldSecretUsed,
 			Message: fmt.Sprintf("Secret %s was replaced at %s, but a workload used it at or after %s. Make all workloads load the new secret from Secret %q. "+
-				"The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at %s.",
+				"The old one expires when it has been unused for spec.secret.generated.rotation.expireWhenUnused.after, at the latest at %s.",
 				old.ID, timestamp(old.ReplacedAt), timestamp(used), seen.client.EffectiveSecretName(), timestamp(old.ExpiresAt)),
 		}
 	case !known, now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):

@@ -27,7 +27,7 @@ import (
 func endingWhenUnused(seen *observed) {
 	seen.acknowledged = true
 	seen.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
-		Interval: hours(100), EndWhenUnused: &v1beta1.EndWhenUnused{After: hours(24), Max: hours(50)},
+		Interval: hours(100), ExpireWhenUnused: &v1beta1.ExpireWhenUnused{After: hours(24), Max: hours(50)},
 	}}}
 }
 
@@ -137,7 +137,7 @@ func TestUnusedFor(t *testing.T) {
 		want   time.Duration
 	}{
 		"as requested":                       {func(*observed) {}, 24 * time.Hour},
-		"an overlap":                         {func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }, 0},
+		"an overlap":                         {func(s *observed) { s.client.Spec.Secret.Generated.Rotation.ExpireWhenUnused = nil }, 0},
 		"shorter than the default lifetime":  {after(hours(2)), 3 * time.Hour},
 		"shorter than the client's lifetime": {after(hours(2), func(s *observed) { s.realm.Spec.TokenLifetime, s.client.Spec.TokenLifetime = hours(5), hours(4) }), 6 * time.Hour},
 	} {
@@ -152,7 +152,7 @@ func TestUnusedFor(t *testing.T) {
 
 func after(d *v1beta1.Duration, more ...func(*observed)) func(*observed) {
 	return func(s *observed) {
-		s.client.Spec.Secret.Generated.Rotation.EndWhenUnused.After = d
+		s.client.Spec.Secret.Generated.Rotation.ExpireWhenUnused.After = d
 		for _, change := range more {
 			change(s)
 		}
@@ -165,7 +165,7 @@ func TestOldSecretInUse(t *testing.T) {
 	inUse := metav1.Condition{
 		Type: "OldSecretInUse", Status: "True", Reason: "OldSecretUsed", ObservedGeneration: 2,
 		Message: `Secret OLD was replaced at 2026-03-05T16:00:00Z, but a workload used it at or after 2026-03-05T17:00:00Z. Make all workloads load the new secret from Secret "billing". ` +
-			`The old one expires when it has been unused for spec.secret.generated.rotation.endWhenUnused.after, at the latest at 2026-03-07T18:00:00Z.`,
+			`The old one expires when it has been unused for spec.secret.generated.rotation.expireWhenUnused.after, at the latest at 2026-03-07T18:00:00Z.`,
 	}
 	unknown := metav1.Condition{Type: "OldSecretInUse", Status: "Unknown", Reason: "UsageIncomplete", ObservedGeneration: 2, Message: incomplete}
 	_, _, delivered := replacedSecret(t)
@@ -186,7 +186,7 @@ func TestOldSecretInUse(t *testing.T) {
 		"reports are late":         {use: &secrets.Use{Until: at.Add(-reportDelay - 1)}, want: &unknown},
 		"reports are on their way": {use: &secrets.Use{Until: at.Add(-reportDelay)}},
 		"no token server":          {want: &unknown},
-		"an overlap":               {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.EndWhenUnused = nil }},
+		"an overlap":               {used: delivered.Add(time.Hour), change: func(s *observed) { s.client.Spec.Secret.Generated.Rotation.ExpireWhenUnused = nil }},
 		"the secret ends":          {used: delivered.Add(-time.Hour), use: &secrets.Use{Until: delivered.Add(24 * time.Hour)}, before: &inUse},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func argon2id(t *testing.T, id string) v1beta1.HashedSecret {
 }
 
 // The condition names the secrets with a weak hash. It does not affect Ready.
-func TestWeakHash(t *testing.T) {
+func TestWeaklyHashed(t *testing.T) {
 	pbkdf2, bcrypt := v1beta1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}, v1beta1.HashedSecret{ID: "from-authelia", Hash: bcryptHash}
 	strong := argon2id(t, "strong")
 	expired := pbkdf2
@@ -57,7 +57,7 @@ func TestWeakHash(t *testing.T) {
 			seen.realm.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: metav1.ConditionTrue}}
 			hashProvided(t, &seen)
 			conditions := conditionsOf(t, seen, true, now)
-			weak := meta.FindStatusCondition(conditions, string(v1beta1.ConditionWeakHash))
+			weak := meta.FindStatusCondition(conditions, string(v1beta1.ConditionWeaklyHashed))
 			switch {
 			case test.want == "":
 				if weak != nil {
@@ -75,10 +75,10 @@ func TestWeakHash(t *testing.T) {
 
 // The condition describes the record: it appears when the record is written, and remains until the
 // weak hash is no longer valid.
-func TestWeakHashFollowsRecord(t *testing.T) {
+func TestWeaklyHashedFollowsRecord(t *testing.T) {
 	isWeak := func(seen observed, written bool, at time.Time) bool {
 		t.Helper()
-		return meta.IsStatusConditionTrue(conditionsOf(t, seen, written, at), string(v1beta1.ConditionWeakHash))
+		return meta.IsStatusConditionTrue(conditionsOf(t, seen, written, at), string(v1beta1.ConditionWeaklyHashed))
 	}
 	seen := observe(withHashes(v1beta1.HashedSecret{ID: "from-hydra", Hash: pbkdf2Hash}))
 	if isWeak(seen, false, now) {

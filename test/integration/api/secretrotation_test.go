@@ -11,8 +11,8 @@ const (
 
 	secretRotateAfterField = ".rotation.rotationRequestTime"
 
-	endWhenUnusedField = ".rotation.endWhenUnused"
-	endWhenUnusedRule  = "spec.secret.generated.rotation.endWhenUnused."
+	endWhenUnusedField = ".rotation.expireWhenUnused"
+	endWhenUnusedRule  = "spec.secret.generated.rotation.expireWhenUnused."
 )
 
 // secretRotationValidations covers the rotation schedule in spec.secret.generated.
@@ -38,19 +38,19 @@ var secretRotationValidations = map[string]validation{
 	"long overlap":                               generated("rotation: {overlap: "+strings.Repeat("1h", 17)+"}", overlapField, "may not be more than 32"),
 	"overlap as a number":                        generated("rotation: {overlap: 3600}", overlapField, "must be of type string"),
 
-	"endWhenUnused":                                     generated("rotation: {interval: 2160h, endWhenUnused: {after: 24h, max: 720h}}", "", ""),
-	"endWhenUnused without an interval":                 generated("rotation: {endWhenUnused: {after: 1h, max: 1h}}", "", ""),
-	"endWhenUnused and overlap":                         generated("rotation: {overlap: 1h, endWhenUnused: {after: 24h, max: 720h}}", endWhenUnusedField, "remove one of them"),
-	"endWhenUnused without after":                       generated("rotation: {endWhenUnused: {max: 720h}}", endWhenUnusedField+".after", "Required value"),
-	"endWhenUnused without max":                         generated("rotation: {endWhenUnused: {after: 24h}}", endWhenUnusedField+".max", "Required value"),
-	"endWhenUnused after 59m59s":                        generated("rotation: {endWhenUnused: {after: 59m59s, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must be at least 1h"),
-	"endWhenUnused after in days":                       generated("rotation: {endWhenUnused: {after: 1d, max: 720h}}", endWhenUnusedField+".after", durationRule),
-	"endWhenUnused with after longer than max":          generated("rotation: {endWhenUnused: {after: 25h, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must not be longer than spec.secret.generated.rotation.endWhenUnused.max, which is 24h"),
-	"long endWhenUnused after":                          generated("rotation: {endWhenUnused: {after: "+strings.Repeat("1h", 17)+", max: 720h}}", endWhenUnusedField+".after", "may not be more than 32"),
-	"endWhenUnused max in days":                         generated("rotation: {endWhenUnused: {after: 24h, max: 30d}}", endWhenUnusedField+".max", durationRule),
-	"long endWhenUnused max":                            generated("rotation: {endWhenUnused: {after: 24h, max: "+strings.Repeat("1h", 17)+"}}", endWhenUnusedField+".max", "may not be more than 32"),
-	"endWhenUnused max a second under interval":         generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 23h59m59s}}", "", ""),
-	"endWhenUnused max equal to the interval":           generated("rotation: {interval: 24h, endWhenUnused: {after: 1h, max: 24h}}", endWhenUnusedField+".max", endWhenUnusedRule+"max must be shorter than spec.secret.generated.rotation.interval, which is 24h"),
+	"expireWhenUnused":                                     generated("rotation: {interval: 2160h, expireWhenUnused: {after: 24h, max: 720h}}", "", ""),
+	"expireWhenUnused without an interval":                 generated("rotation: {expireWhenUnused: {after: 1h, max: 1h}}", "", ""),
+	"expireWhenUnused and overlap":                         generated("rotation: {overlap: 1h, expireWhenUnused: {after: 24h, max: 720h}}", endWhenUnusedField, "remove one of them"),
+	"expireWhenUnused without after":                       generated("rotation: {expireWhenUnused: {max: 720h}}", endWhenUnusedField+".after", "Required value"),
+	"expireWhenUnused without max":                         generated("rotation: {expireWhenUnused: {after: 24h}}", endWhenUnusedField+".max", "Required value"),
+	"expireWhenUnused after 59m59s":                        generated("rotation: {expireWhenUnused: {after: 59m59s, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must be at least 1h"),
+	"expireWhenUnused after in days":                       generated("rotation: {expireWhenUnused: {after: 1d, max: 720h}}", endWhenUnusedField+".after", durationRule),
+	"expireWhenUnused with after longer than max":          generated("rotation: {expireWhenUnused: {after: 25h, max: 24h}}", endWhenUnusedField+".after", endWhenUnusedRule+"after must not be longer than spec.secret.generated.rotation.expireWhenUnused.max, which is 24h"),
+	"long expireWhenUnused after":                          generated("rotation: {expireWhenUnused: {after: "+strings.Repeat("1h", 17)+", max: 720h}}", endWhenUnusedField+".after", "may not be more than 32"),
+	"expireWhenUnused max in days":                         generated("rotation: {expireWhenUnused: {after: 24h, max: 30d}}", endWhenUnusedField+".max", durationRule),
+	"long expireWhenUnused max":                            generated("rotation: {expireWhenUnused: {after: 24h, max: "+strings.Repeat("1h", 17)+"}}", endWhenUnusedField+".max", "may not be more than 32"),
+	"expireWhenUnused max a second under interval":         generated("rotation: {interval: 24h, expireWhenUnused: {after: 1h, max: 23h59m59s}}", "", ""),
+	"expireWhenUnused max equal to the interval":           generated("rotation: {interval: 24h, expireWhenUnused: {after: 1h, max: 24h}}", endWhenUnusedField+".max", endWhenUnusedRule+"max must be shorter than spec.secret.generated.rotation.interval, which is 24h"),
 	"secret rotationRequestTime in UTC":                 generated("rotation: {rotationRequestTime: '2026-03-01T12:00:00Z'}", "", ""),
 	"secret rotationRequestTime with a fraction":        generated("rotation: {rotationRequestTime: '2026-03-01T12:00:00.123456789+01:00'}", "", ""),
 	"secret rotationRequestTime as a date":              generated("rotation: {rotationRequestTime: '2026-03-01'}", secretRotateAfterField, "in body should match"),

@@ -34,7 +34,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 	for _, name := range []string{"moves", "lags"} {
 		c := install.ApiClient(team, name, "acme", func(c *v1beta1.ApiClient) {
 			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Rotation: v1beta1.SecretRotation{
-				EndWhenUnused: &v1beta1.EndWhenUnused{After: &v1beta1.Duration{Duration: time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
+				ExpireWhenUnused: &v1beta1.ExpireWhenUnused{After: &v1beta1.Duration{Duration: time.Hour}, Max: &v1beta1.Duration{Duration: 720 * time.Hour}},
 			}}}
 		})
 		inst.Create(t, c)

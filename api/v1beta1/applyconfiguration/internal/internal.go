@@ -276,7 +276,7 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
   scalar: string
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.EndWhenUnused
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExpireWhenUnused
   map:
     fields:
     - name: after
@@ -617,9 +617,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretRotation
   map:
     fields:
-    - name: endWhenUnused
+    - name: expireWhenUnused
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.EndWhenUnused
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExpireWhenUnused
     - name: interval
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration

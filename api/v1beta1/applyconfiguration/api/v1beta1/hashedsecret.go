@@ -34,7 +34,7 @@ type HashedSecretApplyConfiguration struct {
 	//
 	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
 	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
-	// has the condition WeakHash.
+	// has the condition WeaklyHashed.
 	Hash *string `json:"hash,omitempty"`
 	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.

@@ -29,12 +29,12 @@ type SecretRotationApplyConfiguration struct {
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
 	// such as "24h". Choose an overlap longer than your workloads need to reload a changed Secret.
 	// "0s" revokes the old secret immediately. overlap also applies to the secret that the client
-	// had before spec.secret was changed to generated. Must be unset if endWhenUnused is set.
+	// had before spec.secret was changed to generated. Must be unset if expireWhenUnused is set.
 	// Otherwise defaults to 24h, or half of interval if that is shorter.
 	Overlap *apiv1beta1.Duration `json:"overlap,omitempty"`
-	// endWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
+	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
 	// fixed overlap. If unset, overlap applies.
-	EndWhenUnused *EndWhenUnusedApplyConfiguration `json:"endWhenUnused,omitempty"`
+	ExpireWhenUnused *ExpireWhenUnusedApplyConfiguration `json:"expireWhenUnused,omitempty"`
 	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
 	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
@@ -65,11 +65,11 @@ func (b *SecretRotationApplyConfiguration) WithOverlap(value apiv1beta1.Duration
 	return b
 }
 
-// WithEndWhenUnused sets the EndWhenUnused field in the declarative configuration to the given value
+// WithExpireWhenUnused sets the ExpireWhenUnused field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the EndWhenUnused field is set to the value of the last call.
-func (b *SecretRotationApplyConfiguration) WithEndWhenUnused(value *EndWhenUnusedApplyConfiguration) *SecretRotationApplyConfiguration {
-	b.EndWhenUnused = value
+// If called multiple times, the ExpireWhenUnused field is set to the value of the last call.
+func (b *SecretRotationApplyConfiguration) WithExpireWhenUnused(value *ExpireWhenUnusedApplyConfiguration) *SecretRotationApplyConfiguration {
+	b.ExpireWhenUnused = value
 	return b
 }
 

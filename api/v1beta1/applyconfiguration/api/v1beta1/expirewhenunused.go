@@ -9,13 +9,13 @@ import (
 	apiv1beta1 "github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// EndWhenUnusedApplyConfiguration represents a declarative configuration of the EndWhenUnused type for use
+// ExpireWhenUnusedApplyConfiguration represents a declarative configuration of the ExpireWhenUnused type for use
 // with apply.
 //
-// EndWhenUnused ends an old secret when it has been unused for some time. While it is in use, the
-// OldSecretInUse condition and a daily Event report it.
-type EndWhenUnusedApplyConfiguration struct {
-	// after is how long the old secret must have been unused before it ends: a duration of at least
+// ExpireWhenUnused lets an old secret expire when it has been unused for some time. While it is in
+// use, the OldSecretInUse condition and a daily Event report it.
+type ExpireWhenUnusedApplyConfiguration struct {
+	// after is how long the old secret must have been unused before it expires: a duration of at least
 	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
 	// time between two token requests of your slowest workload. The operator waits at least the
 	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
@@ -26,16 +26,16 @@ type EndWhenUnusedApplyConfiguration struct {
 	Max *apiv1beta1.Duration `json:"max,omitempty"`
 }
 
-// EndWhenUnusedApplyConfiguration constructs a declarative configuration of the EndWhenUnused type for use with
+// ExpireWhenUnusedApplyConfiguration constructs a declarative configuration of the ExpireWhenUnused type for use with
 // apply.
-func EndWhenUnused() *EndWhenUnusedApplyConfiguration {
-	return &EndWhenUnusedApplyConfiguration{}
+func ExpireWhenUnused() *ExpireWhenUnusedApplyConfiguration {
+	return &ExpireWhenUnusedApplyConfiguration{}
 }
 
 // WithAfter sets the After field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the After field is set to the value of the last call.
-func (b *EndWhenUnusedApplyConfiguration) WithAfter(value apiv1beta1.Duration) *EndWhenUnusedApplyConfiguration {
+func (b *ExpireWhenUnusedApplyConfiguration) WithAfter(value apiv1beta1.Duration) *ExpireWhenUnusedApplyConfiguration {
 	b.After = &value
 	return b
 }
@@ -43,7 +43,7 @@ func (b *EndWhenUnusedApplyConfiguration) WithAfter(value apiv1beta1.Duration) *
 // WithMax sets the Max field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Max field is set to the value of the last call.
-func (b *EndWhenUnusedApplyConfiguration) WithMax(value apiv1beta1.Duration) *EndWhenUnusedApplyConfiguration {
+func (b *ExpireWhenUnusedApplyConfiguration) WithMax(value apiv1beta1.Duration) *ExpireWhenUnusedApplyConfiguration {
 	b.Max = &value
 	return b
 }
