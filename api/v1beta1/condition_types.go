@@ -18,8 +18,7 @@ const (
 	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonMetadataNotAllowed,
 	// ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable,
 	// ReasonHashNotSupported, ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound,
-	// ReasonIssuerNotInRealm, ReasonFederatedIdentityNotSupported, ReasonClaimNotInRealm, or
-	// ReasonClaimsTooLarge.
+	// ReasonIssuerNotInRealm, ReasonClaimNotInRealm, or ReasonClaimsTooLarge.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -311,19 +310,14 @@ const (
 	ReasonPublicKeyNotSupported ConditionReason = "PublicKeyNotSupported"
 
 	// ReasonServiceAccountNotFound is used with the Accepted condition when it is False because
-	// none of the service accounts in spec.serviceAccounts and spec.federatedIdentities exists, and
+	// none of the service accounts in spec.identities exists, and
 	// the client has no other way to authenticate. It resolves when one of them is created.
 	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
 
 	// ReasonIssuerNotInRealm is used with the Accepted condition when it is False because
-	// spec.federatedIdentities names an issuer that spec.trustedIssuers of the realm does not list.
+	// spec.identities names an issuer that spec.trustedIssuers of the realm does not list.
 	// It resolves when the realm lists it.
 	ReasonIssuerNotInRealm ConditionReason = "IssuerNotInRealm"
-
-	// ReasonFederatedIdentityNotSupported is used with the Accepted condition when it is False
-	// because an entry of spec.federatedIdentities with the issuer "kubernetes" is not a service
-	// account that the client can use: it is in another namespace, or it is "default".
-	ReasonFederatedIdentityNotSupported ConditionReason = "FederatedIdentityNotSupported"
 
 	// ReasonOldSecretUsed is used with the OldSecretInUse condition: a client still authenticates
 	// with the old secret. It expires when it has been unused for rotation.expireWhenUnused.after,

@@ -48,6 +48,37 @@ func (c *ApiClient) EffectiveSecretName() string {
 	return cmp.Or(c.GeneratedSecret().SecretName, c.Name)
 }
 
+// ServiceAccounts returns the names of the service accounts in spec.identities.
+func (s *ApiClientSpec) ServiceAccounts() []string {
+	var names []string
+	for _, i := range s.Identities {
+		if i.ServiceAccount.Name != "" {
+			names = append(names, i.ServiceAccount.Name)
+		}
+	}
+	return names
+}
+
+// Issuers returns the names of the issuers whose tokens authenticate the client, sorted:
+// IssuerKubernetes for service accounts, and names of issuers in the Realm.
+func (s *ApiClientSpec) Issuers() []string {
+	var names []string
+	for _, i := range s.Identities {
+		names = append(names, i.EffectiveIssuer())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// EffectiveIssuer returns the name of the issuer whose tokens match the identity. For a service
+// account, it is IssuerKubernetes.
+func (i *Identity) EffectiveIssuer() string {
+	if i.ServiceAccount.Name != "" {
+		return IssuerKubernetes
+	}
+	return i.Issuer
+}
+
 // GeneratesSecret reports whether the operator generates the client secret of c.
 func (c *ApiClient) GeneratesSecret() bool {
 	return c.Spec.Secret != nil && c.Spec.Secret.Generated != nil
@@ -118,7 +149,7 @@ func (s *NamespaceSelector) LabelSelector() *metav1.LabelSelector {
 // unknown namespace. An existing namespace has at least the label with its name.
 func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[string]string) bool {
 	switch {
-	case n.All != nil:
+	case n.From == NamespacesFromAll:
 		return true
 	case n.Selector != nil:
 		selector, err := metav1.LabelSelectorAsSelector(n.Selector.LabelSelector())
@@ -127,16 +158,19 @@ func (n *GrantedNamespaces) Includes(namespace string, namespaceLabels map[strin
 	return slices.Contains(n.Names, namespace)
 }
 
-// AllScopes in the scopes of a Grant stands for every scope of the Realm.
-const AllScopes = "*"
+// GrantAll in the scopes, audiences, or issuers of a Grant stands for all that the Realm defines.
+const GrantAll = "*"
 
 // AllowsScope reports whether an ApiClient that the grant covers can have a scope.
-func (g *Grant) AllowsScope(scope string) bool {
-	return slices.Contains(g.Scopes, AllScopes) || slices.Contains(g.Scopes, scope)
-}
+func (g *Grant) AllowsScope(scope string) bool { return allows(g.Scopes, scope) }
+
+// AllowsAudience reports whether an ApiClient that the grant covers can have an audience.
+func (g *Grant) AllowsAudience(audience string) bool { return allows(g.Audiences, audience) }
 
 // AllowsIssuer reports whether an ApiClient that the grant covers can use an issuer, given by its
-// name in the Realm or as IssuerKubernetes. A grant without issuers allows all of them.
-func (g *Grant) AllowsIssuer(name string) bool {
-	return len(g.Issuers) == 0 || slices.Contains(g.Issuers, name)
+// name in the Realm or as IssuerKubernetes.
+func (g *Grant) AllowsIssuer(name string) bool { return allows(g.Issuers, name) }
+
+func allows(granted []string, value string) bool {
+	return slices.Contains(granted, GrantAll) || slices.Contains(granted, value)
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -67,7 +66,7 @@ func TestGrantedNamespacesInclude(t *testing.T) {
 		want    bool
 	}{
 		"name, labels unknown":             {v1beta1.GrantedNamespaces{Names: []string{"team"}}, nil, true},
-		"all, labels unknown":              {v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, nil, true},
+		"all, labels unknown":              {v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}, nil, true},
 		"DoesNotExist, labels unknown":     {selecting(unrestricted), nil, false},
 		"DoesNotExist, no such label":      {selecting(unrestricted), map[string]string{}, true},
 		"DoesNotExist, with the label":     {selecting(unrestricted), map[string]string{"restricted": ""}, false},
@@ -84,60 +83,22 @@ func TestGrantedNamespacesInclude(t *testing.T) {
 	}
 }
 
-func TestCredentialUses(t *testing.T) {
+func TestUnusedSince(t *testing.T) {
 	created := metav1.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	rotated, used := metav1.NewTime(created.Add(48*time.Hour)), metav1.NewTime(created.Add(72*time.Hour))
-	job := v1beta1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
-	group := v1beta1.FederatedIdentity{Issuer: "gitlab", Claims: v1beta1.ClaimMatch{"ref": "main", "project": "7"}}
-	c := &v1beta1.ApiClient{
-		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created},
-		Spec: v1beta1.ApiClientSpec{
-			PublicKeys:      []v1beta1.PublicKey{{KeyID: "2026-03"}},
-			ServiceAccounts: []v1beta1.ServiceAccountReference{{Name: "shop"}},
-			FederatedIdentities: []v1beta1.FederatedIdentity{
-				job, group,
-				{Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:acme-apps:shop"},
-				{Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:acme-apps:jobs"},
-			},
-		},
-		Status: v1beta1.ApiClientStatus{
-			Secrets: []v1beta1.ClientSecretStatus{{ID: "old", CreationTime: created, ExpirationTime: &used, LastUsedTime: &used}, {ID: "new", CreationTime: rotated}},
-			Credentials: []v1beta1.CredentialStatus{
-				{Type: v1beta1.CredentialTypeServiceAccount, ID: "jobs", LastUsedTime: used},
-				{Type: v1beta1.CredentialTypeFederatedIdentity, ID: job.ID(), LastUsedTime: used},
-				{Type: v1beta1.CredentialTypePublicKey, ID: "removed", LastUsedTime: used},
-			},
-		},
-	}
-	want := []v1beta1.CredentialUse{
-		{Type: v1beta1.CredentialTypeSecret, ID: "old", Name: "old", CreationTime: created.Time, LastUsed: used.Time, ExpirationTime: used.Time},
-		{Type: v1beta1.CredentialTypeSecret, ID: "new", Name: "new", CreationTime: rotated.Time},
-		{Type: v1beta1.CredentialTypePublicKey, ID: "2026-03", Name: "2026-03", CreationTime: created.Time},
-		{Type: v1beta1.CredentialTypeServiceAccount, ID: "shop", Name: "shop", CreationTime: created.Time},
-		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: job.ID(), Name: "github repo:acme/shop", CreationTime: created.Time, LastUsed: used.Time},
-		{Type: v1beta1.CredentialTypeFederatedIdentity, ID: group.ID(), Name: "gitlab project=7 ref=main", CreationTime: created.Time},
-		{Type: v1beta1.CredentialTypeServiceAccount, ID: "jobs", Name: "jobs", CreationTime: created.Time, LastUsed: used.Time},
-	}
-	uses := c.CredentialUses()
-	if diff := cmp.Diff(want, uses); diff != "" {
-		t.Fatalf("CredentialUses (-want +got):\n%s", diff)
-	}
-	if got := uses[0].UnusedSince(); !got.Equal(used.Time) {
-		t.Errorf("the old secret is unused since %s, want its last use %s", got, used)
-	}
-	if got := uses[1].UnusedSince(); !got.Equal(rotated.Time) {
-		t.Errorf("the new secret is unused since %s, want its creation %s", got, rotated)
-	}
-}
-
-// The ID is stored in status and records, so it must not change, and differ for different identities.
-func TestFederatedIdentityID(t *testing.T) {
-	identity := v1beta1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
-	if got, want := identity.ID(), "github-e957753d6711"; got != want {
-		t.Errorf("got ID %s, want %s", got, want)
-	}
-	other := v1beta1.FederatedIdentity{Issuer: "github", Claims: v1beta1.ClaimMatch{"sub": "repo:acme/shop"}}
-	if identity.ID() == other.ID() {
-		t.Errorf("different identities have the same ID %s", identity.ID())
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
+	for name, tc := range map[string]struct {
+		credential v1beta1.CredentialStatus
+		want       metav1.Time
+	}{
+		"used secret":           {v1beta1.CredentialStatus{CreationTime: &rotated, LastUsedTime: &used}, used},
+		"used before, rounded":  {v1beta1.CredentialStatus{CreationTime: &rotated, LastUsedTime: &created}, rotated},
+		"unused secret":         {v1beta1.CredentialStatus{CreationTime: &rotated}, rotated},
+		"used identity":         {v1beta1.CredentialStatus{LastUsedTime: &used}, used},
+		"identity never in use": {v1beta1.CredentialStatus{}, created},
+	} {
+		if got := c.UnusedSince(&tc.credential); !got.Equal(tc.want.Time) {
+			t.Errorf("%s: unused since %s, want %s", name, got, tc.want)
+		}
 	}
 }

@@ -18,42 +18,41 @@ type Grant struct {
 	// +required
 	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
-	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm.
-	// It can have at most 256 entries of at most 128 characters. If unset or empty, the grant covers
-	// only ApiClients without scopes.
+	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
+	// can have at most 64 entries of at most 128 characters. If unset or empty, the grant covers only
+	// ApiClients without scopes.
 	// +optional
-	Scopes Scopes `json:"scopes,omitempty"`
+	Scopes GrantedScopes `json:"scopes,omitempty"`
 
-	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect.
-	// It can have at most 16 entries of at most 256 characters. Audiences that the realm does not
-	// define have no effect. Defaults to the audiences of the realm.
-	// +optional
-	Audiences Audiences `json:"audiences,omitempty"`
+	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect. "*"
+	// stands for every audience of the realm. It must have 1 to 16 entries of at most 256 characters,
+	// because every token has an audience. Audiences that the realm does not define have no effect.
+	// +required
+	Audiences GrantedAudiences `json:"audiences,omitempty"`
 
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 64. An entry
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 32. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
 	// without spec.clientID.
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+[*]?|[*])$')`,message="spec.grants.clientIDs must contain client IDs or prefixes: printable ASCII characters except space, colon, percent sign, and plus sign, with an asterisk only at the end"
-	// +listType=set
+	// +listType=atomic
 	// +optional
 	ClientIDs []string `json:"clientIDs,omitempty"`
 
-	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
-	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service
-	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an
-	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
-	// +kubebuilder:validation:MinItems=1
+	// issuers lists the names of the issuers that spec.identities of an ApiClient can use, at most 17:
+	// names from spec.trustedIssuers, and "kubernetes" for the service accounts of this cluster. "*"
+	// stands for all of them. Names that the realm does not define have no effect. If unset or empty,
+	// the grant covers only ApiClients without identities.
 	// +kubebuilder:validation:MaxItems=17
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens"
-	// +listType=set
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?|[*])$')`,message="spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens; or an asterisk for all issuers"
+	// +listType=atomic
 	// +optional
 	Issuers []string `json:"issuers,omitempty"`
 
@@ -67,32 +66,37 @@ type Grant struct {
 
 // GrantedNamespaces is a set of namespaces. Exactly one member must be set.
 //
-// +union
-// +kubebuilder:validation:XValidation:rule=`[has(self.names), has(self.selector), has(self.all)].exists_one(member, member)`,message="spec.grants.namespaces must have exactly one of: names, selector, all. For example, names: [acme-apps] or all: {}"
+// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,message="spec.grants.namespaces must have exactly one of: names, selector, from. For example, names: [acme-apps] or from: All"
 type GrantedNamespaces struct {
-	// names lists namespaces. It must have 1 to 128 entries. The namespaces do not need to exist
-	// yet.
+	// from is All for every namespace, including those that are created later. If unset, names or
+	// selector must be set.
+	// +optional
+	From NamespacesFrom `json:"from,omitempty"`
+
+	// names lists namespaces. It must have 1 to 64 entries. The namespaces do not need to exist yet.
+	// If unset, from or selector must be set.
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
-	// +listType=set
+	// +listType=atomic
 	// +optional
 	Names []string `json:"names,omitempty"`
 
 	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
-	// can add it to the grant.
+	// can add it to the grant. If unset, from or names must be set.
 	// +optional
 	Selector *NamespaceSelector `json:"selector,omitempty"`
-
-	// all selects every namespace, including those that are created later.
-	// +optional
-	All *AllNamespaces `json:"all,omitempty"`
 }
 
-// AllNamespaces selects every namespace. It has no members; write it as {}.
-type AllNamespaces struct{}
+// NamespacesFrom is a set of namespaces that needs no further configuration.
+//
+// +kubebuilder:validation:Enum=All
+type NamespacesFrom string
+
+// NamespacesFromAll is the set of all namespaces.
+const NamespacesFromAll NamespacesFrom = "All"
 
 // ApiClientReference references an ApiClient in any namespace.
 type ApiClientReference struct {
@@ -107,41 +111,65 @@ type ApiClientReference struct {
 	Name DNSSubdomain `json:"name,omitempty"`
 }
 
-// Scopes is a set of scope tokens (RFC 6749, section 3.3).
+// Scopes is a set of scope tokens (RFC 6749, section 3.3). "*" is not a scope, because it stands for
+// every scope in a grant.
 //
 // +kubebuilder:validation:MaxItems=256
 // +kubebuilder:validation:items:MinLength=1
 // +kubebuilder:validation:items:MaxLength=128
 // +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="scopes must not contain an asterisk alone, which stands for every scope in a grant"
 // +listType=set
 type Scopes []string
 
+// GrantedScopes lists scopes. "*" stands for every scope of the realm.
+//
+// +kubebuilder:validation:MaxItems=64
+// +kubebuilder:validation:items:MinLength=1
+// +kubebuilder:validation:items:MaxLength=128
+// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+// +listType=atomic
+type GrantedScopes []string
+
 // Audiences is a set of audiences: absolute URIs without a fragment (RFC 8707, section 2), or names
-// without a colon (RFC 7519, section 2).
+// without a colon (RFC 7519, section 2). "*" is not an audience, because it stands for every audience
+// in a grant.
 //
 // +kubebuilder:validation:MaxItems=16
 // +kubebuilder:validation:items:MinLength=1
 // +kubebuilder:validation:items:MaxLength=256
 // +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
 // +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
+// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="audiences must not contain an asterisk alone, which stands for every audience in a grant"
 // +listType=set
 type Audiences []string
+
+// GrantedAudiences lists audiences. "*" stands for every audience of the realm.
+//
+// +kubebuilder:validation:MinItems=1
+// +kubebuilder:validation:MaxItems=16
+// +kubebuilder:validation:items:MinLength=1
+// +kubebuilder:validation:items:MaxLength=256
+// +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
+// +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
+// +listType=atomic
+type GrantedAudiences []string
 
 // NamespaceSelector selects namespaces by their labels. It has the semantics of a Kubernetes label
 // selector: a namespace must meet all requirements of matchLabels and matchExpressions. Unlike a
 // label selector it has size limits, which allow the API server to validate it completely.
 //
-// +kubebuilder:validation:XValidation:rule=`(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)`,message="spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use all: {}"
+// +kubebuilder:validation:XValidation:rule=`(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)`,message="spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use from: All"
 type NamespaceSelector struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
-	// most 8 entries. If unset, no labels are required.
-	// +kubebuilder:validation:MaxProperties=8
+	// most 4 entries. If unset, no labels are required.
+	// +kubebuilder:validation:MaxProperties=4
 	// +optional
 	MatchLabels Labels `json:"matchLabels,omitempty"`
 
 	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
-	// have at most 8 entries. If unset, there are no further requirements.
-	// +kubebuilder:validation:MaxItems=8
+	// have at most 4 entries. If unset, there are no further requirements.
+	// +kubebuilder:validation:MaxItems=4
 	// +listType=atomic
 	// +optional
 	MatchExpressions []NamespaceSelectorRequirement `json:"matchExpressions,omitempty"`
@@ -162,9 +190,9 @@ type NamespaceSelectorRequirement struct {
 	// +required
 	Operator metav1.LabelSelectorOperator `json:"operator,omitempty"`
 
-	// values lists label values. It can have at most 16 entries. Required if operator is In or
+	// values lists label values. It can have at most 8 entries. Required if operator is In or
 	// NotIn; must be unset otherwise.
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=8
 	// +listType=set
 	// +optional
 	Values []LabelValue `json:"values,omitempty"`

@@ -36,7 +36,7 @@ type Realm struct {
 
 	// spec defines the desired state of the Realm.
 	// +required
-	Spec RealmSpec `json:"spec,omitzero"` //nolint:kubeapilinter // A rule requires its field grants, and shows the form.
+	Spec RealmSpec `json:"spec,omitzero"`
 
 	// status is the observed state of the Realm. It is written by the operator.
 	// +default={"observedGeneration":-1}
@@ -58,7 +58,6 @@ type RealmList struct {
 // RealmSpec defines the desired state of a Realm.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.claims) || !has(self.allowedClaims) || self.claims.all(c, !self.allowedClaims.exists(name, name.lowerAscii() == c.name.lowerAscii()))`,fieldPath=".allowedClaims",message="spec.allowedClaims must not list a claim, in any case, that spec.claims sets for every client"
-// +kubebuilder:validation:XValidation:rule=`has(self.grants) && self.grants.size() > 0`,message="spec.grants must have at least one grant. Specify which namespaces can have clients and which scopes they can request, for example: grants: [{name: acme, namespaces: {names: [acme-apps]}, scopes: [orders.read]}]. To stop every client of the realm, set spec.suspend to true."
 type RealmSpec struct {
 	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
 	// on tokens. Defaults to metadata.name.
@@ -98,11 +97,13 @@ type RealmSpec struct {
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
 	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
 	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
-	// longer get tokens, but they keep their client IDs; see releasedClients.
+	// longer get tokens, but they keep their client IDs; see releasedClients. To stop every client of
+	// the realm, set suspend to true.
+	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
-	// +optional
+	// +required
 	Grants []Grant `json:"grants,omitempty"`
 
 	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
@@ -122,7 +123,7 @@ type RealmSpec struct {
 	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
 	// service accounts of this cluster can authenticate with a token that they already have.
 	// +kubebuilder:validation:MaxItems=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer))`,message="spec.trustedIssuers must not have two entries with the same issuer; to trust tokens for another audience, create another realm"
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer && (has(y.audience) ? y.audience : '') == (has(x.audience) ? x.audience : '')))`,message="spec.trustedIssuers must not have two entries with the same issuer and audience; for two systems with the same issuer URL, set another audience in one of the entries"
 	// +listType=map
 	// +listMapKey=name
 	// +optional

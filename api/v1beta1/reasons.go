@@ -215,7 +215,7 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonCredentialsSecretsDisabled: {
 		Severity: SeverityError,
 		Cause:    "This installation does not store client secrets in Secrets, or the namespace of the client contains the Secrets of Realmkeeper itself.",
-		Action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities. If the message names the namespace, you can also create the client in another one.",
+		Action:   "Replace spec.secret with spec.secret.hashed, spec.publicKeys, or spec.identities. If the message names the namespace, you can also create the client in another one.",
 	},
 	ReasonRecordUnreadable: {
 		Severity: SeverityError,
@@ -264,13 +264,8 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonIssuerNotInRealm: {
 		Severity: SeverityError,
-		Cause:    "spec.federatedIdentities names an issuer that the realm does not trust.",
+		Cause:    "spec.identities names an issuer that the realm does not trust.",
 		Action:   "Remove the identity from the client, or have its issuer added to spec.trustedIssuers of the Realm.",
-	},
-	ReasonFederatedIdentityNotSupported: {
-		Severity: SeverityError,
-		Cause:    "An identity with the issuer \"kubernetes\" is not a service account in the namespace of the client, or is \"default\".",
-		Action:   "Use a service account of this namespace other than \"default\".",
 	},
 	ReasonOldSecretUsed: {
 		Severity: SeverityWarning,

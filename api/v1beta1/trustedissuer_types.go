@@ -3,12 +3,12 @@ package v1beta1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.federatedIdentities.
+// cluster or a CI system. ApiClients select its tokens with spec.identities.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
+// +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: [{name: repository_owner_id, value: \"4711\"}] for GitHub or requiredClaims: [{name: namespace_id, value: \"4711\"}] for GitLab"
 // +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksURI)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
 type TrustedIssuer struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
@@ -46,7 +46,7 @@ type TrustedIssuer struct {
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
 	// +optional
-	RequiredClaims ClaimMatch `json:"requiredClaims,omitempty"`
+	RequiredClaims ClaimMatches `json:"requiredClaims,omitempty"`
 }
 
 // IssuerURL identifies an issuer.

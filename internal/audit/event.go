@@ -22,7 +22,7 @@ type Event struct {
 	ClientID string `json:"clientId,omitempty"`
 	// ClientUID is the UID of the ApiClient. It is empty if the client does not exist.
 	ClientUID string `json:"clientUid,omitempty"`
-	// SecretID is the ID of the secret that was verified or changed, as in status.secrets of the
+	// SecretID is the ID of the secret that was verified or changed, as in status.credentials of the
 	// ApiClient. For a JWT it is the "kid" of the key that verified it, or the name of the service
 	// account.
 	SecretID string `json:"secretId,omitempty"`

@@ -51,8 +51,8 @@ type changed struct {
 	Messages []string `json:"messages,omitempty"`
 	// Commands are the next steps.
 	Commands []string `json:"commands,omitempty"`
-	// EndsAt is when the old secret expires after a rotation.
-	EndsAt *metav1.Time `json:"endsAt,omitempty"`
+	// ExpirationTime is when the old secret expires after a rotation.
+	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 }
 
 func newChanged(t *target, action string) changed {

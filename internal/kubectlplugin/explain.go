@@ -75,33 +75,23 @@ type explanation struct {
 
 // clientReport describes what an ApiClient is allowed to do, and its credentials.
 type clientReport struct {
-	ClientID               string             `json:"clientID,omitempty"`
-	Description            string             `json:"description,omitempty"`
-	Realm                  string             `json:"realm"`
-	TokenEndpoint          string             `json:"tokenEndpoint,omitempty"`
-	SecretName             string             `json:"secretName,omitempty"`
-	Accepted               string             `json:"accepted,omitempty"`
-	Scopes                 []string           `json:"scopes,omitempty"`
-	Audiences              []string           `json:"audiences,omitempty"`
-	IntrospectionAudiences []string           `json:"introspectionAudiences,omitempty"`
-	SenderConstraint       string             `json:"senderConstraint,omitempty"`
-	TokenLifetime          string             `json:"tokenLifetime,omitempty"`
-	ExpirationTime         *metav1.Time       `json:"expirationTime,omitempty"`
-	TokensValidAfterTime   *metav1.Time       `json:"tokensValidAfterTime,omitempty"`
-	NextRotationTime       *metav1.Time       `json:"nextRotationTime,omitempty"`
-	LastUsedTime           *metav1.Time       `json:"lastUsedTime,omitempty"`
-	Credentials            []credentialReport `json:"credentials,omitempty"`
-	ManagedBy              string             `json:"managedBy,omitempty"`
-}
-
-// credentialReport is a credential of an ApiClient.
-type credentialReport struct {
-	Type           string       `json:"type"`
-	ID             string       `json:"id"`
-	Name           string       `json:"name,omitempty"`
-	CreatedAt      *metav1.Time `json:"creationTime,omitempty"`
-	LastUsedTime   *metav1.Time `json:"lastUsedTime,omitempty"`
-	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
+	ClientID               string                     `json:"clientID,omitempty"`
+	Description            string                     `json:"description,omitempty"`
+	Realm                  string                     `json:"realm"`
+	TokenEndpoint          string                     `json:"tokenEndpoint,omitempty"`
+	SecretName             string                     `json:"secretName,omitempty"`
+	Accepted               string                     `json:"accepted,omitempty"`
+	Scopes                 []string                   `json:"scopes,omitempty"`
+	Audiences              []string                   `json:"audiences,omitempty"`
+	IntrospectionAudiences []string                   `json:"introspectionAudiences,omitempty"`
+	SenderConstraint       string                     `json:"senderConstraint,omitempty"`
+	TokenLifetime          string                     `json:"tokenLifetime,omitempty"`
+	ExpirationTime         *metav1.Time               `json:"expirationTime,omitempty"`
+	TokensValidAfterTime   *metav1.Time               `json:"tokensValidAfterTime,omitempty"`
+	NextRotationTime       *metav1.Time               `json:"nextRotationTime,omitempty"`
+	LastUsedTime           *metav1.Time               `json:"lastUsedTime,omitempty"`
+	Credentials            []v1beta1.CredentialStatus `json:"credentials,omitempty"`
+	ManagedBy              string                     `json:"managedBy,omitempty"`
 }
 
 // eventReport is an Event about an object.
@@ -147,29 +137,12 @@ func newClientReport(t *target) *clientReport {
 		Scopes: c.Spec.Scopes, Audiences: c.Spec.Audiences, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: view.Duration(c.Spec.TokenLifetime),
 		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
-		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t),
+		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t), Credentials: c.Status.Credentials,
 	}
 	if accepted := t.condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
 		r.Accepted = accepted.Message
 	}
-	for _, u := range c.CredentialUses() {
-		r.Credentials = append(r.Credentials, newCredentialReport(u))
-	}
 	return r
-}
-
-func newCredentialReport(u v1beta1.CredentialUse) credentialReport {
-	return credentialReport{
-		Type: string(u.Type), ID: u.ID, Name: u.Name,
-		CreatedAt: optional(u.CreationTime), LastUsedTime: optional(u.LastUsed), ExpirationTime: optional(u.ExpirationTime),
-	}
-}
-
-func optional(at time.Time) *metav1.Time {
-	if at.IsZero() {
-		return nil
-	}
-	return &metav1.Time{Time: at.UTC()}
 }
 
 // events returns the latest Events about an object, newest first.

@@ -68,7 +68,7 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		if c.ExpirationTime != nil {
 			expires = terminal.Relative(c.ExpirationTime.Time, now)
 		}
-		rows = append(rows, terminal.Row{Cells: []string{c.Type, c.Name, lastUse(c.LastUsedTime, now), expires}})
+		rows = append(rows, terminal.Row{Cells: []string{string(c.Type), c.Name, lastUse(c.LastUsedTime, now), expires}})
 	}
 	w.Table([]string{"TYPE", "NAME", "LAST USED", "EXPIRES"}, rows)
 }

@@ -141,8 +141,8 @@ func hostileObjects(text string) (*v1beta1.ApiClient, *v1beta1.Realm, corev1.Eve
 		ObjectMeta: metav1.ObjectMeta{Namespace: text, Name: text},
 		Spec: v1beta1.ApiClientSpec{
 			RealmRef: v1beta1.RealmReference{Name: text}, ClientID: text, Description: text, Scopes: []string{text}, Audiences: []string{text},
-			Introspection:       v1beta1.Introspection{Audiences: []string{text}},
-			FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: text, Subject: text, Claims: v1beta1.ClaimMatch{text: v1beta1.ClaimMatchValue(text)}}},
+			Introspection: v1beta1.Introspection{Audiences: []string{text}},
+			Identities:    []v1beta1.Identity{{Name: text, Issuer: text, Subject: text, MatchClaims: v1beta1.ClaimMatches{{Name: text, Value: text}}}},
 		},
 		Status: v1beta1.ApiClientStatus{Conditions: conditions, ClientID: text, TokenEndpoint: text, SecretName: text},
 	}

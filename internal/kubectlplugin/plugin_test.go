@@ -71,7 +71,7 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		condition(v1beta1.ConditionProgrammed, metav1.ConditionTrue, v1beta1.ReasonReady))
 	c.APIVersion, c.Kind, c.UID = v1beta1.GroupVersion.String(), "ApiClient", types.UID("1")
 	c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
-	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "old", Role: v1beta1.SecretRoleCurrent}}
+	c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: "old", State: v1beta1.CredentialCurrent}}
 	controller := true
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "acme", Name: c.EffectiveSecretName(), UID: "2", ResourceVersion: "3",
@@ -83,7 +83,7 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		switch {
 		case isSecret && r.Method == http.MethodDelete:
 			changes = append(changes, "delete the secret")
-			c.Status.Secrets[0].ID = "new"
+			c.Status.Credentials[0].Name = "new"
 			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
 		case isSecret:
 			_ = json.NewEncoder(w).Encode(credentials)
@@ -111,7 +111,9 @@ func TestRotateDuringRotation(t *testing.T) {
 	c := client("billing")
 	c.APIVersion, c.Kind = v1beta1.GroupVersion.String(), "ApiClient"
 	c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
-	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "old", Role: v1beta1.SecretRoleCurrent}, {ID: "new", Role: v1beta1.SecretRoleNext}}
+	c.Status.Credentials = []v1beta1.CredentialStatus{
+		{Type: v1beta1.CredentialTypeSecret, Name: "old", State: v1beta1.CredentialCurrent}, {Type: v1beta1.CredentialTypeSecret, Name: "new", State: v1beta1.CredentialNext},
+	}
 	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL.Path)

@@ -114,10 +114,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 
 // grantText describes a grant in one paragraph.
 func grantText(g *v1beta1.Grant) string {
-	text := "namespaces: " + view.Namespaces(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none")
-	if len(g.Audiences) > 0 {
-		text += "; audiences: " + strings.Join(g.Audiences, ", ")
-	}
+	text := "namespaces: " + view.Namespaces(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none") + "; audiences: " + strings.Join(g.Audiences, ", ")
 	if len(g.ClientIDs) > 0 {
 		text += "; client IDs: " + strings.Join(g.ClientIDs, ", ")
 	}

@@ -60,8 +60,8 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 		// The operator drops a retiring generated secret together with the current one. A retiring secret of
 		// another kind stays valid until the end of its overlap.
-		for _, s := range t.client.Status.Secrets {
-			old[s.ID] = s.Role != v1beta1.SecretRoleRetiring
+		for _, s := range t.client.Status.Secrets() {
+			old[s.Name] = s.State != v1beta1.CredentialRetiring
 		}
 	}
 	at := c.clock.next()
@@ -106,7 +106,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target, old map[string]bool) error {
 	return o.await(ctx, c, t, func() (string, bool, error) {
 		for _, s := range t.secrets() {
-			if old[s.ID] {
+			if old[s.Name] {
 				return "Waiting for a new secret", false, nil
 			}
 		}
@@ -117,11 +117,11 @@ func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target,
 	})
 }
 
-func (t *target) secrets() []v1beta1.ClientSecretStatus {
+func (t *target) secrets() []v1beta1.CredentialStatus {
 	if t.client == nil {
 		return nil
 	}
-	return t.client.Status.Secrets
+	return t.client.Status.Secrets()
 }
 
 var errNotGenerated = errors.New("has no generated secret")

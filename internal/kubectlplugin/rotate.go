@@ -22,7 +22,7 @@ A new secret is delivered after every live token server accepts it. The old secr
 for the overlap of the client, or until it is unused. A new signing key is published before it
 signs. The old key stays published until the last token that it signed has expired.`
 
-const rotateExamples = `  # Rotate a client secret, wait until it is delivered, and print when the old one ends
+const rotateExamples = `  # Rotate a client secret, wait until it is delivered, and print when the old one expires
   kubectl realmkeeper rotate apiclient/billing -n acme-apps
 
   # Request a new signing key for a realm, without waiting until it is published
@@ -124,8 +124,8 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 		}
 	}
 	old := map[string]bool{}
-	for _, s := range t.client.Status.Secrets {
-		old[s.ID] = true
+	for _, s := range t.client.Status.Secrets() {
+		old[s.Name] = true
 	}
 	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
 		return r, err
@@ -156,14 +156,14 @@ func (o *changeOptions) checkRotatable(t *target) error {
 
 // checkRotated returns an error if an earlier rotation isn't complete, because the next one waits for it.
 func checkRotated(t *target) error {
-	for _, s := range t.client.Status.Secrets {
+	for _, s := range t.client.Status.Secrets() {
 		switch {
-		case s.Role == v1beta1.SecretRoleNext:
+		case s.State == v1beta1.CredentialNext:
 			return fmt.Errorf("%w: secret %s replaces the current one as soon as every live token server accepts it; follow it with %q, or request another rotation after it with --wait=false",
-				errOverlap, s.ID, t.command("explain"))
+				errOverlap, s.Name, t.command("explain"))
 		case s.ExpirationTime != nil:
 			return fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
-				errOverlap, s.ID, timestamp(s.ExpirationTime.Time), t.command("revoke")+" --secret")
+				errOverlap, s.Name, timestamp(s.ExpirationTime.Time), t.command("revoke")+" --secret")
 		}
 	}
 	return nil
@@ -175,35 +175,35 @@ func delivered(t *target, old map[string]bool) (state string, ok bool, err error
 		return "", false, notReady(t, c)
 	}
 	state = "Waiting for a new secret"
-	for _, s := range t.client.Status.Secrets {
+	for _, s := range t.client.Status.Secrets() {
 		switch {
-		case old[s.ID]:
-		case s.Role == v1beta1.SecretRoleCurrent:
+		case old[s.Name]:
+		case s.State == v1beta1.CredentialCurrent:
 			return "", true, nil
-		case s.Role == v1beta1.SecretRoleNext:
+		case s.State == v1beta1.CredentialNext:
 			state = "Waiting for every live token server to accept the new secret"
 		}
 	}
 	return state, false, nil
 }
 
-// describeSecrets adds messages that say which secret is new and when the old one ends.
+// describeSecrets adds messages that say which secret is new and when the old one expires.
 func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now time.Time) {
-	for _, s := range c.Status.Secrets {
+	for _, s := range c.Status.Secrets() {
 		switch {
-		case !old[s.ID] && s.Role == v1beta1.SecretRoleCurrent:
-			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.ID))
+		case !old[s.Name] && s.State == v1beta1.CredentialCurrent:
+			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.Name))
 		case s.ExpirationTime != nil:
-			r.EndsAt = &metav1.Time{Time: s.ExpirationTime.UTC()}
-			message := fmt.Sprintf("The old secret %s ends at %s (%s).", s.ID, timestamp(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
+			r.ExpirationTime = &metav1.Time{Time: s.ExpirationTime.UTC()}
+			message := fmt.Sprintf("The old secret %s expires at %s (%s).", s.Name, timestamp(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
 			if end := c.GeneratedSecret().Rotation.ExpireWhenUnused; end != nil && end.After != nil {
-				message += fmt.Sprintf(" It ends earlier if it is unused for %s.", end.After)
+				message += fmt.Sprintf(" It expires earlier if it is unused for %s.", end.After)
 			}
 			r.Messages = append(r.Messages, message)
 		}
 	}
-	if r.EndsAt == nil {
-		r.Messages = append(r.Messages, "The old secret has ended.")
+	if r.ExpirationTime == nil {
+		r.Messages = append(r.Messages, "The old secret has expired.")
 	}
 }
 

@@ -66,7 +66,7 @@ type staleCredential struct {
 	Namespace string `json:"namespace"`
 	Client    string `json:"client"`
 	Realm     string `json:"realm"`
-	credentialReport
+	v1beta1.CredentialStatus
 	// UnusedSince is the last use, or the creation of a credential that was never used.
 	UnusedSince metav1.Time `json:"unusedSince"`
 }
@@ -101,7 +101,7 @@ func (o *staleOptions) run(command *cobra.Command) error {
 	r.now = c.clock.now()
 	r.UnusedSinceBefore = metav1.NewTime(r.now.Add(-age).UTC().Truncate(time.Second))
 	slices.SortStableFunc(r.Credentials, func(a, b staleCredential) int {
-		return cmp.Or(a.UnusedSince.Compare(b.UnusedSince.Time), strings.Compare(a.Namespace+"/"+a.Client+"/"+a.ID, b.Namespace+"/"+b.Client+"/"+b.ID))
+		return cmp.Or(a.UnusedSince.Compare(b.UnusedSince.Time), strings.Compare(a.Namespace+"/"+a.Client+"/"+a.Name, b.Namespace+"/"+b.Client+"/"+b.Name))
 	})
 	if len(r.Credentials) == 0 && o.output == "" {
 		o.progress("No credentials were unused for %s in %s.", o.older, o.scope(c))
@@ -122,13 +122,14 @@ func (o *clusterOptions) scope(c *cluster) string {
 }
 
 func (r *staleReport) add(c *v1beta1.ApiClient, before time.Time) {
-	for _, u := range c.CredentialUses() {
-		if !u.UnusedSince().Before(before) {
+	for _, credential := range c.Status.Credentials {
+		since := c.UnusedSince(&credential)
+		if !since.Before(before) {
 			continue
 		}
 		r.Credentials = append(r.Credentials, staleCredential{
 			Namespace: c.Namespace, Client: c.Name, Realm: c.Spec.RealmRef.Name,
-			credentialReport: newCredentialReport(u), UnusedSince: metav1.NewTime(u.UnusedSince().UTC()),
+			CredentialStatus: credential, UnusedSince: metav1.NewTime(since.UTC()),
 		})
 	}
 }
@@ -141,10 +142,10 @@ func (r staleReport) text(w *terminal.Writer) {
 	var rows []terminal.Row
 	for _, c := range r.Credentials {
 		created := ""
-		if c.CreatedAt != nil {
-			created = terminal.Relative(c.CreatedAt.Time, r.now)
+		if c.CreationTime != nil {
+			created = terminal.Relative(c.CreationTime.Time, r.now)
 		}
-		cells := []string{c.Client, c.Type, c.Name, lastUse(c.LastUsedTime, r.now), created}
+		cells := []string{c.Client, string(c.Type), c.Name, lastUse(c.LastUsedTime, r.now), created}
 		if r.allNamespaces {
 			cells = append([]string{c.Namespace}, cells...)
 		}

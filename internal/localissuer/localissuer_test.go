@@ -30,7 +30,7 @@ kind: Realm
 metadata: {name: acme}
 spec:
   scopes: [orders.read]
-  grants: [{name: apps, namespaces: {names: [apps]}, scopes: ["*"]}]
+  grants: [{name: apps, namespaces: {names: [apps]}, scopes: ["*"], audiences: ["*"]}]
 ---
 `
 

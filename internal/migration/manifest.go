@@ -40,7 +40,8 @@ var ErrAudience = errors.New("an audience is also the name of the realm")
 // These are limits of a Realm.
 const (
 	maxGrants         = 32
-	maxGrantClientIDs = 64
+	maxGrantClientIDs = 32
+	maxGrantScopes    = 64
 )
 
 // Manifests returns the realm and the ApiClients of an export, which must be sorted. The same export
@@ -130,6 +131,9 @@ func realmOf(clients []Client, target Target) (*v1beta1.Realm, error) {
 			Name:       fmt.Sprintf("%s-%d", target.System, i+1),
 			Namespaces: v1beta1.GrantedNamespaces{Names: []string{target.Namespace}},
 			Scopes:     needs.scopes, Audiences: needs.audiences, ClientIDs: needs.ids,
+		}
+		if len(needs.scopes) > maxGrantScopes {
+			grant.Scopes = v1beta1.GrantedScopes{v1beta1.GrantAll} // Other grants allow the same namespace the rest.
 		}
 		if target.AnyClientID {
 			grant.ClientIDs = []string{"*"}

@@ -18,10 +18,10 @@ var (
 	namePattern     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 )
 
-func validScope(s string) bool { return len(s) <= maxScope && scopePattern.MatchString(s) }
+func validScope(s string) bool { return len(s) <= maxScope && s != "*" && scopePattern.MatchString(s) }
 
 func validAudience(s string) bool {
-	if len(s) > maxAudience || !audiencePattern.MatchString(s) {
+	if len(s) > maxAudience || s == "*" || !audiencePattern.MatchString(s) {
 		return false
 	}
 	_, err := url.Parse(s)

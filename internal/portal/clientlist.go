@@ -21,22 +21,16 @@ type listItem struct {
 		} `json:"managedFields"`
 	} `json:"metadata"`
 	Spec struct {
-		RealmRef            v1beta1.RealmReference            `json:"realmRef"`
-		ClientID            string                            `json:"clientID"`
-		Description         string                            `json:"description"`
-		ExpirationTime      *metav1.Time                      `json:"expirationTime"`
-		ServiceAccounts     []v1beta1.ServiceAccountReference `json:"serviceAccounts"`
-		FederatedIdentities []v1beta1.FederatedIdentity       `json:"federatedIdentities"`
-		PublicKeys          []struct {
-			KeyID string `json:"keyID"`
-		} `json:"publicKeys"`
+		RealmRef       v1beta1.RealmReference `json:"realmRef"`
+		ClientID       string                 `json:"clientID"`
+		Description    string                 `json:"description"`
+		ExpirationTime *metav1.Time           `json:"expirationTime"`
 	} `json:"spec"`
 	Status struct {
-		Conditions       []itemCondition              `json:"conditions"`
-		Secrets          []v1beta1.ClientSecretStatus `json:"secrets"`
-		Credentials      []v1beta1.CredentialStatus   `json:"credentials"`
-		LastUsedTime     *metav1.Time                 `json:"lastUsedTime"`
-		NextRotationTime *metav1.Time                 `json:"nextRotationTime"`
+		Conditions       []itemCondition            `json:"conditions"`
+		Credentials      []v1beta1.CredentialStatus `json:"credentials"`
+		LastUsedTime     *metav1.Time               `json:"lastUsedTime"`
+		NextRotationTime *metav1.Time               `json:"nextRotationTime"`
 	} `json:"status"`
 }
 
@@ -58,16 +52,12 @@ func (l *listItem) apiClient() *v1beta1.ApiClient {
 		c.ManagedFields = append(c.ManagedFields, metav1.ManagedFieldsEntry{Manager: m.Manager})
 	}
 	c.Spec.RealmRef, c.Spec.ClientID, c.Spec.Description = l.Spec.RealmRef, l.Spec.ClientID, l.Spec.Description
-	c.Spec.ExpirationTime, c.Spec.ServiceAccounts, c.Spec.FederatedIdentities = l.Spec.ExpirationTime, l.Spec.ServiceAccounts, l.Spec.FederatedIdentities
-	for _, k := range l.Spec.PublicKeys {
-		c.Spec.PublicKeys = append(c.Spec.PublicKeys, v1beta1.PublicKey{KeyID: k.KeyID})
-	}
+	c.Spec.ExpirationTime = l.Spec.ExpirationTime
 	for _, s := range l.Status.Conditions {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
 			Type: s.Type, Status: s.Status, Reason: s.Reason, Message: s.Message, ObservedGeneration: s.ObservedGeneration,
 		})
 	}
-	c.Status.Secrets, c.Status.Credentials = l.Status.Secrets, l.Status.Credentials
-	c.Status.LastUsedTime, c.Status.NextRotationTime = l.Status.LastUsedTime, l.Status.NextRotationTime
+	c.Status.Credentials, c.Status.LastUsedTime, c.Status.NextRotationTime = l.Status.Credentials, l.Status.LastUsedTime, l.Status.NextRotationTime
 	return c
 }

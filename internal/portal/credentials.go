@@ -24,9 +24,9 @@ type secretView struct {
 }
 
 // isUnused reports whether a valid credential has not been used for Options.StaleAfter.
-func (p *portal) isUnused(u v1beta1.CredentialUse, now time.Time) bool {
-	expired := !u.ExpirationTime.IsZero() && !now.Before(u.ExpirationTime)
-	return !expired && now.Sub(u.UnusedSince()) > p.StaleAfter
+func (p *portal) isUnused(c *v1beta1.ApiClient, credential *v1beta1.CredentialStatus, now time.Time) bool {
+	expired := credential.ExpirationTime != nil && !now.Before(credential.ExpirationTime.Time)
+	return !expired && now.Sub(c.UnusedSince(credential)) > p.StaleAfter
 }
 
 // secretsOf returns the source and the list of the client's secrets.
@@ -59,17 +59,11 @@ func (p *portal) hashedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
 
 // loadedSecrets returns the secrets in the status.
 func (p *portal) loadedSecrets(c *v1beta1.ApiClient) (secrets []secretView) {
-	unused := map[string]bool{}
-	for _, u := range c.CredentialUses() {
-		if u.Type == v1beta1.CredentialTypeSecret {
-			unused[u.ID] = p.isUnused(u, p.Now())
-		}
-	}
 	expiresWhenUnused := rotationOf(c).ExpireWhenUnused != nil
-	for _, s := range c.Status.Secrets {
+	for _, s := range c.Status.Secrets() {
 		secrets = append(secrets, secretView{
-			ID: s.ID, Created: &s.CreationTime, Expires: s.ExpirationTime, Used: s.LastUsedTime, Expired: p.expired(s.ExpirationTime),
-			Earlier: expiresWhenUnused && s.ExpirationTime != nil && !p.expired(s.ExpirationTime), Unused: unused[s.ID],
+			ID: s.Name, Created: s.CreationTime, Expires: s.ExpirationTime, Used: s.LastUsedTime, Expired: p.expired(s.ExpirationTime),
+			Earlier: expiresWhenUnused && s.ExpirationTime != nil && !p.expired(s.ExpirationTime), Unused: p.isUnused(c, &s, p.Now()),
 		})
 	}
 	return secrets
@@ -113,25 +107,17 @@ type credentialView struct {
 }
 
 var credentialKinds = map[v1beta1.CredentialType]string{
-	v1beta1.CredentialTypePublicKey:         "Public key",
-	v1beta1.CredentialTypeServiceAccount:    "Service account",
-	v1beta1.CredentialTypeFederatedIdentity: "Federated identity",
+	v1beta1.CredentialTypePublicKey: "Public key",
+	v1beta1.CredentialTypeIdentity:  "Identity",
 }
 
 // otherCredentials returns the client's credentials that aren't secrets.
 func (p *portal) otherCredentials(c *v1beta1.ApiClient) (views []credentialView) {
-	for _, use := range c.CredentialUses() {
-		if use.Type == v1beta1.CredentialTypeSecret {
+	for _, s := range c.Status.Credentials {
+		if s.Type == v1beta1.CredentialTypeSecret {
 			continue
 		}
-		views = append(views, credentialView{Kind: credentialKinds[use.Type], Name: use.Name, Used: timeOrNil(use.LastUsed), Unused: p.isUnused(use, p.Now())})
+		views = append(views, credentialView{Kind: credentialKinds[s.Type], Name: s.Name, Used: s.LastUsedTime, Unused: p.isUnused(c, &s, p.Now())})
 	}
 	return views
-}
-
-func timeOrNil(t time.Time) *metav1.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &metav1.Time{Time: t}
 }

@@ -25,15 +25,15 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 	c.Spec.Secret = &v1beta1.ClientSecretSource{Hashed: []v1beta1.HashedSecret{
 		{ID: "stale"}, {ID: "used"}, {ID: "recent"}, {ID: "expired", ExpirationTime: at(day)}, {ID: "pending"},
 	}}
-	c.Spec.PublicKeys = []v1beta1.PublicKey{{KeyID: "never"}}
-	c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "worker"}}
-	c.Status.Secrets = []v1beta1.ClientSecretStatus{
-		{ID: "stale", CreationTime: *at(100 * day), LastUsedTime: at(91 * day)},
-		{ID: "used", CreationTime: *at(100 * day), LastUsedTime: at(89 * day)},
-		{ID: "recent", CreationTime: *at(89 * day)},
-		{ID: "expired", CreationTime: *at(100 * day), ExpirationTime: at(day)},
+	secret := v1beta1.CredentialTypeSecret
+	c.Status.Credentials = []v1beta1.CredentialStatus{
+		{Type: secret, Name: "stale", CreationTime: at(100 * day), LastUsedTime: at(91 * day)},
+		{Type: secret, Name: "used", CreationTime: at(100 * day), LastUsedTime: at(89 * day)},
+		{Type: secret, Name: "recent", CreationTime: at(89 * day)},
+		{Type: secret, Name: "expired", CreationTime: at(100 * day), ExpirationTime: at(day)},
+		{Type: v1beta1.CredentialTypePublicKey, Name: "never"},
+		{Type: v1beta1.CredentialTypeIdentity, Name: "worker", LastUsedTime: at(day)},
 	}
-	c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeServiceAccount, ID: "worker", LastUsedTime: *at(day)}}
 	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/apiclients/billing"):

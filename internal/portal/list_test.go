@@ -75,7 +75,7 @@ func fleet(now time.Time, all ...listed) []v1beta1.ApiClient {
 		c := v1beta1.ApiClient{}
 		c.Namespace, c.Name, c.Spec.RealmRef.Name, c.CreationTimestamp = l.namespace, l.name, l.realm, *at(-l.age)
 		c.Spec.ExpirationTime, c.Status.NextRotationTime, c.Status.LastUsedTime = at(l.expires), at(l.rotates), at(-l.used)
-		c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", CreationTime: *at(-l.age), LastUsedTime: at(-l.used)}}
+		c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: "a", CreationTime: at(-l.age), LastUsedTime: at(-l.used)}}
 		c.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: l.status, Reason: string(l.reason)}}
 		clients = append(clients, c)
 	}
@@ -223,24 +223,23 @@ func TestExpiryOf(t *testing.T) {
 	at := func(hours int) *metav1.Time {
 		return &metav1.Time{Time: time.Date(2026, 1, 1, hours, 0, 0, 0, time.UTC)}
 	}
-	secret := func(expires *metav1.Time) v1beta1.ClientSecretStatus {
-		return v1beta1.ClientSecretStatus{ExpirationTime: expires}
+	secret := func(expires *metav1.Time) v1beta1.CredentialStatus {
+		return v1beta1.CredentialStatus{ExpirationTime: expires}
 	}
 	for name, tc := range map[string]struct {
-		client  *metav1.Time
-		secrets []v1beta1.ClientSecretStatus
-		keys    []v1beta1.PublicKey
-		want    *metav1.Time
+		client      *metav1.Time
+		credentials []v1beta1.CredentialStatus
+		want        *metav1.Time
 	}{
-		"no credentials":            {nil, nil, nil, nil},
-		"client before last secret": {at(1), []v1beta1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(1)},
-		"last secret before client": {at(4), []v1beta1.ClientSecretStatus{secret(at(3)), secret(at(2))}, nil, at(3)},
-		"another secret remains":    {nil, []v1beta1.ClientSecretStatus{secret(at(3)), secret(nil)}, nil, nil},
-		"a public key remains":      {nil, []v1beta1.ClientSecretStatus{secret(at(3))}, []v1beta1.PublicKey{{KeyID: "k"}}, nil},
+		"no credentials":            {nil, nil, nil},
+		"client before last secret": {at(1), []v1beta1.CredentialStatus{secret(at(3)), secret(at(2))}, at(1)},
+		"last secret before client": {at(4), []v1beta1.CredentialStatus{secret(at(3)), secret(at(2))}, at(3)},
+		"another secret remains":    {nil, []v1beta1.CredentialStatus{secret(at(3)), secret(nil)}, nil},
+		"a public key remains":      {nil, []v1beta1.CredentialStatus{secret(at(3)), {Type: v1beta1.CredentialTypePublicKey}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &v1beta1.ApiClient{}
-			c.Spec.ExpirationTime, c.Status.Secrets, c.Spec.PublicKeys = tc.client, tc.secrets, tc.keys
+			c.Spec.ExpirationTime, c.Status.Credentials = tc.client, tc.credentials
 			testkit.Diff(t, "result", tc.want, portal.ExpiryOf(c))
 		})
 	}

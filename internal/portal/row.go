@@ -42,8 +42,8 @@ func (p *portal) newRow(c *v1beta1.ApiClient, now time.Time) row {
 		LastUsed: c.Status.LastUsedTime, Expires: expiryOf(c), Rotation: c.Status.NextRotationTime,
 		OldSecretInUse: meta.IsStatusConditionTrue(c.Status.Conditions, string(v1beta1.ConditionOldSecretInUse)),
 	}
-	for _, u := range c.CredentialUses() {
-		if p.isUnused(u, now) {
+	for _, credential := range c.Status.Credentials {
+		if p.isUnused(c, &credential, now) {
 			r.Unused++
 		}
 	}
@@ -55,12 +55,12 @@ func (p *portal) newRow(c *v1beta1.ApiClient, now time.Time) row {
 // returns nil if neither of them expires.
 func expiryOf(c *v1beta1.ApiClient) *metav1.Time {
 	var last *metav1.Time
-	for _, u := range c.CredentialUses() {
-		if u.ExpirationTime.IsZero() {
+	for _, credential := range c.Status.Credentials {
+		if credential.ExpirationTime == nil {
 			return c.Spec.ExpirationTime
 		}
-		if last == nil || u.ExpirationTime.After(last.Time) {
-			last = &metav1.Time{Time: u.ExpirationTime}
+		if last == nil || last.Before(credential.ExpirationTime) {
+			last = credential.ExpirationTime
 		}
 	}
 	if last != nil && (c.Spec.ExpirationTime == nil || last.Before(c.Spec.ExpirationTime)) {

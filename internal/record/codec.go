@@ -44,7 +44,7 @@ func ForClient(namespace string, body Client) (*corev1ac.SecretApplyConfiguratio
 // ForSubject returns the record Secret of the ApiClient in body for a subject that it holds. The
 // operator deletes it with the ApiClient.
 func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.Issuer, body.Subject), body)
+	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject), body)
 }
 
 func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
@@ -154,10 +154,10 @@ func ReadSubject(secret *corev1.Secret) (Subject, error) {
 	switch {
 	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.ClientID == "":
 		return Subject{}, unreadable(secret, "uid, namespace, name, or clientID is missing")
-	case body.Issuer == "" || body.Subject == "":
-		return Subject{}, unreadable(secret, "issuer or subject is missing")
-	case secret.Name != SubjectSecretName(body.RealmUID, body.Issuer, body.Subject):
-		return Subject{}, unreadable(secret, "its name does not match realmUID, issuer, and subject")
+	case body.IssuerName == "" || body.Issuer == "" || body.Subject == "":
+		return Subject{}, unreadable(secret, "issuerName, issuer, or subject is missing")
+	case secret.Name != SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject):
+		return Subject{}, unreadable(secret, "its name does not match realmUID, issuerName, issuer, and subject")
 	}
 	return body, nil
 }

@@ -14,7 +14,7 @@ import (
 const (
 	MaxIssuers       = 16
 	MaxIssuerKeys    = 32
-	MaxIdentities    = 8
+	MaxIdentities    = 16
 	maxMatchedClaims = 8
 )
 
@@ -37,13 +37,18 @@ type Issuer struct {
 	FetchedAt time.Time `json:"fetchedAt,omitzero"`
 }
 
-// Identity selects tokens of a trusted issuer by either their subject or their claims.
+// Identity selects the tokens of a service account of the cluster, or those of a trusted issuer by either
+// their subject or their claims.
 type Identity struct {
-	// ID identifies the identity in reports of its use. It is unique within the client.
-	ID string `json:"id,omitempty"`
-	// Issuer is the "iss" claim. IssuerName is the name of the issuer in the Realm.
-	Issuer     string `json:"issuer"`
-	IssuerName string `json:"issuerName"`
+	// ID is the name in the ApiClient, which identifies the identity in reports of its use.
+	ID string `json:"id"`
+	// ServiceAccount is a service account of the cluster. It is nil for tokens of a trusted issuer, and the
+	// other members are empty if it is set.
+	ServiceAccount *ServiceAccount `json:"serviceAccount,omitempty"`
+	// IssuerName is the name of the issuer in the Realm, and Issuer is the "iss" claim. Both must match,
+	// because several issuers of a realm can have the same URL, and a Realm can change the URL of one.
+	IssuerName string `json:"issuerName,omitempty"`
+	Issuer     string `json:"issuer,omitempty"`
 	// Subject is the "sub" claim.
 	Subject string `json:"subject,omitempty"`
 	// Claims are strings that the token must contain.
@@ -53,12 +58,14 @@ type Identity struct {
 // Subject is the record of the ApiClient that holds a subject of an issuer. Tokens with the subject
 // select the client without a client ID if the client's own record also lists the subject.
 type Subject struct {
-	// RealmUID, Issuer, and Subject determine the name of the record; see SubjectSecretName. Issuer
-	// is the "iss" claim, or v1beta1.IssuerKubernetes for a service account of the cluster.
-	RealmUID  types.UID `json:"realmUID"`
-	RealmName string    `json:"realmName"`
-	Issuer    string    `json:"issuer"`
-	Subject   string    `json:"subject"`
+	// RealmUID, IssuerName, Issuer, and Subject determine the name of the record; see SubjectSecretName.
+	// IssuerName is the name of the issuer in the Realm, and Issuer is the "iss" claim. For a service
+	// account of the cluster, both are v1beta1.IssuerKubernetes.
+	RealmUID   types.UID `json:"realmUID"`
+	RealmName  string    `json:"realmName"`
+	IssuerName string    `json:"issuerName"`
+	Issuer     string    `json:"issuer"`
+	Subject    string    `json:"subject"`
 	// ClientID is the holder's client ID. UID, Namespace, and Name identify its ApiClient.
 	ClientID  string    `json:"clientID"`
 	UID       types.UID `json:"uid"`
@@ -67,22 +74,32 @@ type Subject struct {
 }
 
 func validIssuers(issuers []Issuer) bool {
-	names, urls := map[string]bool{v1beta1.IssuerKubernetes: true}, map[string]bool{}
+	type tokens struct{ issuer, audience string }
+	names, entries := map[string]bool{v1beta1.IssuerKubernetes: true}, map[tokens]bool{}
 	for _, issuer := range issuers {
 		if issuer.Name == "" || issuer.Issuer == "" || issuer.Audience == "" ||
-			names[issuer.Name] || urls[issuer.Issuer] ||
+			names[issuer.Name] || entries[tokens{issuer.Issuer, issuer.Audience}] ||
 			len(issuer.Keys) > MaxIssuerKeys || !validMatch(issuer.RequiredClaims) {
 			return false
 		}
-		names[issuer.Name], urls[issuer.Issuer] = true, true
+		names[issuer.Name], entries[tokens{issuer.Issuer, issuer.Audience}] = true, true
 	}
 	return len(issuers) <= MaxIssuers
 }
 
 func validIdentities(identities []Identity) bool {
 	for _, identity := range identities {
-		if identity.Issuer == "" || identity.IssuerName == "" || !validMatch(identity.Claims) ||
-			(identity.Subject == "") == (len(identity.Claims) == 0) {
+		if identity.ID == "" || !validMatch(identity.Claims) {
+			return false
+		}
+		if account := identity.ServiceAccount; account != nil {
+			if account.Namespace == "" || account.Name == "" || account.UID == "" ||
+				identity.Issuer != "" || identity.Subject != "" || len(identity.Claims) > 0 {
+				return false
+			}
+			continue
+		}
+		if identity.Issuer == "" || identity.IssuerName == "" || (identity.Subject == "") == (len(identity.Claims) == 0) {
 			return false
 		}
 	}

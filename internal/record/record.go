@@ -120,9 +120,7 @@ type Client struct {
 	SecretSerial int64 `json:"secretSerial,omitempty"`
 	// PublicKeys verify the client's assertions.
 	PublicKeys []signingkey.PublicKey `json:"publicKeys,omitempty"`
-	// ServiceAccounts can authenticate as the client with their tokens.
-	ServiceAccounts []ServiceAccount `json:"serviceAccounts,omitempty"`
-	// Identities are the tokens of trusted issuers that authenticate the client.
+	// Identities are the service accounts and the tokens of trusted issuers that authenticate the client.
 	Identities []Identity `json:"identities,omitempty"`
 	// DPoP means that every token is bound to a key of the client (RFC 9449).
 	DPoP bool `json:"dpop,omitempty"`
@@ -209,10 +207,10 @@ func ClientSecretName(realm types.UID, clientID string) string {
 }
 
 // SubjectSecretName returns the name of the record Secret of the ApiClient that holds a subject of an
-// issuer in a realm. The length of the issuer separates the two, because both can contain any
-// character.
-func SubjectSecretName(realm types.UID, issuer, subject string) string {
-	key := binary.BigEndian.AppendUint64([]byte(string(realm)+"/"), uint64(len(issuer)))
+// issuer in a realm. The issuer is identified by its name in the Realm, which contains no slash, and by
+// its URL. The length of the URL separates it from the subject, because both can contain any character.
+func SubjectSecretName(realm types.UID, issuerName, issuer, subject string) string {
+	key := binary.BigEndian.AppendUint64([]byte(string(realm)+"/"+issuerName+"/"), uint64(len(issuer)))
 	sum := sha256.Sum256(append(append(key, issuer...), subject...))
 	return string(KindSubject) + "-" + hex.EncodeToString(sum[:])
 }

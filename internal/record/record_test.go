@@ -74,10 +74,10 @@ func goodClient(t testing.TB) record.Client {
 		Secrets:    []record.ClientSecret{{ID: verifier.ID(), CreatedAt: now, Hash: verifier.String()}},
 		PublicKeys: []signingkey.PublicKey{keys()[0].Public(), keys()[1].Public()},
 
-		ServiceAccounts: []record.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "1"}},
 		Identities: []record.Identity{
-			{Issuer: "https://token.actions.githubusercontent.com", IssuerName: "github", Subject: "repo:acme/shop:ref:refs/heads/main"},
-			{Issuer: "https://gitlab.com", IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
+			{ID: "billing", ServiceAccount: &record.ServiceAccount{Namespace: "apps", Name: "billing", UID: "1"}},
+			{ID: "github", Issuer: "https://token.actions.githubusercontent.com", IssuerName: "github", Subject: "repo:acme/shop:ref:refs/heads/main"},
+			{ID: "gitlab", Issuer: "https://gitlab.com", IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 		},
 		DPoP: true,
 		Claims: []record.Claim{
@@ -90,7 +90,7 @@ func goodClient(t testing.TB) record.Client {
 
 func goodSubject() record.Subject {
 	return record.Subject{
-		RealmUID: realmUID, RealmName: "acme", Issuer: "https://gitlab.com", Subject: "project_path:acme/shop",
+		RealmUID: realmUID, RealmName: "acme", IssuerName: "gitlab", Issuer: "https://gitlab.com", Subject: "project_path:acme/shop",
 		ClientID: "billing", UID: clientUID, Namespace: "apps", Name: "billing",
 	}
 }
@@ -224,7 +224,7 @@ func TestSecrets(t *testing.T) {
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: record.SubjectSecretName(realmUID, "https://gitlab.com", "project_path:acme/shop"),
+				Namespace: namespace, Name: record.SubjectSecretName(realmUID, "gitlab", "https://gitlab.com", "project_path:acme/shop"),
 				Labels:      map[string]string{v1beta1.RecordLabel: "subject", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
 				Annotations: map[string]string{v1beta1.OwnerAnnotation: "apps/billing"},
 			},
@@ -252,7 +252,9 @@ func TestSecretNamesAreUnique(t *testing.T) {
 		}
 		for _, issuer := range []string{"https://a", "https://a/", "https://a/b", "https://a/b/", "kubernetes"} {
 			for _, subject := range []string{"b", "/b", "b/c", "c", "", strings.Repeat("a", 512)} {
-				check(record.SubjectSecretName(types.UID(realm), issuer, subject), realm, issuer, subject)
+				for _, name := range []string{"a", "aa", "kubernetes"} {
+					check(record.SubjectSecretName(types.UID(realm), name, issuer, subject), realm, name, issuer, subject)
+				}
 			}
 		}
 	}
@@ -284,7 +286,7 @@ func TestLargestRecordsFit(t *testing.T) {
 		})
 	}
 	for range record.MaxIdentities {
-		client.Identities = append(client.Identities, record.Identity{Issuer: text[:256], IssuerName: text[:63], Claims: match})
+		client.Identities = append(client.Identities, record.Identity{ID: text[:63], Issuer: text[:256], IssuerName: text[:63], Claims: match})
 	}
 	client.Claims = []record.Claim{{Name: "a", Value: json.RawMessage(`"` + text + text + text + `"`)}}
 	testkit.Value(record.ReadRealm(realmSecret(t, realm)))(t)

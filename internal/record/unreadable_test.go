@@ -94,7 +94,7 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 			return record.Issuer{Name: strconv.Itoa(i), Issuer: strconv.Itoa(i), Audience: "a"}
 		})),
 		"two issuers with one name": setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "a", Issuer: "b", Audience: "a"}}),
-		"two issuers with one URL":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
+		"two issuers of one token":  setBody("issuers", []record.Issuer{{Name: "a", Issuer: "a", Audience: "a"}, {Name: "b", Issuer: "a", Audience: "a"}}),
 		"issuer without a name":     issuer(func(i *record.Issuer) { i.Name = "" }),
 		"issuer named kubernetes":   issuer(func(i *record.Issuer) { i.Name = "kubernetes" }),
 		"issuer with too many keys": issuer(func(i *record.Issuer) { i.Keys = slices.Repeat(i.Keys, 33) }),

@@ -39,16 +39,15 @@ var clients = map[v1beta1.ConditionReason]commands{
 		}
 		return newHash(o)
 	},
-	v1beta1.ReasonRecordUnreadable:              func(o object) []string { return append(o.describe(), recordsOf("client")) },
-	v1beta1.ReasonSecretNotFound:                func(o object) []string { return []string{o.replace(), o.label()} },
-	v1beta1.ReasonSecretNotLabelled:             func(o object) []string { return []string{o.label()} },
-	v1beta1.ReasonSecretTooShort:                func(o object) []string { return []string{o.replace()} },
-	v1beta1.ReasonSecretNotUsable:               func(o object) []string { return []string{o.replace()} },
-	v1beta1.ReasonHashNotSupported:              newHash,
-	v1beta1.ReasonImportedHash:                  newHash,
-	v1beta1.ReasonPublicKeyNotSupported:         object.edit,
-	v1beta1.ReasonServiceAccountNotFound:        object.createAccount,
-	v1beta1.ReasonFederatedIdentityNotSupported: func(o object) []string { return []string{o.inNamespace("get", "serviceaccounts"), o.kubectl("edit")} },
+	v1beta1.ReasonRecordUnreadable:       func(o object) []string { return append(o.describe(), recordsOf("client")) },
+	v1beta1.ReasonSecretNotFound:         func(o object) []string { return []string{o.replace(), o.label()} },
+	v1beta1.ReasonSecretNotLabelled:      func(o object) []string { return []string{o.label()} },
+	v1beta1.ReasonSecretTooShort:         func(o object) []string { return []string{o.replace()} },
+	v1beta1.ReasonSecretNotUsable:        func(o object) []string { return []string{o.replace()} },
+	v1beta1.ReasonHashNotSupported:       newHash,
+	v1beta1.ReasonImportedHash:           newHash,
+	v1beta1.ReasonPublicKeyNotSupported:  object.edit,
+	v1beta1.ReasonServiceAccountNotFound: object.createAccount,
 	v1beta1.ReasonOldSecretUsed: func(o object) []string {
 		return []string{o.inNamespace("get", "pods") + " --sort-by=.metadata.creationTimestamp"}
 	},

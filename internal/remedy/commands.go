@@ -82,10 +82,6 @@ func (o object) unset(field string) string {
 	return o.kubectl("patch", "--type=merge", "-p", `{"spec":{"`+field+`":null}}`)
 }
 
-// noIssuer is the only entry in the issuers of a grant that allows no issuer. No issuer can have this
-// name. An empty list would allow all issuers.
-const noIssuer = "self"
-
 // addGrant returns a command that adds a grant to the realm. The grant covers only this client's
 // namespace, and allows only what the client requests. If no such grant exists, because the realm
 // doesn't define something that the client requests, the commands explain the realm and edit it.
@@ -98,9 +94,9 @@ func (o object) addGrant(included bool) []string {
 	grant := v1beta1.Grant{
 		Name:             grantName(o.namespace, o.name),
 		Namespaces:       v1beta1.GrantedNamespaces{Names: []string{o.namespace}},
-		Scopes:           o.client.Spec.Scopes,
-		Audiences:        o.client.Spec.Audiences,
-		Issuers:          o.issuers(),
+		Scopes:           v1beta1.GrantedScopes(o.client.Spec.Scopes),
+		Audiences:        v1beta1.GrantedAudiences(o.client.Spec.Audiences),
+		Issuers:          o.client.Spec.Issuers(),
 		SenderConstraint: o.client.Spec.SenderConstraint,
 	}
 	nearest := realmAudiences(realm)
@@ -111,7 +107,7 @@ func (o object) addGrant(included bool) []string {
 		}
 		// The client must not lose a sender constraint because it requests another scope.
 		grant.SenderConstraint = cmp.Or(grant.SenderConstraint, existing.SenderConstraint)
-		if granted := common(nearest, existing.Audiences); len(granted) > 0 {
+		if granted := slices.DeleteFunc(slices.Clone(nearest), func(a string) bool { return !existing.AllowsAudience(a) }); len(granted) > 0 {
 			nearest = granted
 		}
 	}
@@ -137,33 +133,16 @@ func (o object) addGrant(included bool) []string {
 }
 
 // requestsOnlyDefined reports whether the realm defines every scope, audience, and issuer of the client.
-// A grant would otherwise allow what the realm defines later, and a client can request the scope "*",
-// which in a grant stands for all scopes.
+// A grant would otherwise allow what the realm defines later.
 func (o object) requestsOnlyDefined(realm *v1beta1.Realm) bool {
-	issuers := []string{v1beta1.IssuerKubernetes, noIssuer}
+	issuers := []string{v1beta1.IssuerKubernetes}
 	for i := range realm.Spec.TrustedIssuers {
 		issuers = append(issuers, realm.Spec.TrustedIssuers[i].Name)
 	}
 	spec := &o.client.Spec
-	return !slices.Contains(spec.Scopes, v1beta1.AllScopes) && len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
+	return len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
 		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), realmAudiences(realm))) == 0 &&
-		len(missing(o.issuers(), issuers)) == 0
-}
-
-// issuers returns the issuers whose tokens authenticate the client, for a grant.
-func (o object) issuers() []string {
-	var names []string
-	if len(o.client.Spec.ServiceAccounts) > 0 {
-		names = append(names, v1beta1.IssuerKubernetes)
-	}
-	for _, identity := range o.client.Spec.FederatedIdentities {
-		names = append(names, identity.Issuer)
-	}
-	if len(names) == 0 {
-		return []string{noIssuer}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+		len(missing(spec.Issuers(), issuers)) == 0
 }
 
 // mayBeIn reports whether a grant can include the client's namespace. The labels of the namespace are
@@ -179,9 +158,6 @@ func realmAudiences(realm *v1beta1.Realm) []string {
 	}
 	return realm.Spec.Audiences
 }
-
-// common returns the values that are in both lists.
-func common(values, others []string) []string { return missing(values, missing(values, others)) }
 
 // grantName returns a valid name for a grant, which has at most 63 characters.
 func grantName(namespace, name string) string {
@@ -222,20 +198,9 @@ func (o object) replace() string {
 	return o.inNamespace("create", "secret", "generic", name) + " --from-literal=" + untrusted.Quote(key) + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
 }
 
-// createAccount returns a command that creates one of the client's service accounts. The subject of
-// an identity can be any text, such as an option of kubectl. The command therefore contains only
-// valid names.
+// createAccount returns a command that creates one of the client's service accounts.
 func (o object) createAccount() []string {
-	var names []string
-	for _, a := range o.client.Spec.ServiceAccounts {
-		names = append(names, a.Name)
-	}
-	for _, i := range o.client.Spec.FederatedIdentities {
-		if i.Issuer == v1beta1.IssuerKubernetes {
-			names = append(names, i.Subject[strings.LastIndex(i.Subject, ":")+1:])
-		}
-	}
-	for _, name := range names {
+	for _, name := range o.client.Spec.ServiceAccounts() {
 		if len(validation.IsDNS1123Subdomain(name)) == 0 {
 			return []string{o.inNamespace("create", "serviceaccount", name)}
 		}

@@ -97,16 +97,14 @@ func TestCommandsNameTheObject(t *testing.T) {
 			[]string{"kubectl realmkeeper hash", "kubectl edit apiclient billing -n acme-apps"},
 		},
 		// Administrators copy commands for clients that other users created.
-		"subject with a command": {
+		"account with a command": {
 			v1beta1.ReasonServiceAccountNotFound,
-			v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:x;reboot"}}},
+			v1beta1.ApiClientSpec{Identities: []v1beta1.Identity{account("x;reboot")}},
 			[]string{"kubectl edit apiclient billing -n acme-apps"},
 		},
-		"subject with an option": {
+		"account with an option": {
 			v1beta1.ReasonServiceAccountNotFound,
-			v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{
-				{Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:--as=admin"}, {Issuer: "kubernetes", Subject: "system:serviceaccount:acme-apps:worker"},
-			}},
+			v1beta1.ApiClientSpec{Identities: []v1beta1.Identity{account("--as=admin"), account("worker")}},
 			[]string{"kubectl create serviceaccount worker -n acme-apps"},
 		},
 	}
@@ -123,6 +121,11 @@ func TestCommandsNameTheObject(t *testing.T) {
 	}
 }
 
+// account returns an identity of a service account.
+func account(name string) v1beta1.Identity {
+	return v1beta1.Identity{Name: "account", ServiceAccount: v1beta1.ServiceAccountReference{Name: name}}
+}
+
 // placeholder is a valid text in no field that commands check.
 const placeholder = "PLACE_HOLDER"
 
@@ -134,8 +137,7 @@ func chosen(text string, secret *v1beta1.ClientSecretSource) (*v1beta1.ApiClient
 		Spec: v1beta1.ApiClientSpec{
 			RealmRef: v1beta1.RealmReference{Name: text}, ClientID: text, Secret: secret,
 			Scopes: []string{text}, Audiences: []string{text}, Introspection: v1beta1.Introspection{Audiences: []string{"x" + text}},
-			ServiceAccounts:     []v1beta1.ServiceAccountReference{{Name: text}},
-			FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: text, Subject: text}, {Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:" + text + ":" + text}},
+			Identities: []v1beta1.Identity{account(text), {Name: text, Issuer: text, Subject: text}},
 		},
 	}
 	return c, &v1beta1.Realm{
@@ -201,46 +203,46 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 	in := func(namespace string, audiences []string, constraint v1beta1.SenderConstraint) v1beta1.Grant {
 		return v1beta1.Grant{Namespaces: v1beta1.GrantedNamespaces{Names: []string{namespace}}, Audiences: audiences, SenderConstraint: constraint}
 	}
-	selected := v1beta1.Grant{Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{}}, SenderConstraint: dpop}
+	selected := v1beta1.Grant{Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{}}, Audiences: []string{"*"}, SenderConstraint: dpop}
 	introspection := v1beta1.Introspection{Audiences: []string{"b", "i"}}
-	identities := []v1beta1.FederatedIdentity{{Issuer: "github", Subject: "x"}, {Issuer: "aws", Subject: "y"}, {Issuer: "github", Subject: "z"}}
-	accounts := []v1beta1.ServiceAccountReference{{Name: "worker"}}
+	accounts := []v1beta1.Identity{account("worker")}
+	identities := append([]v1beta1.Identity{{Issuer: "github", Subject: "x"}, {Issuer: "aws", Subject: "y"}, {Issuer: "github", Subject: "z"}}, accounts...)
 	tests := map[string]struct {
 		reason         v1beta1.ConditionReason
 		spec           v1beta1.ApiClientSpec
 		realm          v1beta1.RealmSpec
-		wantScopes     v1beta1.Scopes
-		wantAudiences  v1beta1.Audiences
+		wantScopes     v1beta1.GrantedScopes
+		wantAudiences  v1beta1.GrantedAudiences
 		wantIssuers    []string
 		wantClientIDs  []string
 		wantConstraint v1beta1.SenderConstraint
 	}{
 		"nothing but a secret": {
-			reason: v1beta1.ReasonNamespaceNotAllowed, wantAudiences: []string{"https://api.example.com/acme"}, wantIssuers: []string{"self"},
+			reason: v1beta1.ReasonNamespaceNotAllowed, wantAudiences: []string{"https://api.example.com/acme"},
 		},
 		"everything": {
 			reason:     v1beta1.ReasonNotGranted,
-			spec:       v1beta1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, ServiceAccounts: accounts, FederatedIdentities: identities, SenderConstraint: dpop},
+			spec:       v1beta1.ApiClientSpec{ClientID: "x", Scopes: []string{"read"}, Audiences: []string{"a", "b"}, Introspection: introspection, Identities: identities, SenderConstraint: dpop},
 			realm:      v1beta1.RealmSpec{Scopes: []string{"read", "write"}, Audiences: []string{"a", "b", "c", "i"}, TrustedIssuers: []v1beta1.TrustedIssuer{{Name: "aws"}, {Name: "github"}, {Name: "gitlab"}}},
 			wantScopes: []string{"read"}, wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"aws", "github", "kubernetes"}, wantClientIDs: []string{"x"}, wantConstraint: dpop,
 		},
 		"audiences of the realm": {
 			reason: v1beta1.ReasonNamespaceNotAllowed, realm: v1beta1.RealmSpec{Audiences: []string{"a", "b"}, Grants: []v1beta1.Grant{in("other", []string{"a"}, dpop), selected}},
-			wantAudiences: []string{"a", "b"}, wantIssuers: []string{"self"},
+			wantAudiences: []string{"a", "b"},
 		},
 		"audiences of the grant and of introspection": {
 			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Introspection: v1beta1.Introspection{Audiences: []string{"a"}}},
 			realm:         v1beta1.RealmSpec{Audiences: []string{"a", "b", "i"}, Grants: []v1beta1.Grant{in("acme-apps", []string{"a", "undefined"}, "")}},
-			wantAudiences: []string{"a"}, wantIssuers: []string{"self"},
+			wantAudiences: []string{"a"},
 		},
 		"constraint of the grant": {
-			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Scopes: []string{"write"}, ServiceAccounts: accounts},
-			realm:      v1beta1.RealmSpec{Scopes: []string{"write"}, Audiences: []string{"a"}, Grants: []v1beta1.Grant{in("acme-apps", nil, ""), in("acme-apps", nil, dpop)}},
+			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Scopes: []string{"write"}, Identities: accounts},
+			realm:      v1beta1.RealmSpec{Scopes: []string{"write"}, Audiences: []string{"a"}, Grants: []v1beta1.Grant{in("acme-apps", []string{"*"}, ""), in("acme-apps", []string{"*"}, dpop)}},
 			wantScopes: []string{"write"}, wantAudiences: []string{"a"}, wantIssuers: []string{"kubernetes"}, wantConstraint: dpop,
 		},
 		"constraint of a grant with a selector": {
 			reason: v1beta1.ReasonNotGranted, realm: v1beta1.RealmSpec{Audiences: []string{"a"}, Grants: []v1beta1.Grant{selected}},
-			wantAudiences: []string{"a"}, wantIssuers: []string{"self"}, wantConstraint: dpop,
+			wantAudiences: []string{"a"}, wantConstraint: dpop,
 		},
 	}
 	for name, test := range tests {
@@ -264,7 +266,6 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 				Scopes: test.wantScopes, Audiences: test.wantAudiences, Issuers: test.wantIssuers, ClientIDs: test.wantClientIDs, SenderConstraint: test.wantConstraint,
 			}
 			testkit.Diff(t, "Grant", want, grant)
-			// In a grant, some of these have a meaning when they are empty.
 			if grant.AllowsIssuer("gitlab") || grant.AllowsScope("admin") || len(grant.Audiences) == 0 || grant.Namespaces.Includes("other", nil) {
 				t.Errorf("Grant %+v covers clients that request something else", grant)
 			}
@@ -276,7 +277,7 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 // requests now.
 func TestNoGrantIsSuggested(t *testing.T) {
 	want := []string{"kubectl realmkeeper explain realm/acme", "kubectl edit realm acme"}
-	realm := &v1beta1.Realm{Spec: v1beta1.RealmSpec{Scopes: []string{"*", "read"}, Audiences: []string{"a", "i"}, Grants: []v1beta1.Grant{
+	realm := &v1beta1.Realm{Spec: v1beta1.RealmSpec{Scopes: []string{"read"}, Audiences: []string{"a", "i"}, Grants: []v1beta1.Grant{
 		{Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}}, Audiences: []string{"a"}},
 	}}}
 	tests := map[string]struct {
@@ -288,7 +289,7 @@ func TestNoGrantIsSuggested(t *testing.T) {
 		"all scopes":                      {realm, v1beta1.ApiClientSpec{Scopes: []string{"*"}}},
 		"undefined scope":                 {realm, v1beta1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
 		"undefined introspected audience": {realm, v1beta1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1beta1.Introspection{Audiences: []string{"b"}}}},
-		"undefined issuer":                {realm, v1beta1.ApiClientSpec{FederatedIdentities: []v1beta1.FederatedIdentity{{Issuer: "github"}}}},
+		"undefined issuer":                {realm, v1beta1.ApiClientSpec{Identities: []v1beta1.Identity{{Issuer: "github"}}}},
 		"audience only for introspection": {realm, v1beta1.ApiClientSpec{Introspection: v1beta1.Introspection{Audiences: []string{"i"}}}},
 	}
 	for name, test := range tests {

@@ -117,7 +117,7 @@ func longestLifetime(backed record.Realm) time.Duration {
 func putClient(backed record.Client, uid, realmUID types.UID, backupTime, now time.Time) record.Client {
 	body := backed
 	body.UID, body.RealmUID, body.Disabled = uid, realmUID, true
-	body.Secrets, body.ServiceAccounts, body.Identities = []record.ClientSecret{}, nil, nil
+	body.Secrets, body.Identities = []record.ClientSecret{}, nil
 	body.SecretSerial, body.Basis = 0, record.Basis{} // They belong to objects of the cluster of the backup.
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
 	body.Restored.Secrets, _ = backup.AcceptedSecrets(backed, backupTime)

@@ -122,11 +122,11 @@ func restoredSecrets(ids ...string) []record.ClientSecret {
 func TestPutClient(t *testing.T) {
 	backed := record.Client{
 		UID: "c1", RealmUID: "r1", Identity: "older", Secrets: secretsOf("a"), TokensValidAfter: backupTime.Add(-time.Hour),
-		ServiceAccounts: []record.ServiceAccount{{Name: "billing"}}, Identities: []record.Identity{{ID: "github"}},
-		Restored: &record.Restored{BackupTime: backupTime.Add(-48 * time.Hour), Secrets: secretsOf("b")},
+		Identities: []record.Identity{{ID: "github"}},
+		Restored:   &record.Restored{BackupTime: backupTime.Add(-48 * time.Hour), Secrets: secretsOf("b")},
 	}
 	got := restore.PutClient(backed, "c2", "r2", backupTime, now)
-	if got.UID != "c2" || got.RealmUID != "r2" || got.Identity != "older" || !got.Disabled || len(got.Secrets)+len(got.ServiceAccounts)+len(got.Identities) != 0 {
+	if got.UID != "c2" || got.RealmUID != "r2" || got.Identity != "older" || !got.Disabled || len(got.Secrets)+len(got.Identities) != 0 {
 		t.Errorf("the record is %+v", got)
 	}
 	want := &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour), Secrets: restoredSecrets("a", "b")}

@@ -51,10 +51,10 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 		subject := benchSubject(i)
 		clients = append(clients, &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
-			Scopes: []string{"orders:read", "orders:write"}, Identities: []registry.Identity{{ID: "issuer", Issuer: benchIssuer, Subject: subject}},
+			Scopes: []string{"orders:read", "orders:write"}, Identities: []registry.Identity{{ID: "issuer", IssuerName: "issuer", Issuer: benchIssuer, Subject: subject}},
 		})
 		subjects = append(subjects, &registry.Subject{
-			Record: fmt.Sprintf("subject-%064x", i), RealmUID: realm.UID, Issuer: benchIssuer, Subject: subject, ClientID: clientID(i), ClientUID: uid,
+			Record: fmt.Sprintf("subject-%064x", i), RealmUID: realm.UID, IssuerName: "issuer", Issuer: benchIssuer, Subject: subject, ClientID: clientID(i), ClientUID: uid,
 		})
 		if i < 1000 {
 			p.requests = append(p.requests, grantRequest(realm.Name, benchAssertion(b, key, realm.Name, i)))

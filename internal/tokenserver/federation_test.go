@@ -70,6 +70,15 @@ func edgeToken(t testing.TB, header, claims members) string {
 	return foreignToken(t, "edge", changed(accountClaims("apps", "billing", "edge-uid"), members{"iss": clusterIssuer}), header, claims)
 }
 
+// west is the audience of a cluster with the same issuer URL as the edge cluster.
+const west = "https://west.example.com"
+
+// westToken returns a token that the key of the signer signed for a Pod of the west cluster.
+func westToken(t testing.TB, signer string, claims members) string {
+	t.Helper()
+	return foreignToken(t, signer, changed(accountClaims("apps", "billing", "west-uid"), members{"iss": clusterIssuer, "aud": west}), nil, claims)
+}
+
 // startFederated runs a token server whose realm trusts GitHub, another cluster, and a SPIFFE trust
 // domain.
 func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server {
@@ -87,6 +96,7 @@ func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server
 		r.Issuers = []registry.Issuer{
 			{Name: "github", URL: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
 			{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: public("edge")},
+			{Name: "west-cluster", URL: clusterIssuer, Audience: west, Keys: public("second")},
 			{Name: "spire", URL: domain, Audience: acme, Keys: public("spiffe")},
 		}
 	}))
@@ -99,23 +109,25 @@ func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server
 			c.Secrets, c.Identities, c.Scopes = nil, identities, []string{"stock"}
 		}))
 	}
+	names := map[string]string{github: "github", clusterIssuer: "edge-cluster", "kubernetes": "kubernetes", domain: "spire"}
 	hold := func(issuer, subject, id string) {
 		s.registry.SetSubject(&registry.Subject{
-			Record: issuer + " " + subject, RealmUID: "uid-acme", Issuer: issuer, Subject: subject, ClientID: id, ClientUID: "acme." + id,
+			Record: issuer + " " + subject, RealmUID: "uid-acme", IssuerName: names[issuer], Issuer: issuer, Subject: subject, ClientID: id, ClientUID: "acme." + id,
 		})
 	}
-	deploys := registry.Identity{Issuer: github, Subject: workflow}
-	add("acme", "deploy", registry.Identity{Issuer: github, Subject: "repo:acme/other:ref:refs/heads/main"}, deploys)
+	deploys := registry.Identity{IssuerName: "github", Issuer: github, Subject: workflow}
+	add("acme", "deploy", registry.Identity{IssuerName: "github", Issuer: github, Subject: "repo:acme/other:ref:refs/heads/main"}, deploys)
 	add("acme", "again", deploys)
-	add("acme", "build", registry.Identity{Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "production"}})
-	add("acme", "staging", registry.Identity{Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "staging"}})
-	add("acme", "nothing", registry.Identity{Issuer: github}, registry.Identity{Issuer: domain, Subject: workflow})
-	add("acme", "edge", registry.Identity{Issuer: clusterIssuer, Subject: account})
-	add("acme", "svid", registry.Identity{Issuer: domain, Subject: domain + "/billing"})
+	add("acme", "build", registry.Identity{IssuerName: "github", Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "production"}})
+	add("acme", "staging", registry.Identity{IssuerName: "github", Issuer: github, Claims: map[string]string{"repository": "acme/shop", "environment": "staging"}})
+	add("acme", "nothing", registry.Identity{IssuerName: "github", Issuer: github}, registry.Identity{IssuerName: "spire", Issuer: domain, Subject: workflow})
+	add("acme", "edge", registry.Identity{IssuerName: "edge-cluster", Issuer: clusterIssuer, Subject: account})
+	add("acme", "west", registry.Identity{IssuerName: "west-cluster", Issuer: clusterIssuer, Subject: account})
+	add("acme", "svid", registry.Identity{IssuerName: "spire", Issuer: domain, Subject: domain + "/billing"})
 	add("frozen", "deploy", deploys)
 	for id, change := range map[string]func(*registry.Client){
 		"pod": func(c *registry.Client) {
-			c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "s1"}}
+			c.Identities = []registry.Identity{{ID: "billing", Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "billing", UID: "s1"}}}
 		},
 		"fedsuspended": func(c *registry.Client) { c.Identities, c.Disabled = []registry.Identity{deploys}, true },
 		"fedsecret": func(c *registry.Client) {
@@ -179,6 +191,13 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"claims":                         {token: githubToken(t, nil, nil), more: build, want: "build"},
 		"foreign cluster":                {token: edgeToken(t, nil, nil), want: "edge"},
 		"local cluster":                  {token: accountToken(t, nil, nil), want: "pod"},
+		"foreign cluster, same URL":      {token: westToken(t, "second", nil), more: "&client_id=west", want: "west"},
+		"same URL, no holder":            {token: westToken(t, "second", nil), wantStatus: 400},
+		"same URL, other client":         {token: westToken(t, "second", nil), more: edge},
+		"same URL, key of the other":     {token: westToken(t, "edge", nil), more: "&client_id=west"},
+		"same URL, audience of other":    {token: westToken(t, "second", members{"aud": acme}), more: "&client_id=west"},
+		"same URL, both audiences":       {token: westToken(t, "second", members{"aud": []string{west, acme}}), more: "&client_id=west"},
+		"same URL, edge as west":         {token: edgeToken(t, nil, nil), more: "&client_id=west"},
 		"SVID":                           {token: svid(members{"iss": domain}), want: "svid"},
 		"SVID without iss":               {token: svid(nil), want: "svid"},
 		"longest subject":                {token: githubToken(t, nil, members{"sub": strings.Repeat("s", 512)}), more: build, want: "build"},

@@ -178,7 +178,11 @@ func TestIssuerThatIsNoLongerTrusted(t *testing.T) {
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
 	trust(registry.Issuer{Name: "github", URL: github, Audience: acme})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
+	// It has another name, so that it is another issuer.
 	trust(registry.Issuer{Name: "renamed", URL: github, Audience: acme, Keys: keys})
+	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_request", "acme")
+	checkRejection(t, s.send(t, client, byGrant(token, "&client_id=deploy")), 400, "invalid_grant", "acme")
+	trust(registry.Issuer{Name: "github", URL: github, Audience: acme, Keys: keys})
 	checkToken(t, s.send(t, client, byGrant(token, "")), "stock", nil)
 	later := s.send(t, client, byGrant(githubToken(t, nil, members{"exp": now.Add(time.Hour).Unix()}), ""))
 	checkToken(t, later, "stock", nil)

@@ -71,8 +71,9 @@ func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	s := startLoaded(t, behindProxy, func(o *tokenserver.Options) { o.Cluster = cluster })
 	add := func(realm, id string, change func(*registry.Client)) {
 		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
-			c.Secrets, c.ServiceAccounts = nil, []clientassertion.ServiceAccount{
-				{Namespace: "apps", Name: "other", UID: "s2"}, {Namespace: "apps", Name: "billing", UID: "s1"},
+			c.Secrets, c.Identities = nil, []registry.Identity{
+				{Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "other", UID: "s2"}},
+				{Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "billing", UID: "s1"}},
 			}
 			change(c)
 		}))
@@ -81,9 +82,9 @@ func startInCluster(t testing.TB, cluster clientauth.ClusterKeys) *server {
 	add("acme", "again", func(*registry.Client) {})
 	add("acme", "podsuspended", func(c *registry.Client) { c.Disabled = true })
 	add("acme", "fallback", func(c *registry.Client) {
-		c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "default", UID: "s3"}}
+		c.Identities = []registry.Identity{{Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "default", UID: "s3"}}}
 	})
-	add("acme", "no-uid", func(c *registry.Client) { c.ServiceAccounts[1].UID = "" })
+	add("acme", "no-uid", func(c *registry.Client) { c.Identities[1].Account.UID = "" })
 	add("frozen", "pod", func(*registry.Client) {})
 	return s
 }

@@ -50,9 +50,9 @@ func TestUsedCredentials(t *testing.T) {
 			c.Secrets = append(credentials(t, expiringSecret, now.Add(time.Second)), c.Secrets...)
 			c.Secrets[0].ID, c.Secrets[1].ID = "old", "new"
 			c.Identities = []registry.Identity{
-				{ID: "other", Issuer: github, Subject: "repo:acme/other:ref:refs/heads/main"},
-				{ID: "subject", Issuer: github, Subject: workflow},
-				{ID: "claims", Issuer: github, Claims: map[string]string{"repository": "acme/shop"}},
+				{ID: "other", IssuerName: "github", Issuer: github, Subject: "repo:acme/other:ref:refs/heads/main"},
+				{ID: "subject", IssuerName: "github", Issuer: github, Subject: workflow},
+				{ID: "claims", IssuerName: "github", Issuer: github, Claims: map[string]string{"repository": "acme/shop"}},
 			}
 			change(c)
 		}))
@@ -72,11 +72,11 @@ func TestUsedCredentials(t *testing.T) {
 		{name: "active secret", request: bySecret, want: []string{"user secret/new"}},
 		{name: "signed assertion", request: byAssertion(own, ""), want: []string{"signing publicKey/" + key.ID}},
 		{name: "replayed assertion", request: byAssertion(own, ""), status: 401},
-		{name: "service account", request: byAssertion(accountToken(t, nil, nil), ""), want: []string{"pod serviceAccount/billing"}},
-		{name: "two identities", request: byAssertion(github, "&client_id=user"), want: []string{"user federatedIdentity/claims", "user federatedIdentity/subject"}},
+		{name: "service account", request: byAssertion(accountToken(t, nil, nil), ""), want: []string{"pod identity/billing"}},
+		{name: "two identities", request: byAssertion(github, "&client_id=user"), want: []string{"user identity/claims", "user identity/subject"}},
 		{
 			name: "grant and secret", request: request{body: byGrant(github, "").body, authorization: bySecret.authorization},
-			want: []string{"user federatedIdentity/claims", "user federatedIdentity/subject", "user secret/new"},
+			want: []string{"user identity/claims", "user identity/subject", "user secret/new"},
 		},
 		// The client has authenticated, although its grant is invalid.
 		{name: "wrong secret", request: request{body: grant, authorization: basic("user", canary)}, status: 401},

@@ -65,22 +65,21 @@ type Type string
 
 // Types of credentials.
 const (
-	Secret            Type = "secret"
-	PublicKey         Type = "publicKey"
-	ServiceAccount    Type = "serviceAccount"
-	FederatedIdentity Type = "federatedIdentity"
+	Secret    Type = "secret"
+	PublicKey Type = "publicKey"
+	Identity  Type = "identity"
 )
 
 // Credential identifies a credential of a client.
 type Credential struct {
 	Type Type
-	// ID is the ID of a secret, the key ID of a public key, the name of a service account, or the ID
-	// of a federated identity in the record. It has 1 to MaxIDLength bytes.
+	// ID is the ID of a secret, the key ID of a public key, or the name of an identity. It has 1 to
+	// MaxIDLength bytes.
 	ID string
 }
 
 // MaxIDLength is the maximum length of Credential.ID in bytes.
-const MaxIDLength = 253
+const MaxIDLength = 128
 
 // errCredential is returned for text that doesn't encode a Credential.
 var errCredential = errors.New("invalid credential")
@@ -92,7 +91,7 @@ func (c Credential) MarshalText() ([]byte, error) { return []byte(string(c.Type)
 func (c *Credential) UnmarshalText(text []byte) error {
 	kind, id, _ := strings.Cut(string(text), "/")
 	switch Type(kind) {
-	case Secret, PublicKey, ServiceAccount, FederatedIdentity:
+	case Secret, PublicKey, Identity:
 	default:
 		return fmt.Errorf("%w %.64q: unknown type", errCredential, text)
 	}

@@ -25,8 +25,8 @@ func report(t *testing.T) *usage.Report {
 	r := &usage.Report{Server: server, Lost: at(9, 30)}
 	r.Add(client, usage.Credential{Type: usage.Secret, ID: "a51436ac026b"}, at(10, 0))
 	r.Add(client, usage.Credential{Type: usage.PublicKey, ID: "keys/2026-03"}, at(11, 0))
-	r.Add("another", usage.Credential{Type: usage.ServiceAccount, ID: "billing"}, at(10, 0))
-	r.Add("another", usage.Credential{Type: usage.FederatedIdentity, ID: "github-e957753d6711"}, at(10, 0))
+	r.Add("another", usage.Credential{Type: usage.Identity, ID: "billing"}, at(10, 0))
+	r.Add("another", usage.Credential{Type: usage.Identity, ID: "github"}, at(10, 0))
 	return r
 }
 

@@ -65,7 +65,7 @@ func Duration(d *v1beta1.Duration) string {
 // Namespaces describes the namespaces of a grant: "all", a label selector, or names.
 func Namespaces(n *v1beta1.GrantedNamespaces) string {
 	switch {
-	case n.All != nil:
+	case n.From == v1beta1.NamespacesFromAll:
 		return "all"
 	case n.Selector != nil:
 		return metav1.FormatLabelSelector(n.Selector.LabelSelector())

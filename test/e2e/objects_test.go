@@ -51,7 +51,7 @@ func realm(name string) *v1beta1.Realm {
 	return &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1beta1.RealmSpec{
-			Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}}},
+			Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}, Scopes: v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, Issuers: []string{"*"}}},
 			Scopes: []string{"orders.read"},
 		},
 	}

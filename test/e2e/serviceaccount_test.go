@@ -21,7 +21,7 @@ func TestPodAuthenticatesWithServiceAccount(t *testing.T) {
 	useInstallation(t)
 	apps := namespace(t, "apps")
 	c := apiClient(apps, "ledger", "acme")
-	c.Spec.Secret, c.Spec.ServiceAccounts = nil, []v1beta1.ServiceAccountReference{{Name: "ledger"}}
+	c.Spec.Secret, c.Spec.Identities = nil, []v1beta1.Identity{{Name: "ledger", ServiceAccount: v1beta1.ServiceAccountReference{Name: "ledger"}}}
 	create(t, realm("acme"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: apps, Name: "ledger"}}, c)
 	awaitReady(t, c)
 

@@ -100,7 +100,7 @@ func (m *mcpServer) testPrivateKeys(t *testing.T) {
 func (m *mcpServer) testServiceAccount(t *testing.T) {
 	var pod *corev1.Pod
 	c := m.create(t, "pod-agent", func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: c.Name}}
+		c.Spec.Identities = install.ServiceAccounts(c.Name)
 		pod = install.CreatePod(t, m.cluster.Client, c.Namespace, c.Name)
 	})
 	file := filepath.Join(t.TempDir(), "token")

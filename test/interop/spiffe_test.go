@@ -124,9 +124,7 @@ func (i *installation) createFederated(t *testing.T, name string, issuer v1beta1
 	})
 	c := install.ApiClient(i.client.Namespace, name, name, func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{scope}
-		for _, subject := range subjects {
-			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1beta1.FederatedIdentity{Issuer: issuer.Name, Subject: subject})
-		}
+		c.Spec.Identities = install.Subjects(issuer.Name, subjects...)
 	})
 	i.inst.Create(t, realm, c)
 	i.inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -166,7 +166,7 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 	// rotationRequestTime has a resolution of one second, so don't rotate in the second in which the secret
 	// was created.
 	install.Eventually(t, "next second", func() error {
-		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets[0].CreationTime.Unix() {
+		if now := metav1.Now(); now.Unix() <= generated.Status.Secrets()[0].CreationTime.Unix() {
 			return fmt.Errorf("time is %s", now)
 		}
 		return nil
@@ -202,19 +202,20 @@ func otherSecretSources(t *testing.T, i *instance, b *browser) {
 // allow, and shows the API server's errors next to the fields.
 func grantedClient(t *testing.T, i *instance, b *browser) {
 	team, other, third := i.Env.Namespace(t), i.Env.Namespace(t), i.Env.Namespace(t)
+	every := v1beta1.GrantedAudiences{v1beta1.GrantAll}
 	i.Create(t, install.Realm("granting", func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "write", "admin"}
 		r.Spec.Grants = []v1beta1.Grant{
 			{
 				Name: "team", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}},
-				Scopes: v1beta1.Scopes{"read"}, ClientIDs: []string{"payments"},
+				Scopes: v1beta1.GrantedScopes{"read"}, Audiences: every, ClientIDs: []string{"payments"},
 			},
 			{
-				Name: "labeled", Scopes: v1beta1.Scopes{"write"}, Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{
+				Name: "labeled", Scopes: v1beta1.GrantedScopes{"write"}, Audiences: every, Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{
 					MatchLabels: map[string]v1beta1.LabelValue{corev1.LabelMetadataName: v1beta1.LabelValue(team)},
 				}},
 			},
-			{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{other}}, Scopes: v1beta1.Scopes{"*"}},
+			{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{other}}, Scopes: v1beta1.GrantedScopes{"*"}, Audiences: every},
 		}
 	}))
 	b.signIn(i.admin)

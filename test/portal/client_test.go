@@ -150,11 +150,11 @@ func withHistory(t *testing.T, i *instance, c *v1beta1.ApiClient) (restore func(
 	}
 	i.get(t, c)
 	c.Status.LastUsedTime = after(-1)
-	for k := range c.Status.Secrets {
-		s := &c.Status.Secrets[k]
-		s.CreationTime, s.LastUsedTime = at(-30), after(-1)
+	for k := range c.Status.Credentials {
+		s := &c.Status.Credentials[k]
+		s.CreationTime, s.LastUsedTime = after(-30), after(-1)
 		if s.ExpirationTime != nil {
-			s.CreationTime, s.LastUsedTime = at(-70), after(-9)
+			s.CreationTime, s.LastUsedTime = after(-70), after(-9)
 		}
 	}
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {

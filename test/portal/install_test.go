@@ -39,7 +39,7 @@ func startInstance(t *testing.T) *instance {
 		r.Spec.Grants[0].ClientIDs = nil
 		r.Spec.Grants = append(r.Spec.Grants, v1beta1.Grant{
 			Name: "acme", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}},
-			Scopes: v1beta1.Scopes{"orders.read"}, ClientIDs: []string{"payments", "legacy-*"},
+			Scopes: v1beta1.GrantedScopes{"orders.read"}, Audiences: v1beta1.GrantedAudiences{"*"}, ClientIDs: []string{"payments", "legacy-*"},
 		})
 		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "old-apps", Name: "payments"}}
 	}))

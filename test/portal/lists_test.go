@@ -51,7 +51,7 @@ func createListed(t *testing.T, i *instance, namespace string, l listedClient) {
 	if l.oldSecretInUse {
 		c.Status.Conditions = append(c.Status.Conditions, condition(v1beta1.ConditionOldSecretInUse, metav1.ConditionTrue, v1beta1.ReasonOldSecretUsed, ""))
 	}
-	c.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: "a", Role: v1beta1.SecretRoleCurrent, CreationTime: *at(-l.age), LastUsedTime: at(-l.used)}}
+	c.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: "a", State: v1beta1.CredentialCurrent, CreationTime: at(-l.age), LastUsedTime: at(-l.used)}}
 	c.Status.LastUsedTime, c.Status.NextRotationTime = at(-l.used), at(l.rotates)
 	if err := i.Env.Client.Status().Update(t.Context(), c); err != nil {
 		t.Fatal(err)

@@ -29,16 +29,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.ApiClientStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Claim"):
 		return &apiv1beta1.ClaimApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ClaimMatch"):
+		return &apiv1beta1.ClaimMatchApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ClientSecretSource"):
 		return &apiv1beta1.ClientSecretSourceApplyConfiguration{}
-	case v1beta1.SchemeGroupVersion.WithKind("ClientSecretStatus"):
-		return &apiv1beta1.ClientSecretStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CredentialStatus"):
 		return &apiv1beta1.CredentialStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ExpireWhenUnused"):
 		return &apiv1beta1.ExpireWhenUnusedApplyConfiguration{}
-	case v1beta1.SchemeGroupVersion.WithKind("FederatedIdentity"):
-		return &apiv1beta1.FederatedIdentityApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("GeneratedSecret"):
 		return &apiv1beta1.GeneratedSecretApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Grant"):
@@ -47,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.GrantedNamespacesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("HashedSecret"):
 		return &apiv1beta1.HashedSecretApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Identity"):
+		return &apiv1beta1.IdentityApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Introspection"):
 		return &apiv1beta1.IntrospectionApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("IssuerKeys"):

@@ -18,7 +18,7 @@ kind: Realm
 metadata: {name: acme}
 spec:
   signing: {algorithm: ES256}
-  grants: [{name: all, namespaces: {all: {}}}]
+  grants: [{name: all, namespaces: {from: All}, audiences: ['*']}]
 status: {issuer: https://ignored.example.com}
 `
 

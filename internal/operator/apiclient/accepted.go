@@ -36,7 +36,6 @@ func accepted(seen *observed) condition.Result {
 		seen.secretProvided,
 		seen.hashesSupported,
 		seen.publicKeysSupported,
-		seen.identitiesSupported,
 		seen.serviceAccountExists,
 	} {
 		if violation := check(); violation != nil {

@@ -93,7 +93,7 @@ func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []
 		if err != nil {
 			return err
 		}
-		key := subject{body.Issuer, body.Subject}
+		key := subject{body.IssuerName, body.Issuer, body.Subject}
 		secret, err := r.Records.Put(ctx, seen.subjects[key], desired)
 		if err != nil {
 			return err

@@ -65,8 +65,8 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 			realm = "" // Names of nonexistent Realms are unbounded, so they must not become label values.
 		}
 		counts[[2]string{realm, state(&clients.Items[i])}]++
-		for _, use := range clients.Items[i].CredentialUses() {
-			if use.UnusedSince().Before(limit) {
+		for _, credential := range clients.Items[i].Status.Credentials {
+			if clients.Items[i].UnusedSince(&credential).Before(limit) {
 				stale[realm]++
 			}
 		}

@@ -34,27 +34,28 @@ func (l *clientList) List(_ context.Context, list client.ObjectList, _ ...client
 func TestClientCollectorCountsStaleCredentials(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(days int) metav1.Time { return metav1.NewTime(now.Add(-time.Duration(days) * 24 * time.Hour)) }
-	newClient := func(realm string, created metav1.Time, secrets ...v1beta1.ClientSecretStatus) v1beta1.ApiClient {
+	newClient := func(realm string, created metav1.Time, secrets ...v1beta1.CredentialStatus) v1beta1.ApiClient {
 		return v1beta1.ApiClient{
 			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created},
 			Spec:       v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: realm}},
-			Status:     v1beta1.ApiClientStatus{Secrets: secrets},
+			Status:     v1beta1.ApiClientStatus{Credentials: secrets},
 		}
 	}
 	withKey := newClient("acme", ago(91))
-	withKey.Spec.PublicKeys = []v1beta1.PublicKey{{KeyID: "never-used"}, {KeyID: "used"}}
-	withKey.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "used", LastUsedTime: ago(1)}}
+	withKey.Status.Credentials = []v1beta1.CredentialStatus{
+		{Type: v1beta1.CredentialTypePublicKey, Name: "never-used"}, {Type: v1beta1.CredentialTypePublicKey, Name: "used", LastUsedTime: new(ago(1))},
+	}
 	collector := apiclient.NewClientCollector(&clientList{
 		realms: []v1beta1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
 		clients: []v1beta1.ApiClient{
 			newClient("acme", ago(400),
-				v1beta1.ClientSecretStatus{ID: "used", CreationTime: ago(400), LastUsedTime: new(ago(89))},
-				v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(400), LastUsedTime: new(ago(91))}),
-			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "new", CreationTime: ago(1)}),
-			newClient("acme", ago(400), v1beta1.ClientSecretStatus{ID: "never-used", CreationTime: ago(91)}),
+				v1beta1.CredentialStatus{Name: "used", CreationTime: new(ago(400)), LastUsedTime: new(ago(89))},
+				v1beta1.CredentialStatus{Name: "stale", CreationTime: new(ago(400)), LastUsedTime: new(ago(91))}),
+			newClient("acme", ago(400), v1beta1.CredentialStatus{Name: "new", CreationTime: new(ago(1))}),
+			newClient("acme", ago(400), v1beta1.CredentialStatus{Name: "never-used", CreationTime: new(ago(91))}),
 			withKey,
-			newClient("one-of-many-names", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(91)}),
-			newClient("another-name", ago(400), v1beta1.ClientSecretStatus{ID: "stale", CreationTime: ago(91)}),
+			newClient("one-of-many-names", ago(400), v1beta1.CredentialStatus{Name: "stale", CreationTime: new(ago(91))}),
+			newClient("another-name", ago(400), v1beta1.CredentialStatus{Name: "stale", CreationTime: new(ago(91))}),
 		},
 	}, 90*24*time.Hour, func() time.Time { return now })
 	want := `

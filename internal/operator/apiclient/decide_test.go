@@ -49,7 +49,7 @@ func observe(change ...func(*observed)) observed {
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
 			Spec: v1beta1.RealmSpec{
 				Scopes: []string{"read"},
-				Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}}},
+				Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}, Scopes: v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, Issuers: []string{"*"}}},
 			},
 		},
 	}}
@@ -232,7 +232,7 @@ func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
 		want   []string
 	}{
 		"realm without audiences":     {nil, []string{"https://api.example.com/acme"}},
-		"realm with audiences":        {[]func(*observed){grant()}, []string{"billing", "orders", "stock"}},
+		"realm with audiences":        {[]func(*observed){grant("*")}, []string{"billing", "orders", "stock"}},
 		"grant with fewer":            {[]func(*observed){grant("orders", "billing", "unknown")}, []string{"billing", "orders"}},
 		"client with fewer":           {[]func(*observed){grant("orders", "billing"), func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, []string{"orders"}},
 		"second grant is not added":   {[]func(*observed){grant("orders"), anotherGrant("stock")}, []string{"orders"}},
@@ -254,7 +254,9 @@ func TestDecideRecordsIdentityAndEffectiveAudiences(t *testing.T) {
 func anotherGrant(audiences ...string) func(*observed) {
 	return func(s *observed) {
 		grant := s.realm.Spec.Grants[0].DeepCopy()
-		grant.Name, grant.Audiences = "another", audiences
+		if grant.Name = "another"; len(audiences) > 0 {
+			grant.Audiences = audiences
+		}
 		s.realm.Spec.Grants = append(s.realm.Spec.Grants, *grant)
 	}
 }

@@ -13,12 +13,13 @@ import (
 // rotated returns the Event for a rotation of the client secret between two versions of the
 // status, or nil if there was none. It is a pure function.
 func rotated(before, after *v1beta1.ApiClientStatus) *notice.Event {
-	if after.LastRotationTime == nil || after.LastRotationTime.Equal(before.LastRotationTime) || len(after.Secrets) == 0 {
+	secrets := after.Secrets()
+	if after.LastRotationTime == nil || after.LastRotationTime.Equal(before.LastRotationTime) || len(secrets) == 0 {
 		return nil
 	}
-	note := fmt.Sprintf("Client secret rotated. The active secret is now %s.", after.Secrets[len(after.Secrets)-1].ID)
-	if len(after.Secrets) > 1 {
-		note += fmt.Sprintf(" Secret %s stays valid until it expires; see status.secrets.", after.Secrets[0].ID)
+	note := fmt.Sprintf("Client secret rotated. The active secret is now %s.", secrets[len(secrets)-1].Name)
+	if len(secrets) > 1 {
+		note += fmt.Sprintf(" Secret %s stays valid until it expires; see status.credentials.", secrets[0].Name)
 	}
 	return notice.Rotation(v1beta1.EventSecretRotated, note)
 }
@@ -37,8 +38,9 @@ func oldSecretUsed(before, after *v1beta1.ApiClientStatus) *notice.Event {
 // oldSecretDay returns the ID of the old secret that is in use, followed by the day of its last
 // use. It is empty if no old secret is in use.
 func oldSecretDay(s *v1beta1.ApiClientStatus) string {
-	if !meta.IsStatusConditionTrue(s.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(s.Secrets) == 0 || s.Secrets[0].LastUsedTime == nil {
+	secrets := s.Secrets()
+	if !meta.IsStatusConditionTrue(s.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(secrets) == 0 || secrets[0].LastUsedTime == nil {
 		return ""
 	}
-	return s.Secrets[0].ID + s.Secrets[0].LastUsedTime.UTC().Format(time.DateOnly)
+	return secrets[0].Name + secrets[0].LastUsedTime.UTC().Format(time.DateOnly)
 }

@@ -288,7 +288,7 @@ func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
 	if seen.live {
 		from = r.Live
 	}
-	for _, name := range listedAccounts(seen.client) {
+	for _, name := range seen.client.Spec.ServiceAccounts() {
 		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: name}
 		account := accountMetadata()
 		if err := from.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
@@ -381,7 +381,7 @@ func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepte
 func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) (free bool, err error) {
 	seen.subjects, seen.subjectHolders = nil, nil
 	for _, s := range listedSubjects(seen) {
-		secret, err := r.Records.Get(ctx, record.SubjectSecretName(seen.realm.UID, s.issuer, s.subject))
+		secret, err := r.Records.Get(ctx, record.SubjectSecretName(seen.realm.UID, s.issuerName, s.issuer, s.subject))
 		if err != nil {
 			return false, err
 		}

@@ -50,10 +50,7 @@ func constrains(grant *v1beta1.Grant, scopes v1beta1.Scopes) bool {
 
 func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
 	spec := &seen.client.Spec
-	granted := realmAudiences(seen.realm, seen.instance)
-	if len(grant.Audiences) > 0 {
-		granted = slices.DeleteFunc(granted, func(a string) bool { return !slices.Contains(grant.Audiences, a) })
-	}
+	granted := slices.DeleteFunc(realmAudiences(seen.realm, seen.instance), func(a string) bool { return !grant.AllowsAudience(a) })
 	c := coverage{grant: grant, audiences: granted}
 	if len(spec.Audiences) > 0 {
 		c.audiences = slices.Sorted(slices.Values(spec.Audiences))
@@ -63,7 +60,7 @@ func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
 			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
 		}
 	}
-	for _, issuer := range listedIssuers(seen.client) {
+	for _, issuer := range spec.Issuers() {
 		if !grant.AllowsIssuer(issuer) {
 			c.lacks = append(c.lacks, fmt.Sprintf("issuer %q", issuer))
 		}

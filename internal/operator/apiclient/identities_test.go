@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,35 +24,39 @@ const (
 
 // observeFederated returns the observed state of a client whose only way to authenticate are the given
 // identities, in a Realm that trusts two issuers.
-func observeFederated(identities []v1beta1.FederatedIdentity, change ...func(*observed)) observed {
+func observeFederated(identities []v1beta1.Identity, change ...func(*observed)) observed {
 	return observe(append([]func(*observed){func(s *observed) {
 		s.realm.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{{Name: "github", Issuer: githubURL}, {Name: "gitlab", Issuer: gitlabURL}}
-		s.client.Spec.Secret, s.client.Spec.FederatedIdentities = nil, identities
+		s.client.Spec.Secret, s.client.Spec.Identities = nil, identities
 	}}, change...)...)
 }
 
-func exact(issuer, subject string) v1beta1.FederatedIdentity {
-	return v1beta1.FederatedIdentity{Issuer: issuer, Subject: subject}
+func exact(issuer, subject string) v1beta1.Identity {
+	return v1beta1.Identity{Name: issuer, Issuer: issuer, Subject: subject}
 }
 
-func matching(issuer string, claims v1beta1.ClaimMatch) v1beta1.FederatedIdentity {
-	return v1beta1.FederatedIdentity{Issuer: issuer, Claims: claims}
+// matching returns an identity that matches a claim a with the value b.
+func matching(issuer string) v1beta1.Identity {
+	return v1beta1.Identity{Name: issuer + "-claims", Issuer: issuer, MatchClaims: v1beta1.ClaimMatches{{Name: "a", Value: "b"}}}
 }
 
-// The record contains the identities with the URLs of their issuers. Those of the cluster are service
-// accounts with their UIDs.
-func TestDecideWithFederatedIdentities(t *testing.T) {
-	seen := observeFederated([]v1beta1.FederatedIdentity{
-		exact("github", shop), matching("gitlab", v1beta1.ClaimMatch{"project_path": "acme/shop"}),
-		exact("kubernetes", "system:serviceaccount:team:robot"),
+func account(name string) v1beta1.Identity {
+	return v1beta1.Identity{Name: name, ServiceAccount: v1beta1.ServiceAccountReference{Name: name}}
+}
+
+// The record contains the identities with the URLs of their issuers and the UIDs of service accounts. It
+// omits accounts that don't exist.
+func TestDecideWithIdentities(t *testing.T) {
+	seen := observeFederated([]v1beta1.Identity{
+		exact("github", shop), matching("gitlab"), account("missing"), account("robot"),
 	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1"} })
 	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
 	want := []record.Identity{
-		{ID: exact("github", shop).ID(), Issuer: githubURL, IssuerName: "github", Subject: shop},
-		{ID: matching("gitlab", v1beta1.ClaimMatch{"project_path": "acme/shop"}).ID(), Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
+		{ID: "github", Issuer: githubURL, IssuerName: "github", Subject: shop},
+		{ID: "gitlab-claims", Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"a": "b"}},
+		{ID: "robot", ServiceAccount: &record.ServiceAccount{Namespace: "team", Name: "robot", UID: "1"}},
 	}
 	testkit.Diff(t, "identities", want, d.desired.Identities)
-	testkit.Diff(t, "service accounts", []record.ServiceAccount{{Namespace: "team", Name: "robot", UID: "1"}}, d.desired.ServiceAccounts)
 	if _, err := record.ReadClient(reconciled(t, seen).recordSecret); err != nil {
 		t.Errorf("token servers cannot read the record: %v", err)
 	}
@@ -64,31 +67,28 @@ func TestAcceptedIdentities(t *testing.T) {
 		return func(s *observed) { s.realm.Spec.Grants[0].Issuers = issuers }
 	}
 	accounts := func(s *observed) {
-		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
+		s.client.Spec.Identities = []v1beta1.Identity{account("robot")}
 		s.accounts = map[string]types.UID{"robot": "1"}
 	}
-	local := "system:serviceaccount:team:"
 	for name, test := range map[string]struct {
-		identities []v1beta1.FederatedIdentity
+		identities []v1beta1.Identity
 		change     []func(*observed)
 		wantReason v1beta1.ConditionReason
 		wantWord   string
 	}{
-		"issuers of the realm":        {[]v1beta1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, nil, v1beta1.ReasonAccepted, ""},
-		"unknown issuer":              {[]v1beta1.FederatedIdentity{exact("github", shop), exact("jenkins", shop)}, nil, v1beta1.ReasonIssuerNotInRealm, "spec.federatedIdentities: jenkins."},
-		"URL instead of name":         {[]v1beta1.FederatedIdentity{exact(githubURL, shop)}, nil, v1beta1.ReasonIssuerNotInRealm, githubURL},
-		"one of two in the grant":     {[]v1beta1.FederatedIdentity{exact("github", shop), exact("gitlab", shop)}, []func(*observed){restrict("gitlab")}, v1beta1.ReasonNotGranted, `lacks issuer "github"`},
+		"issuers of the realm":        {[]v1beta1.Identity{exact("github", shop), exact("gitlab", shop)}, nil, v1beta1.ReasonAccepted, ""},
+		"unknown issuer":              {[]v1beta1.Identity{exact("github", shop), exact("jenkins", shop)}, nil, v1beta1.ReasonIssuerNotInRealm, "spec.identities: jenkins."},
+		"URL instead of name":         {[]v1beta1.Identity{exact(githubURL, shop)}, nil, v1beta1.ReasonIssuerNotInRealm, githubURL},
+		"one of two in the grant":     {[]v1beta1.Identity{exact("github", shop), exact("gitlab", shop)}, []func(*observed){restrict("gitlab")}, v1beta1.ReasonNotGranted, `lacks issuer "github"`},
 		"service accounts granted":    {nil, []func(*observed){accounts, restrict("kubernetes")}, v1beta1.ReasonAccepted, ""},
+		"every issuer":                {[]v1beta1.Identity{exact("github", shop), account("robot")}, []func(*observed){restrict("*")}, v1beta1.ReasonAccepted, ""},
+		"no issuer":                   {[]v1beta1.Identity{exact("github", shop)}, []func(*observed){restrict()}, v1beta1.ReasonNotGranted, `lacks issuer "github"`},
 		"service accounts restricted": {nil, []func(*observed){accounts, restrict("github")}, v1beta1.ReasonNotGranted, `lacks issuer "kubernetes"`},
 		"secret with restricted issuers": {nil, []func(*observed){restrict("github"), func(s *observed) {
 			s.client.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}}
 		}}, v1beta1.ReasonAccepted, ""},
-		"missing service account":            {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"robot")}, nil, v1beta1.ReasonServiceAccountNotFound, "robot"},
-		"missing service account and others": {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"robot"), exact("github", shop)}, nil, v1beta1.ReasonAccepted, "do not exist yet: robot"},
-		"account of another namespace":       {[]v1beta1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:other:robot")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, `"system:serviceaccount:team:"`},
-		"namespace with the same prefix":     {[]v1beta1.FederatedIdentity{exact("kubernetes", "system:serviceaccount:team-b:robot")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "team-b"},
-		"account default":                    {[]v1beta1.FederatedIdentity{exact("kubernetes", local+"default")}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "default"},
-		"cluster by claims":                  {[]v1beta1.FederatedIdentity{matching("kubernetes", v1beta1.ClaimMatch{"a": "b"})}, nil, v1beta1.ReasonFederatedIdentityNotSupported, "kubernetes"},
+		"missing service account":            {[]v1beta1.Identity{account("robot")}, nil, v1beta1.ReasonServiceAccountNotFound, "robot"},
+		"missing service account and others": {[]v1beta1.Identity{account("robot"), exact("github", shop)}, nil, v1beta1.ReasonAccepted, "do not exist yet: robot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(observeFederated(test.identities, test.change...)))
@@ -107,14 +107,14 @@ func TestDecideSenderConstraint(t *testing.T) {
 	more := func(s *observed) {
 		s.client.Spec.Scopes = append(s.client.Spec.Scopes, "admin")
 		s.realm.Spec.Scopes = append(s.realm.Spec.Scopes, "admin")
-		s.realm.Spec.Grants[0].Scopes = v1beta1.Scopes{v1beta1.AllScopes}
+		s.realm.Spec.Grants[0].Scopes = v1beta1.GrantedScopes{v1beta1.GrantAll}
 	}
 	// later adds a second grant, which requires DPoP.
 	later := func(scope string, namespaces ...string) func(*observed) {
 		return func(s *observed) {
 			s.realm.Spec.Grants = append(s.realm.Spec.Grants, v1beta1.Grant{
 				Name: "second", Namespaces: v1beta1.GrantedNamespaces{Names: namespaces},
-				Scopes: v1beta1.Scopes{scope}, SenderConstraint: v1beta1.SenderConstraintDPoP,
+				Scopes: v1beta1.GrantedScopes{scope}, Audiences: v1beta1.GrantedAudiences{v1beta1.GrantAll}, SenderConstraint: v1beta1.SenderConstraintDPoP,
 			})
 		}
 	}
@@ -146,18 +146,8 @@ func withAccounts(uids map[string]types.UID, names ...string) func(*observed) {
 	return func(seen *observed) {
 		seen.accounts, seen.client.Spec.Secret = uids, nil
 		for _, name := range names {
-			seen.client.Spec.ServiceAccounts = append(seen.client.Spec.ServiceAccounts, v1beta1.ServiceAccountReference{Name: name})
+			seen.client.Spec.Identities = append(seen.client.Spec.Identities, account(name))
 		}
-	}
-}
-
-// The record contains the existing accounts with their UIDs, sorted by name, and no secret.
-func TestDecideWithServiceAccounts(t *testing.T) {
-	seen := observe(withAccounts(map[string]types.UID{"b": "2", "a": "1"}, "b", "missing", "a"))
-	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
-	want := []record.ServiceAccount{{Namespace: "team", Name: "a", UID: "1"}, {Namespace: "team", Name: "b", UID: "2"}}
-	if diff := cmp.Diff(want, d.desired.ServiceAccounts); diff != "" || len(d.desired.Secrets) != 0 || d.credentials != nil {
-		t.Errorf("secrets %v, credentials Secret %v, accounts (-want +got):\n%s", d.desired.Secrets, d.credentials, diff)
 	}
 }
 
@@ -174,7 +164,7 @@ func TestMissingServiceAccounts(t *testing.T) {
 		},
 		"another account": func(s *observed) {
 			s.accounts = map[string]types.UID{"c": "1"}
-			s.client.Spec.ServiceAccounts = append(s.client.Spec.ServiceAccounts, v1beta1.ServiceAccountReference{Name: "c"})
+			s.client.Spec.Identities = append(s.client.Spec.Identities, account("c"))
 		},
 	} {
 		got := accepted(new(observe(withAccounts(nil, "b", "a"), other)))
@@ -218,8 +208,8 @@ func TestDecideWithPublicKeys(t *testing.T) {
 	testkit.Diff(t, "keys", []string{"a EdDSA", "b ES256"}, got)
 	acknowledged := acknowledgement.Acknowledged
 	s := status(new(observe(withKeys(onP256))), d, applied{written: true, state: &acknowledged}, now)
-	if s.SecretName != "" || len(s.Secrets) != 0 {
-		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets)
+	if s.SecretName != "" || len(s.Secrets()) != 0 {
+		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets())
 	}
 }
 

@@ -78,13 +78,14 @@ func subjectKeys(obj client.Object) []string {
 		return nil
 	}
 	var keys []string
-	for _, identity := range c.Spec.FederatedIdentities {
-		if identity.Subject != "" {
-			keys = append(keys, subjectKey(c.Spec.RealmRef.Name, identity.Subject))
+	for _, identity := range c.Spec.Identities {
+		subject := identity.Subject
+		if name := identity.ServiceAccount.Name; name != "" {
+			subject = accountSubject(c.Namespace, name)
 		}
-	}
-	for _, name := range listedAccounts(c) {
-		keys = append(keys, subjectKey(c.Spec.RealmRef.Name, accountPrefix+c.Namespace+":"+name))
+		if subject != "" {
+			keys = append(keys, subjectKey(c.Spec.RealmRef.Name, subject))
+		}
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -98,5 +99,5 @@ func accountNames(obj client.Object) []string {
 	if !ok {
 		return nil
 	}
-	return listedAccounts(c)
+	return c.Spec.ServiceAccounts()
 }

@@ -152,9 +152,9 @@ func (seen *observed) recordMayBeOld() bool {
 	if seen.live || seen.recordSecret == nil || seen.unreadable != nil {
 		return false
 	}
-	return slices.ContainsFunc(seen.client.Status.Secrets, func(listed v1beta1.ClientSecretStatus) bool {
-		inUse := listed.Role == v1beta1.SecretRoleCurrent || listed.Role == v1beta1.SecretRoleNext
-		return inUse && !slices.ContainsFunc(seen.recorded.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.ID })
+	return slices.ContainsFunc(seen.client.Status.Credentials, func(listed v1beta1.CredentialStatus) bool {
+		inUse := listed.State == v1beta1.CredentialCurrent || listed.State == v1beta1.CredentialNext
+		return inUse && !slices.ContainsFunc(seen.recorded.Secrets, func(s record.ClientSecret) bool { return s.ID == listed.Name })
 	})
 }
 
@@ -185,12 +185,13 @@ func (seen *observed) served(version string) []acknowledgement.Record {
 	return records
 }
 
-// subject identifies the tokens that select a client without a client ID. The issuer is the "iss"
-// claim, or "kubernetes" for service accounts of the cluster.
-type subject struct{ issuer, subject string }
+// subject identifies the tokens that select a client without a client ID. issuerName is the name of the
+// issuer in the Realm, and issuer is the "iss" claim. Both are "kubernetes" for service accounts of the
+// cluster.
+type subject struct{ issuerName, issuer, subject string }
 
 func compareSubjects(a, b subject) int {
-	return cmp.Or(cmp.Compare(a.issuer, b.issuer), cmp.Compare(a.subject, b.subject))
+	return cmp.Or(cmp.Compare(a.issuerName, b.issuerName), cmp.Compare(a.issuer, b.issuer), cmp.Compare(a.subject, b.subject))
 }
 
 // readSubject stores who holds a subject, and reports whether it is free. The Secret is the subject's

@@ -72,7 +72,7 @@ func (seen *request) secretsManaged() *condition.Result {
 	if seen.instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
 		return nil
 	}
-	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.")
+	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, or spec.identities.")
 }
 
 // helmTestSecret is the credentials Secret of "helm test", which runs in the system namespace.
@@ -89,7 +89,7 @@ func (seen *request) secretOutsideInstallation() *condition.Result {
 	if c.Namespace == seen.instance.SystemNamespace && c.EffectiveSecretName() == helmTestSecret {
 		return nil
 	}
-	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "Namespace %q contains the Secrets of Realmkeeper itself, so the operator creates no credentials Secrets in it. Create the client in another namespace, or replace spec.secret.generated with spec.secret.hashed, spec.publicKeys, spec.serviceAccounts, or spec.federatedIdentities.",
+	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "Namespace %q contains the Secrets of Realmkeeper itself, so the operator creates no credentials Secrets in it. Create the client in another namespace, or replace spec.secret.generated with spec.secret.hashed, spec.publicKeys, or spec.identities.",
 		c.Namespace)
 }
 

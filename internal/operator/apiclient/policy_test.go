@@ -140,13 +140,17 @@ func TestMetadataIsRestricted(t *testing.T) {
 
 func TestGrantCoversClient(t *testing.T) {
 	grant := func(name string, change func(*v1beta1.Grant)) v1beta1.Grant {
-		g := v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{"team"}}}
+		g := v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{"team"}}, Audiences: v1beta1.GrantedAudiences{"*"}}
 		change(&g)
 		return g
 	}
-	admin := grant("admin", func(g *v1beta1.Grant) { g.Scopes, g.Audiences = v1beta1.Scopes{"admin"}, v1beta1.Audiences{"test"} })
-	read := grant("read", func(g *v1beta1.Grant) { g.Scopes, g.Audiences = v1beta1.Scopes{"read"}, v1beta1.Audiences{"prod"} })
-	every := grant("every", func(g *v1beta1.Grant) { g.Scopes = v1beta1.Scopes{"*"} })
+	admin := grant("admin", func(g *v1beta1.Grant) {
+		g.Scopes, g.Audiences = v1beta1.GrantedScopes{"admin"}, v1beta1.GrantedAudiences{"test"}
+	})
+	read := grant("read", func(g *v1beta1.Grant) {
+		g.Scopes, g.Audiences = v1beta1.GrantedScopes{"read"}, v1beta1.GrantedAudiences{"prod"}
+	})
+	every := grant("every", func(g *v1beta1.Grant) { g.Scopes = v1beta1.GrantedScopes{"*"} })
 	for name, test := range map[string]struct {
 		grants        []v1beta1.Grant
 		scopes        v1beta1.Scopes
@@ -160,7 +164,9 @@ func TestGrantCoversClient(t *testing.T) {
 		"every scope":                           {grants: []v1beta1.Grant{every}, scopes: v1beta1.Scopes{"read", "admin"}},
 		"introspection of another audience":     {grants: []v1beta1.Grant{read}, introspection: v1beta1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
 		"introspection by another grant":        {grants: []v1beta1.Grant{read, admin}, scopes: v1beta1.Scopes{"read"}, introspection: v1beta1.Audiences{"test"}, wantNotLike: "which lacks"},
-		"audiences that the realm has no more":  {grants: []v1beta1.Grant{grant("old", func(g *v1beta1.Grant) { g.Audiences = v1beta1.Audiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
+		"audiences that the realm has no more":  {grants: []v1beta1.Grant{grant("old", func(g *v1beta1.Grant) { g.Audiences = v1beta1.GrantedAudiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
+		"no audience in the grant":              {grants: []v1beta1.Grant{grant("none", func(g *v1beta1.Grant) { g.Audiences = nil })}, wantNotLike: "lacks an audience that the Realm defines"},
+		"every audience":                        {grants: []v1beta1.Grant{grant("every", func(*v1beta1.Grant) {})}, audiences: v1beta1.Audiences{"prod", "test"}},
 		"grant that lacks the least is nearest": {grants: []v1beta1.Grant{grant("none", func(*v1beta1.Grant) {}), read}, scopes: v1beta1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func TestHashedSecrets(t *testing.T) {
 	wantAccepted(t, &seen, now.Add(2*time.Hour), map[string]bool{"secret-a": false})
 	s := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
 	ready := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady))
-	if len(s.Secrets) != 0 || ready.Reason != string(v1beta1.ReasonExpired) {
+	if len(s.Secrets()) != 0 || ready.Reason != string(v1beta1.ReasonExpired) {
 		t.Errorf("without a valid hash: %+v", s)
 	}
 }

@@ -32,7 +32,6 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecondPerServer,
 		PublicKeys:             publicKeys(c),
-		ServiceAccounts:        serviceAccounts(seen),
 		Identities:             identities(seen),
 		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
 		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,

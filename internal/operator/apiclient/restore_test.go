@@ -28,7 +28,7 @@ func restoredCount(r *record.Restored) int {
 
 func withKey(seen *observed) {
 	seen.client.Spec.Secret = nil
-	seen.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}}
+	seen.client.Spec.Identities = []v1beta1.Identity{account("billing")}
 	seen.accounts = map[string]types.UID{"billing": "1"}
 }
 

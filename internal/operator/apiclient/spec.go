@@ -68,46 +68,9 @@ func released(realm *v1beta1.Realm, c *v1beta1.ApiClient) bool {
 	return slices.Contains(realm.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
 }
 
-// accountPrefix starts the subject of a service account's token.
-const accountPrefix = "system:serviceaccount:"
-
-// accountNamed returns the name of the service account with a subject. It is empty if the subject is
-// not an account that a client in the namespace can list.
-func accountNamed(namespace, subject string) string {
-	name, ok := strings.CutPrefix(subject, accountPrefix+namespace+":")
-	if !ok || name == "default" || strings.Contains(name, ":") {
-		return ""
-	}
-	return name
-}
-
-// listedAccounts returns the names of the service accounts in the spec, sorted. A federated identity
-// of the issuer "kubernetes" is another way to list one.
-func listedAccounts(c *v1beta1.ApiClient) []string {
-	var names []string
-	for _, reference := range c.Spec.ServiceAccounts {
-		names = append(names, reference.Name)
-	}
-	for _, identity := range c.Spec.FederatedIdentities {
-		if name := accountNamed(c.Namespace, identity.Subject); identity.Issuer == v1beta1.IssuerKubernetes && name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// listedIssuers returns the names of the issuers whose tokens authenticate the client, sorted.
-func listedIssuers(c *v1beta1.ApiClient) []string {
-	var names []string
-	if len(c.Spec.ServiceAccounts) > 0 {
-		names = append(names, v1beta1.IssuerKubernetes)
-	}
-	for _, identity := range c.Spec.FederatedIdentities {
-		names = append(names, identity.Issuer)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+// accountSubject returns the subject of a service account's tokens.
+func accountSubject(namespace, name string) string {
+	return "system:serviceaccount:" + namespace + ":" + name
 }
 
 // trustedIssuer returns the issuer of the Realm with the given name, or nil.

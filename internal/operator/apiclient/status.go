@@ -32,10 +32,10 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		ClientID:           c.EffectiveClientID(),
 		TokenEndpoint:      seen.instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
 		SecretName:         c.Status.SecretName,
-		Secrets:            c.Status.Secrets,
 		LastRotationTime:   c.Status.LastRotationTime,
 		NextRotationTime:   c.Status.NextRotationTime,
 	}
+	listed := c.Status.Secrets()
 	switch {
 	case !done.written || d.plan.Secrets == nil:
 	case !c.GeneratesSecret() && len(d.obsolete) == len(seen.owned):
@@ -44,14 +44,15 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		s.SecretName = c.EffectiveSecretName()
 	}
 	if d.desired != nil && done.written {
-		s.Secrets = secretStatus(d.desired.Secrets)
+		listed = secretStatus(d.desired.Secrets)
 		s.NextRotationTime = timeOrNil(d.plan.NextRotation)
 		if replaced := lastRotation(d.plan.Secrets); !replaced.IsZero() {
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
-	lastuse.Keep(&c.Spec, &c.Status, &s)
-	lastuse.Merge(&c.Spec, &s, seen.reported)
+	s.Credentials = credentials(&c.Spec, listed)
+	lastuse.Keep(&c.Status, &s)
+	lastuse.Merge(&s, seen.reported)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
@@ -71,18 +72,32 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 	return s
 }
 
-func secretStatus(secrets []record.ClientSecret) []v1beta1.ClientSecretStatus {
-	var statuses []v1beta1.ClientSecretStatus
+func secretStatus(secrets []record.ClientSecret) []v1beta1.CredentialStatus {
+	var statuses []v1beta1.CredentialStatus
 	for _, s := range secrets {
-		statuses = append(statuses, v1beta1.ClientSecretStatus{ID: s.ID, Role: roles[s.Role], CreationTime: metav1.NewTime(s.CreatedAt), ExpirationTime: timeOrNil(s.ExpiresAt)})
+		statuses = append(statuses, v1beta1.CredentialStatus{
+			Type: v1beta1.CredentialTypeSecret, Name: s.ID, State: states[s.Role], CreationTime: timeOrNil(s.CreatedAt), ExpirationTime: timeOrNil(s.ExpiresAt),
+		})
 	}
 	return statuses
 }
 
-var roles = map[record.SecretRole]v1beta1.SecretRole{
-	record.RoleCurrent:  v1beta1.SecretRoleCurrent,
-	record.RoleNext:     v1beta1.SecretRoleNext,
-	record.RoleRetiring: v1beta1.SecretRoleRetiring,
+var states = map[record.SecretRole]v1beta1.CredentialState{
+	record.RoleCurrent:  v1beta1.CredentialCurrent,
+	record.RoleNext:     v1beta1.CredentialNext,
+	record.RoleRetiring: v1beta1.CredentialRetiring,
+}
+
+// credentials returns all credentials for the status: the given secrets, and those that the spec lists.
+func credentials(spec *v1beta1.ApiClientSpec, secrets []v1beta1.CredentialStatus) []v1beta1.CredentialStatus {
+	all := slices.Clip(secrets)
+	for _, k := range spec.PublicKeys {
+		all = append(all, v1beta1.CredentialStatus{Type: v1beta1.CredentialTypePublicKey, Name: k.KeyID})
+	}
+	for _, i := range spec.Identities {
+		all = append(all, v1beta1.CredentialStatus{Type: v1beta1.CredentialTypeIdentity, Name: i.Name})
+	}
+	return all
 }
 
 // lastRotation returns the creation time of the newest secret that replaced an older one; zero if
@@ -122,7 +137,7 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 		return condition.NotReady(v1beta1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
 	case spec.ExpirationTime != nil && !now.Before(spec.ExpirationTime.Time):
 		return condition.NotReady(v1beta1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expirationTime or delete the client.")
-	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.ServiceAccounts)+len(d.desired.Identities) == 0:
+	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.Identities) == 0:
 		return condition.NotReady(v1beta1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case seen.credentialsErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.credentialsErr)))
@@ -206,12 +221,16 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 // contain the condition, with the last uses.
 func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.ApiClientStatus, now time.Time) *condition.Result {
 	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.ExpireWhenUnused == nil ||
-		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring || len(s.Secrets) == 0 || s.Secrets[0].ID != recorded[0].ID {
+		len(recorded) < 2 || recorded[0].Role != record.RoleRetiring {
 		return nil
 	}
 	old, used := recorded[0], time.Time{}
-	if s.Secrets[0].LastUsedTime != nil {
-		used = s.Secrets[0].LastUsedTime.Time
+	listed := s.Credential(v1beta1.CredentialTypeSecret, old.ID)
+	if listed == nil {
+		return nil
+	}
+	if listed.LastUsedTime != nil {
+		used = listed.LastUsedTime.Time
 	}
 	use, known := seen.uses[old.ID]
 	switch {

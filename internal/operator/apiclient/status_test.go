@@ -124,9 +124,9 @@ func TestLostGrant(t *testing.T) {
 
 func TestOldSecretUsed(t *testing.T) {
 	at := func(status metav1.ConditionStatus, id string, used time.Time) v1beta1.ApiClientStatus {
-		s := v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: id}, {ID: "new"}}}
+		s := v1beta1.ApiClientStatus{Credentials: []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: id}, {Type: v1beta1.CredentialTypeSecret, Name: "new"}}}
 		if !used.IsZero() {
-			s.Secrets[0].LastUsedTime = &metav1.Time{Time: used}
+			s.Credentials[0].LastUsedTime = &metav1.Time{Time: used}
 		}
 		if status != "" {
 			s.Conditions = []metav1.Condition{{Type: "OldSecretInUse", Status: status, Message: "used"}}

@@ -16,12 +16,12 @@ import (
 func listedSubjects(seen *observed) []subject {
 	var listed []subject
 	for _, identity := range identities(seen) {
-		if identity.Subject != "" {
-			listed = append(listed, subject{identity.Issuer, identity.Subject})
+		switch account := identity.ServiceAccount; {
+		case account != nil:
+			listed = append(listed, subject{v1beta1.IssuerKubernetes, v1beta1.IssuerKubernetes, accountSubject(account.Namespace, account.Name)})
+		case identity.Subject != "":
+			listed = append(listed, subject{identity.IssuerName, identity.Issuer, identity.Subject})
 		}
-	}
-	for _, account := range serviceAccounts(seen) {
-		listed = append(listed, subject{v1beta1.IssuerKubernetes, accountPrefix + account.Namespace + ":" + account.Name})
 	}
 	slices.SortFunc(listed, compareSubjects)
 	return slices.Compact(listed)
@@ -36,7 +36,7 @@ func wantedSubjects(seen *observed) []record.Subject {
 			continue
 		}
 		wanted = append(wanted, record.Subject{
-			RealmUID: seen.realm.UID, RealmName: seen.realm.Name, Issuer: s.issuer, Subject: s.subject,
+			RealmUID: seen.realm.UID, RealmName: seen.realm.Name, IssuerName: s.issuerName, Issuer: s.issuer, Subject: s.subject,
 			ClientID: c.EffectiveClientID(), UID: c.UID, Namespace: c.Namespace, Name: c.Name,
 		})
 	}
@@ -65,11 +65,11 @@ func keepsSubject(realm *v1beta1.Realm, c *v1beta1.ApiClient, secret *corev1.Sec
 	if err != nil {
 		return true
 	}
-	if body.Issuer == v1beta1.IssuerKubernetes {
-		return slices.Contains(listedAccounts(c), accountNamed(c.Namespace, body.Subject))
-	}
-	return slices.ContainsFunc(c.Spec.FederatedIdentities, func(identity v1beta1.FederatedIdentity) bool {
-		if identity.Issuer == v1beta1.IssuerKubernetes || identity.Subject != body.Subject {
+	return slices.ContainsFunc(c.Spec.Identities, func(identity v1beta1.Identity) bool {
+		if identity.ServiceAccount.Name != "" {
+			return body.IssuerName == v1beta1.IssuerKubernetes && body.Subject == accountSubject(c.Namespace, identity.ServiceAccount.Name)
+		}
+		if identity.Issuer != body.IssuerName || identity.Subject != body.Subject {
 			return false
 		}
 		issuer := trustedIssuer(realm, identity.Issuer)

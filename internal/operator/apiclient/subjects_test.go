@@ -17,10 +17,10 @@ import (
 )
 
 // subjectRecord returns the record of a subject that the observed client holds.
-func subjectRecord(t *testing.T, seen *observed, issuer, sub string, change ...func(*record.Subject)) *corev1.Secret {
+func subjectRecord(t *testing.T, seen *observed, of subject, change ...func(*record.Subject)) *corev1.Secret {
 	t.Helper()
 	body := record.Subject{
-		RealmUID: "r1", RealmName: "acme", Issuer: issuer, Subject: sub,
+		RealmUID: "r1", RealmName: "acme", IssuerName: of.issuerName, Issuer: of.issuer, Subject: of.subject,
 		ClientID: seen.client.EffectiveClientID(), UID: seen.client.UID, Namespace: seen.client.Namespace, Name: seen.client.Name,
 	}
 	for _, f := range change {
@@ -29,6 +29,11 @@ func subjectRecord(t *testing.T, seen *observed, issuer, sub string, change ...f
 	desired := testkit.Value(record.ForSubject("records", body))(t)
 	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 }
+
+var (
+	onGitHub = subject{"github", githubURL, shop}
+	robot    = subject{"kubernetes", "kubernetes", "system:serviceaccount:team:robot"}
+)
 
 func ofOther(body *record.Subject) { body.UID, body.Namespace, body.Name = "c2", "other", "thief" }
 
@@ -42,7 +47,7 @@ func unreadable(secret *corev1.Secret) *corev1.Secret {
 func names(subjects []record.Subject) []subject {
 	var all []subject
 	for _, s := range subjects {
-		all = append(all, subject{s.Issuer, s.Subject})
+		all = append(all, subject{s.IssuerName, s.Issuer, s.Subject})
 	}
 	return all
 }
@@ -50,27 +55,26 @@ func names(subjects []record.Subject) []subject {
 // An accepted client holds its exact subjects, but none that another client holds and none for
 // claims. The record is the same in each case.
 func TestDecideSubjects(t *testing.T) {
-	seen := observeFederated([]v1beta1.FederatedIdentity{
-		exact("gitlab", shop), exact("github", shop), exact("github", shop), matching("github", v1beta1.ClaimMatch{"a": "b"}),
-		exact("kubernetes", "system:serviceaccount:team:robot"),
+	seen := observeFederated([]v1beta1.Identity{
+		exact("gitlab", shop), exact("github", shop), exact("github", shop), matching("github"),
+		account("robot"), account("builder"), account("missing"),
 	}, func(s *observed) {
 		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
-		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "builder"}, {Name: "missing"}}
 	})
-	github, gitlab := subject{githubURL, shop}, subject{gitlabURL, shop}
-	builder, robot := subject{"kubernetes", "system:serviceaccount:team:builder"}, subject{"kubernetes", "system:serviceaccount:team:robot"}
+	github, gitlab := onGitHub, subject{"gitlab", gitlabURL, shop}
+	builder := subject{"kubernetes", "kubernetes", "system:serviceaccount:team:builder"}
 	for name, test := range map[string]struct {
 		records  map[subject]*corev1.Secret
 		want     []subject
 		wantFree int
 		wantNote string
 	}{
-		"all held":         {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop), gitlab: subjectRecord(t, &seen, gitlabURL, shop)}, []subject{gitlab, github, builder, robot}, 2, ""},
-		"all free":         {nil, []subject{gitlab, github, builder, robot}, 4, ""},
-		"held by another":  {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, ofOther)}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
-		"unreadable":       {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, githubURL, shop))}, []subject{gitlab, github, builder, robot}, 3, ""},
-		"another's, too":   {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, githubURL, shop, ofOther))}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
-		"held by a former": {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, githubURL, shop, func(b *record.Subject) { b.UID = "c0" })}, []subject{gitlab, builder, robot}, 3, "(team/billing)."},
+		"all held":         {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, onGitHub), gitlab: subjectRecord(t, &seen, gitlab)}, []subject{github, gitlab, builder, robot}, 2, ""},
+		"all free":         {nil, []subject{github, gitlab, builder, robot}, 4, ""},
+		"held by another":  {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, onGitHub, ofOther)}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
+		"unreadable":       {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, onGitHub))}, []subject{github, gitlab, builder, robot}, 3, ""},
+		"another's, too":   {map[subject]*corev1.Secret{github: unreadable(subjectRecord(t, &seen, onGitHub, ofOther))}, []subject{gitlab, builder, robot}, 3, `"` + shop + `" (other/thief).`},
+		"held by a former": {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, onGitHub, func(b *record.Subject) { b.UID = "c0" })}, []subject{gitlab, builder, robot}, 3, "(team/billing)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, free := seen, 0
@@ -84,8 +88,8 @@ func TestDecideSubjects(t *testing.T) {
 			if diff := cmp.Diff(test.want, names(d.subjects), cmp.AllowUnexported(subject{})); diff != "" || free != test.wantFree {
 				t.Errorf("%d subjects are free, want %d; subjects (-want +got):\n%s", free, test.wantFree, diff)
 			}
-			if len(d.desired.Identities) != 4 || len(d.desired.ServiceAccounts) != 2 {
-				t.Errorf("the record has the identities %v and accounts %v", d.desired.Identities, d.desired.ServiceAccounts)
+			if len(d.desired.Identities) != 6 {
+				t.Errorf("the record has the identities %v", d.desired.Identities)
 			}
 			if !strings.HasSuffix(d.accepted.Message, test.wantNote) || (test.wantNote == "") == strings.Contains(d.accepted.Message, "client_id") {
 				t.Errorf("message %q, want %q", d.accepted.Message, test.wantNote)
@@ -103,7 +107,7 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 		"record unreadable": func(s *observed) { s.unreadable = notReady(v1beta1.ReasonRecordUnreadable, "damaged") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(new(observeFederated([]v1beta1.FederatedIdentity{exact("github", shop)}, disturb)), now, rand.Reader)
+			d, err := decide(new(observeFederated([]v1beta1.Identity{exact("github", shop)}, disturb)), now, rand.Reader)
 			if err != nil || len(d.subjects) > 0 {
 				t.Errorf("the client acquires %v, error %v", names(d.subjects), err)
 			}
@@ -114,13 +118,13 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 // A client gives up a subject if its spec no longer lists the subject, or if the client is released. It
 // keeps the others, even if it loses its grant or the issuer is renamed.
 func TestObsoleteSubjects(t *testing.T) {
-	federated := []v1beta1.FederatedIdentity{exact("github", shop), exact("kubernetes", "system:serviceaccount:team:robot")}
+	federated := []v1beta1.Identity{exact("github", shop), account("robot")}
 	release := func(s *observed) {
 		s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
 	}
 	seen := observeFederated(federated)
 	held := []corev1.Secret{
-		*subjectRecord(t, &seen, githubURL, shop), *subjectRecord(t, &seen, "kubernetes", "system:serviceaccount:team:robot"),
+		*subjectRecord(t, &seen, onGitHub), *subjectRecord(t, &seen, robot),
 	}
 	unreadable := *held[0].DeepCopy()
 	unreadable.Data = nil
@@ -130,22 +134,23 @@ func TestObsoleteSubjects(t *testing.T) {
 		want   int
 	}{
 		"account is deleted": {held, func(s *observed) { s.accounts = nil }, 0},
-		"account in the other": {held, func(s *observed) {
-			s.client.Spec.FederatedIdentities = federated[:1]
-			s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
+		"names changed": {held, func(s *observed) {
+			for i := range s.client.Spec.Identities {
+				s.client.Spec.Identities[i].Name += "-2"
+			}
 		}, 0},
-		"subject removed": {held, func(s *observed) { s.client.Spec.FederatedIdentities = federated[1:] }, 1},
+		"subject removed": {held, func(s *observed) { s.client.Spec.Identities = federated[1:] }, 1},
 		"subject of another issuer": {held, func(s *observed) {
-			s.client.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{exact("gitlab", shop), federated[1]}
+			s.client.Spec.Identities = []v1beta1.Identity{exact("gitlab", shop), federated[1]}
 		}, 1},
 		"claims instead": {held, func(s *observed) {
-			s.client.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{matching("github", v1beta1.ClaimMatch{"a": "b"}), federated[1]}
+			s.client.Spec.Identities = []v1beta1.Identity{matching("github"), federated[1]}
 		}, 1},
 		"no grant":          {held, func(s *observed) { s.realm.Spec.Grants = nil }, 0},
 		"issuer renamed":    {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Name = "actions" }, 0},
 		"issuer re-pointed": {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Issuer = "https://github.example.com" }, 1},
 		"released":          {held, release, 2},
-		"unreadable":        {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.FederatedIdentities = nil }, 0},
+		"unreadable":        {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.Identities = nil }, 0},
 		"realm is deleted":  {held, func(s *observed) { s.realm = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,12 +165,9 @@ func TestObsoleteSubjects(t *testing.T) {
 
 // Every listed subject is in the index by which waiting clients are found.
 func TestSubjectKeys(t *testing.T) {
-	seen := observeFederated([]v1beta1.FederatedIdentity{
-		exact("github", shop), exact("gitlab", shop), matching("github", v1beta1.ClaimMatch{"a": "b"}), exact("kubernetes", "system:serviceaccount:team:robot"),
-	}, func(s *observed) {
-		s.accounts = map[string]types.UID{"robot": "1", "builder": "2"}
-		s.client.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "builder"}}
-	})
+	seen := observeFederated([]v1beta1.Identity{
+		exact("github", shop), exact("gitlab", shop), matching("github"), account("robot"), account("builder"),
+	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1", "builder": "2"} })
 	want := []string{"acme/" + shop, "acme/system:serviceaccount:team:builder", "acme/system:serviceaccount:team:robot"}
 	testkit.Diff(t, "index keys", want, subjectKeys(client.Object(seen.client)))
 }

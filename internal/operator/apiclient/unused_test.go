@@ -118,9 +118,9 @@ func TestCachesAloneDoNotEndASecret(t *testing.T) {
 		"the API server does not work": {stub: stubUses{cached: unused, live: unused, err: errUnavailable}, want: map[string]secrets.Use{}, wantConfirmed: true, wantErr: errUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen.client.Status.Secrets = nil
+			seen.client.Status.Credentials = nil
 			if !test.unlisted {
-				seen.client.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: old.ID}}
+				seen.client.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: old.ID}}
 			}
 			err := gatherUses(t.Context(), &test.stub, nil, &seen, delivered.Add(24*time.Hour))
 			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
@@ -200,7 +200,7 @@ func TestOldSecretInUse(t *testing.T) {
 			if test.use != nil {
 				seen.uses = map[string]secrets.Use{old.ID: *test.use}
 			}
-			seen.client.Status.Secrets = []v1beta1.ClientSecretStatus{{ID: old.ID, LastUsedTime: timeOrNil(test.used)}, {ID: seen.recorded.Secrets[1].ID}}
+			seen.client.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: old.ID, LastUsedTime: timeOrNil(test.used)}, {Type: v1beta1.CredentialTypeSecret, Name: seen.recorded.Secrets[1].ID}}
 			if test.before != nil {
 				seen.client.Status.Conditions = []metav1.Condition{*test.before}
 			}

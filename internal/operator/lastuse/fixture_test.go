@@ -174,14 +174,14 @@ func (o *objects) lost(t *testing.T) time.Time {
 func newClient(name, secret string) *v1beta1.ApiClient {
 	return &v1beta1.ApiClient{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
-		Status:     v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: secret}}},
+		Status:     v1beta1.ApiClientStatus{Credentials: []v1beta1.CredentialStatus{secretUsed(secret, 0)}},
 	}
 }
 
 // write writes the status as the reconciler does, and shows the new status to the store.
 func (f *fixture) write(c *v1beta1.ApiClient) *v1beta1.ApiClient {
 	written := c.DeepCopy()
-	lastuse.Merge(&written.Spec, &written.Status, f.store.Uses(c.UID))
+	lastuse.Merge(&written.Status, f.store.Uses(c.UID))
 	f.store.Written(c.UID)
 	f.store.Observe(written)
 	return written

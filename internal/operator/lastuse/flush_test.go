@@ -23,7 +23,7 @@ func TestOneWritePerPeriod(t *testing.T) {
 	f := running(t)
 	f.now = f.now.Truncate(time.Hour)
 	c := newClient("a", "s1")
-	c.Status.Secrets = append(c.Status.Secrets, v1beta1.ClientSecretStatus{ID: "s2"})
+	c.Status.Credentials = append(c.Status.Credentials, secretUsed("s2", 0))
 	f.store.Observe(c)
 	writes, reports := 0, map[string]*usage.Report{}
 	const hours = 5
@@ -48,9 +48,9 @@ func TestOneWritePerPeriod(t *testing.T) {
 	if f.store.Granted(c.UID) {
 		t.Error("another write is granted")
 	}
-	for _, s := range c.Status.Secrets {
+	for _, s := range c.Status.Credentials {
 		if s.LastUsedTime == nil || s.LastUsedTime.Before(c.Status.LastUsedTime) {
-			t.Errorf("secret %s was last used at %v, the client at %v", s.ID, s.LastUsedTime, c.Status.LastUsedTime)
+			t.Errorf("secret %s was last used at %v, the client at %v", s.Name, s.LastUsedTime, c.Status.LastUsedTime)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestUnknownUsesAreKeptForAWhile(t *testing.T) {
 func TestRestartKeepsTheLimit(t *testing.T) {
 	f := running(t)
 	c := newClient("a", "s1")
-	c.Status.Secrets = append(c.Status.Secrets, v1beta1.ClientSecretStatus{ID: "s2"})
+	c.Status.Credentials = append(c.Status.Credentials, secretUsed("s2", 0))
 	f.store.Observe(c)
 	f.publish(report(server, c, secret("s1"), f.now))
 	f.flush()
@@ -176,23 +176,33 @@ func hour(h int) time.Time { return time.Date(2026, 3, 1, h, 0, 0, 0, time.UTC) 
 
 func used(h int) *metav1.Time { return new(metav1.NewTime(hour(h))) }
 
-var github = v1beta1.FederatedIdentity{Issuer: "github", Subject: "repo:acme/shop"}
+// secretUsed, keyUsed, and identityUsed return credentials with their last use at the given hour, or none if
+// it is 0.
+func secretUsed(name string, h int) v1beta1.CredentialStatus {
+	return credentialUsed(v1beta1.CredentialTypeSecret, name, h)
+}
 
-// fullClient returns a client with credentials of each type, which was used at 10:00.
-func fullClient() *v1beta1.ApiClient {
-	return &v1beta1.ApiClient{
-		Spec: v1beta1.ApiClientSpec{
-			PublicKeys:      []v1beta1.PublicKey{{KeyID: "2026-01"}, {KeyID: "2026-02"}},
-			ServiceAccounts: []v1beta1.ServiceAccountReference{{Name: "billing"}},
-			FederatedIdentities: []v1beta1.FederatedIdentity{
-				github, {Issuer: v1beta1.IssuerKubernetes, Subject: "system:serviceaccount:default:reports"},
-			},
-		},
-		Status: v1beta1.ApiClientStatus{
-			LastUsedTime: used(10),
-			Secrets:      []v1beta1.ClientSecretStatus{{ID: "s1", LastUsedTime: used(10)}, {ID: "s2"}},
-			Credentials:  []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
-		},
+func keyUsed(name string, h int) v1beta1.CredentialStatus {
+	return credentialUsed(v1beta1.CredentialTypePublicKey, name, h)
+}
+
+func identityUsed(name string, h int) v1beta1.CredentialStatus {
+	return credentialUsed(v1beta1.CredentialTypeIdentity, name, h)
+}
+
+func credentialUsed(kind v1beta1.CredentialType, name string, h int) v1beta1.CredentialStatus {
+	c := v1beta1.CredentialStatus{Type: kind, Name: name}
+	if h != 0 {
+		c.LastUsedTime = used(h)
+	}
+	return c
+}
+
+// fullStatus returns the status of a client with credentials of each type, which was used at 10:00.
+func fullStatus() v1beta1.ApiClientStatus {
+	return v1beta1.ApiClientStatus{
+		LastUsedTime: used(10),
+		Credentials:  []v1beta1.CredentialStatus{secretUsed("s1", 10), secretUsed("s2", 0), keyUsed("2026-01", 0), keyUsed("2026-02", 9), identityUsed("ci", 0)},
 	}
 }
 
@@ -203,102 +213,33 @@ func TestMerge(t *testing.T) {
 	}{
 		"an earlier use": {lastuse.Uses{secret("s1"): hour(8), {Type: usage.PublicKey, ID: "2026-02"}: hour(8)}, func(*v1beta1.ApiClientStatus) {}},
 		"a later use": {lastuse.Uses{secret("s1"): hour(11)}, func(s *v1beta1.ApiClientStatus) {
-			s.LastUsedTime, s.Secrets[0].LastUsedTime = used(11), used(11)
+			s.LastUsedTime, s.Credentials[0] = used(11), secretUsed("s1", 11)
 		}},
 		"a credential that was removed": {lastuse.Uses{secret("gone"): hour(12), {Type: usage.PublicKey, ID: "gone"}: hour(11)}, func(s *v1beta1.ApiClientStatus) {
 			s.LastUsedTime = used(12)
 		}},
-		"other credentials": {lastuse.Uses{
-			{Type: usage.ServiceAccount, ID: "reports"}:         hour(7),
-			{Type: usage.ServiceAccount, ID: "billing"}:         hour(6),
-			{Type: usage.FederatedIdentity, ID: github.ID()}:    hour(5),
-			{Type: usage.PublicKey, ID: "2026-02"}:              hour(11),
-			{Type: usage.FederatedIdentity, ID: "github-other"}: hour(4),
-		}, func(s *v1beta1.ApiClientStatus) {
-			s.LastUsedTime = used(11)
-			s.Credentials = []v1beta1.CredentialStatus{
-				{Type: v1beta1.CredentialTypeFederatedIdentity, ID: github.ID(), LastUsedTime: *used(5)},
-				{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(11)},
-				{Type: v1beta1.CredentialTypeServiceAccount, ID: "billing", LastUsedTime: *used(6)},
-				{Type: v1beta1.CredentialTypeServiceAccount, ID: "reports", LastUsedTime: *used(7)},
-			}
+		"other credentials": {lastuse.Uses{{Type: usage.Identity, ID: "ci"}: hour(5), {Type: usage.PublicKey, ID: "2026-02"}: hour(11)}, func(s *v1beta1.ApiClientStatus) {
+			s.LastUsedTime, s.Credentials[3], s.Credentials[4] = used(11), keyUsed("2026-02", 11), identityUsed("ci", 5)
 		}},
+		"the name of a credential of another type": {lastuse.Uses{{Type: usage.Identity, ID: "s2"}: hour(9)}, func(*v1beta1.ApiClientStatus) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cached, want := fullClient(), fullClient().Status
+			got, want := fullStatus(), fullStatus()
 			c.want(&want)
-			got := cached.Status
-			lastuse.Merge(&cached.Spec, &got, c.uses)
+			lastuse.Merge(&got, c.uses)
 			testkit.Diff(t, "status", want, got)
-			testkit.Diff(t, "the cached object was changed", fullClient(), cached)
 		})
 	}
 }
 
-func TestKeepDropsRemovedCredentials(t *testing.T) {
-	c := fullClient()
-	c.Status.Credentials = append(c.Status.Credentials, v1beta1.CredentialStatus{Type: v1beta1.CredentialTypePublicKey, ID: "gone", LastUsedTime: *used(10)})
-	next := v1beta1.ApiClientStatus{Secrets: []v1beta1.ClientSecretStatus{{ID: "s0"}, {ID: "s1"}}}
-	lastuse.Keep(&c.Spec, &c.Status, &next)
+func TestKeep(t *testing.T) {
+	previous := fullStatus()
+	next := v1beta1.ApiClientStatus{Credentials: []v1beta1.CredentialStatus{secretUsed("s0", 0), secretUsed("s1", 0), keyUsed("2026-02", 0), keyUsed("s1", 0)}}
+	lastuse.Keep(&previous, &next)
 	want := v1beta1.ApiClientStatus{
 		LastUsedTime: used(10),
-		Secrets:      []v1beta1.ClientSecretStatus{{ID: "s0"}, {ID: "s1", LastUsedTime: used(10)}},
-		Credentials:  []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypePublicKey, ID: "2026-02", LastUsedTime: *used(9)}},
+		Credentials:  []v1beta1.CredentialStatus{secretUsed("s0", 0), secretUsed("s1", 10), keyUsed("2026-02", 9), keyUsed("s1", 0)},
 	}
 	testkit.Diff(t, "status", want, next)
-}
-
-// A server can add a use every minute. If each change of the report restarted the delay, a use of a
-// deleted client would keep the report forever.
-func TestDelayOfUnknownUsesIsNotRepeated(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.store.Observe(c)
-	r := &usage.Report{Server: server}
-	r.Add("gone", secret("s1"), f.now)
-	f.publish(r)
-	f.now = f.now.Add(unknownDelay)
-	r.Add(c.UID, secret("s1"), usage.Truncate(f.now, resolution))
-	object := f.publish(r)
-	f.flush()
-	f.write(c)
-	if f.flush(); f.api.configMaps[object.Name] != nil {
-		t.Error("the report was kept")
-	}
-}
-
-func TestQuietNeedsReportsOfServers(t *testing.T) {
-	f := newFixture(t)
-	c := newClient("a", "s1")
-	f.heartbeat(server, f.now, 0)
-	if got := f.quiet(c, "s1", time.Time{}); got.ok {
-		t.Errorf("got %v before the state was read", got)
-	}
-	f.flush()
-	if got := f.quiet(c, "s1", time.Time{}); !got.ok {
-		t.Errorf("got %v, want a known period", got)
-	}
-	f.store.Remove(f.heartbeat(server, f.now, 0))
-	if got := f.quiet(c, "s1", time.Time{}); got.ok {
-		t.Errorf("got %v without a token server", got)
-	}
-}
-
-func TestQuietUntilAllServersHaveReported(t *testing.T) {
-	f := running(t)
-	c := newClient("a", "s1")
-	f.heartbeat("one", f.now.Add(-time.Minute), 0)
-	f.heartbeat("two", f.now.Add(-time.Hour), 0)
-	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now.Add(-time.Hour); !got.Equal(want) {
-		t.Errorf("quiet until %s, want the report of the last server at %s", got, want)
-	}
-	f.heartbeat("two", f.now.Add(time.Hour), 0)
-	f.heartbeat("one", f.now.Add(time.Hour), 0)
-	if got, want := f.quiet(c, "s1", time.Time{}).until, f.now; !got.Equal(want) {
-		t.Errorf("quiet until %s in the future, want now", got)
-	}
-	f.heartbeat("three", time.Time{}, 0)
-	if got := f.quiet(c, "s1", time.Time{}).until; !got.IsZero() {
-		t.Errorf("quiet until %s, although a server has never reported", got)
-	}
+	testkit.Diff(t, "the previous status was changed", fullStatus(), previous)
 }

@@ -372,7 +372,7 @@ func (m *model) reconcile() {
 		return
 	}
 	written := cached.DeepCopy()
-	lastuse.Merge(&written.Spec, &written.Status, m.store.Uses(cached.UID))
+	lastuse.Merge(&written.Status, m.store.Uses(cached.UID))
 	m.store.Written(cached.UID)
 	m.api.version++
 	written.ResourceVersion = strconv.Itoa(m.api.version)

@@ -19,14 +19,27 @@ import (
 // supportedIssuers returns the trusted issuers that can be used, and the status of the others. One that
 // can't be used affects no other issuer and no other client.
 func supportedIssuers(realm *v1beta1.Realm, instance *config.Instance) (supported []v1beta1.TrustedIssuer, others []v1beta1.TrustedIssuerStatus) {
+	own := instance.Issuer(realm.Name)
 	for _, issuer := range realm.Spec.TrustedIssuers {
-		if problem := issuerProblem(&issuer, instance.Issuer(realm.Name)); problem != "" {
+		problem := issuerProblem(&issuer, own)
+		// The schema doesn't know the default of the audience.
+		if i := slices.IndexFunc(supported, func(s v1beta1.TrustedIssuer) bool {
+			return s.Issuer == issuer.Issuer && audienceOf(&s, own) == audienceOf(&issuer, own)
+		}); problem == "" && i >= 0 {
+			problem = fmt.Sprintf("it has the same issuer and audience as %q. Set another audience in one of the two.", supported[i].Name)
+		}
+		if problem != "" {
 			others = append(others, v1beta1.TrustedIssuerStatus{Name: issuer.Name, Message: problem})
 			continue
 		}
 		supported = append(supported, issuer)
 	}
 	return supported, others
+}
+
+// audienceOf returns the audience of an issuer's tokens. It defaults to the Realm's own issuer.
+func audienceOf(issuer *v1beta1.TrustedIssuer, own string) string {
+	return cmp.Or(string(issuer.Audience), own)
 }
 
 // issuerProblem returns why an issuer can't be used and what to do, or an empty string. It checks what
@@ -63,13 +76,8 @@ func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current rec
 		spec := &trusted[i]
 		issuer := record.Issuer{
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
-			Audience: cmp.Or(string(spec.Audience), instance.Issuer(seen.realm.Name)),
-		}
-		for claim, value := range spec.RequiredClaims {
-			if issuer.RequiredClaims == nil {
-				issuer.RequiredClaims = map[string]string{}
-			}
-			issuer.RequiredClaims[claim] = string(value)
+			Audience:       audienceOf(spec, instance.Issuer(seen.realm.Name)),
+			RequiredClaims: spec.RequiredClaims.Map(),
 		}
 		if spec.Keys.JWKS != "" {
 			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it

@@ -54,7 +54,7 @@ func realmOnly(t *testing.T) state {
 func (w *world) createRealm() {
 	w.create(object("auth.realmkeeper.dev/v1beta1", "Realm", "", realmName, map[string]any{
 		"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
-		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"all": map[string]any{}}, "scopes": []any{"*"}}},
+		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"from": "All"}, "scopes": []any{"*"}, "audiences": []any{"*"}, "issuers": []any{"*"}}},
 	}))
 }
 

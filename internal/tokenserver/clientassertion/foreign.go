@@ -12,7 +12,7 @@ import (
 var (
 	ErrNoKeyID       = errors.New("token has no kid")
 	ErrRequiredClaim = errors.New("token lacks a claim that the realm requires of its issuer, or has another value")
-	ErrNotListed     = errors.New("token matches no federated identity of the client")
+	ErrNotListed     = errors.New("token matches no identity of the client")
 )
 
 const (

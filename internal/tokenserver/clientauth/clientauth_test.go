@@ -113,7 +113,7 @@ func changesWhileWaiting(t *testing.T, original *registry.Client, key signingkey
 		"none":            {func(*registry.Registry) {}, nil},
 		"same secret":     {set(func(c *registry.Client) { c.TokensPerSecond = 1 }), nil},
 		"suspended":       {set(func(c *registry.Client) { c.Disabled = true }), oauth.ErrInvalidClient},
-		"no credentials":  {set(func(c *registry.Client) { c.Secrets, c.ServiceAccounts = nil, nil }), oauth.ErrInvalidClient},
+		"no credentials":  {set(func(c *registry.Client) { c.Secrets, c.Identities = nil, nil }), oauth.ErrInvalidClient},
 		"deleted":         {func(r *registry.Registry) { r.Remove("record") }, oauth.ErrInvalidClient},
 		"realm suspended": {func(r *registry.Registry) { r.SetRealm(realmWith(t, key, true)) }, oauth.ErrInvalidClient},
 		"realm deleted":   {func(r *registry.Registry) { r.Remove("realm") }, oauth.ErrInvalidClient},
@@ -179,7 +179,7 @@ func TestChangesWhileAKeyIsLoaded(t *testing.T) {
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	original := registry.Client{
 		Record: "record", UID: "client", RealmUID: "realm", ID: "pod",
-		ServiceAccounts: []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "account"}},
+		Identities: []registry.Identity{{Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "billing", UID: "account"}}},
 	}
 	token := signed(t, key, map[string]any{
 		"iss": clusterIssuer, "sub": "system:serviceaccount:apps:billing", "aud": issuer, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),

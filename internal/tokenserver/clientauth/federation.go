@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -34,13 +33,18 @@ func (p *proven) issuerName() string {
 // ofThirdParty reports whether an assertion states that the cluster or a trusted issuer of the realm
 // signed it. A client ID can't contain a colon, so no client's own assertion does.
 func ofThirdParty(realm *registry.Realm, assertion *clientassertion.Assertion) bool {
-	return assertion.OfServiceAccount() || realm.TrustedIssuer(assertion.Issuer()) != nil
+	return assertion.OfServiceAccount() || trustedIssuer(realm, assertion) != nil
+}
+
+// trustedIssuer returns the trusted issuer that an assertion states, or nil.
+func trustedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) *registry.Issuer {
+	return realm.TrustedIssuer(assertion.Issuer(), assertion.Claims.Audience)
 }
 
 // statedIssuer returns the name of the third party that an assertion states as its issuer. It returns
 // IssuerSelf if the assertion states the client as its issuer, and otherwise an empty string.
 func statedIssuer(realm *registry.Realm, assertion *clientassertion.Assertion) string {
-	if issuer := realm.TrustedIssuer(assertion.Issuer()); issuer != nil {
+	if issuer := trustedIssuer(realm, assertion); issuer != nil {
 		return issuer.Name
 	}
 	switch {
@@ -91,12 +95,9 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 	if err := a.checkUsable(realm, caller.Client, now); err != nil {
 		return caller, err
 	}
-	if token.issuer == nil {
-		a.recordUse(caller.Client, usage.Credential{Type: usage.ServiceAccount, ID: token.account.Name}, now)
-	}
 	for i := range caller.Client.Identities {
 		if matched&(1<<i) != 0 {
-			a.recordUse(caller.Client, usage.Credential{Type: usage.FederatedIdentity, ID: caller.Client.Identities[i].ID}, now)
+			a.recordUse(caller.Client, usage.Credential{Type: usage.Identity, ID: caller.Client.Identities[i].ID}, now)
 		}
 	}
 	return caller, nil
@@ -123,7 +124,7 @@ func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Re
 			return checkServiceAccount(issuer, realm, assertion, now)
 		}
 	}
-	issuer := realm.TrustedIssuer(assertion.Issuer())
+	issuer := trustedIssuer(realm, assertion)
 	if issuer == nil {
 		if assertion.OfServiceAccount() {
 			return a.verifyServiceAccount(ctx, realm, assertion, now)
@@ -180,38 +181,39 @@ func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm
 // holder returns the client that holds the subject of the token, or nil.
 func (p *proven) holder(realm *registry.Realm) *registry.Client {
 	if p.issuer == nil {
-		return realm.Holder(clientassertion.IssuerKubernetes, p.account.Subject())
+		return realm.Holder(clientassertion.IssuerKubernetes, clientassertion.IssuerKubernetes, p.account.Subject())
 	}
-	return realm.Holder(p.issuer.URL, p.assertion.Claims.Subject)
+	return realm.Holder(p.issuer.Name, p.issuer.URL, p.assertion.Claims.Subject)
 }
 
-// match returns an error unless the client lists the token. For a token of a trusted issuer, it
-// returns a bit mask of all identities that match, because each of them counts as used. A client
-// has at most record.MaxIdentities.
+// match returns an error unless the client lists the token. It returns a bit mask of all identities
+// that match, because each of them counts as used. A client has at most record.MaxIdentities.
 //
 // Errors: clientassertion.ErrAccount, clientassertion.ErrNotListed.
 func (p *proven) match(client *registry.Client) (matched uint64, err error) {
-	if p.issuer == nil {
-		if !slices.Contains(client.ServiceAccounts, p.account) {
-			return 0, clientassertion.ErrAccount
-		}
-		return 0, nil
-	}
 	for i := range client.Identities {
-		if identity := &client.Identities[i]; identity.Issuer == p.issuer.URL && p.matches(identity) {
+		if p.matches(&client.Identities[i]) {
 			matched |= 1 << i
 		}
 	}
-	if matched == 0 {
-		return 0, clientassertion.ErrNotListed
+	switch {
+	case matched != 0:
+		return matched, nil
+	case p.issuer == nil:
+		return 0, clientassertion.ErrAccount
 	}
-	return matched, nil
+	return 0, clientassertion.ErrNotListed
 }
 
-// matches reports whether the subject or the claims of the token match. An identity without either
-// matches nothing.
+// matches reports whether the token is one of the identity. An identity of a trusted issuer without a
+// subject and without claims matches nothing.
 func (p *proven) matches(identity *registry.Identity) bool {
-	if identity.Subject != "" {
+	switch {
+	case p.issuer == nil:
+		return identity.Account == p.account
+	case identity.IssuerName != p.issuer.Name || identity.Issuer != p.issuer.URL:
+		return false
+	case identity.Subject != "":
 		return identity.Subject == p.assertion.Claims.Subject
 	}
 	return len(identity.Claims) > 0 && p.assertion.HasClaims(identity.Claims)

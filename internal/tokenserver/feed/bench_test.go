@@ -57,7 +57,7 @@ func BenchmarkRecords(b *testing.B) {
 }
 
 // BenchmarkFederatedRecords measures how much memory a token server needs for each of 20,000 clients
-// with 16 static claims, a federated identity, and the record of the subject that the client holds.
+// with 16 static claims, an identity, and the record of the subject that the client holds.
 func BenchmarkFederatedRecords(b *testing.B) {
 	for b.Loop() {
 		many, memory := newLoadedFeed(b, 20_000, func(c *record.Client) *record.Subject {
@@ -66,9 +66,9 @@ func BenchmarkFederatedRecords(b *testing.B) {
 			}
 			const issuer = "https://token.actions.githubusercontent.com"
 			subject := "repo:acme/" + c.ClientID + ":environment:production"
-			c.Identities = []record.Identity{{Issuer: issuer, IssuerName: "github", Subject: subject}}
+			c.Identities = []record.Identity{{ID: "github", Issuer: issuer, IssuerName: "github", Subject: subject}}
 			return &record.Subject{
-				RealmUID: c.RealmUID, RealmName: c.RealmName, Issuer: issuer, Subject: subject,
+				RealmUID: c.RealmUID, RealmName: c.RealmName, IssuerName: "github", Issuer: issuer, Subject: subject,
 				ClientID: c.ClientID, UID: c.UID, Namespace: c.Namespace, Name: c.Name,
 			}
 		})

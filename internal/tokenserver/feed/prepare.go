@@ -135,13 +135,14 @@ func prepareSubject(secret *corev1.Secret) (*registry.Subject, error) {
 		return nil, err
 	}
 	return &registry.Subject{
-		Record:    secret.Name,
-		Version:   secret.ResourceVersion,
-		RealmUID:  shared(string(s.RealmUID)),
-		Issuer:    shared(s.Issuer),
-		Subject:   s.Subject,
-		ClientID:  s.ClientID,
-		ClientUID: string(s.UID),
+		Record:     secret.Name,
+		Version:    secret.ResourceVersion,
+		RealmUID:   shared(string(s.RealmUID)),
+		IssuerName: shared(s.IssuerName),
+		Issuer:     shared(s.Issuer),
+		Subject:    s.Subject,
+		ClientID:   s.ClientID,
+		ClientUID:  string(s.UID),
 	}, nil
 }
 
@@ -184,7 +185,6 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Introspects:      allShared(c.IntrospectionAudiences),
 		Secrets:          secrets,
 		PublicKeys:       c.PublicKeys,
-		ServiceAccounts:  serviceAccounts(c),
 		Identities:       identities(c),
 		Claims:           record.EncodeClaims(c.Claims),
 		DPoP:             c.DPoP,
@@ -209,15 +209,11 @@ func allShared(all []string) []string {
 func identities(c record.Client) []registry.Identity {
 	var all []registry.Identity
 	for _, i := range c.Identities {
-		all = append(all, registry.Identity{ID: i.ID, Issuer: i.Issuer, Subject: i.Subject, Claims: i.Claims})
+		identity := registry.Identity{ID: i.ID, IssuerName: shared(i.IssuerName), Issuer: shared(i.Issuer), Subject: i.Subject, Claims: i.Claims}
+		if a := i.ServiceAccount; a != nil {
+			identity.Account = clientassertion.ServiceAccount{Namespace: a.Namespace, Name: a.Name, UID: string(a.UID)}
+		}
+		all = append(all, identity)
 	}
 	return all
-}
-
-func serviceAccounts(c record.Client) []clientassertion.ServiceAccount {
-	var accounts []clientassertion.ServiceAccount
-	for _, a := range c.ServiceAccounts {
-		accounts = append(accounts, clientassertion.ServiceAccount{Namespace: a.Namespace, Name: a.Name, UID: string(a.UID)})
-	}
-	return accounts
 }

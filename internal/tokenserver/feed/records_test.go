@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -45,7 +46,8 @@ func TestFederationRecords(t *testing.T) {
 	}))
 	identities := []record.Identity{
 		{ID: "gitlab-1", Issuer: gitlab, IssuerName: "gitlab", Subject: project},
-		{Issuer: gitlab, IssuerName: "gitlab", Claims: map[string]string{"project_id": "42"}},
+		{ID: "gitlab-2", Issuer: gitlab, IssuerName: "gitlab", Claims: map[string]string{"project_id": "42"}},
+		{ID: "pod", ServiceAccount: &record.ServiceAccount{Namespace: "apps", Name: "deploy", UID: "s1"}},
 	}
 	client := stored(t)(record.ForClient("records", record.Client{
 		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
@@ -53,9 +55,9 @@ func TestFederationRecords(t *testing.T) {
 		Claims: []record.Claim{{Name: "tenant", Value: json.RawMessage(`"acme"`)}},
 	}))
 	subject := stored(t)(record.ForSubject("records", record.Subject{
-		RealmUID: realmUID, RealmName: "acme", Issuer: gitlab, Subject: project, ClientID: "apps.deploy", UID: "c1", Namespace: "apps", Name: "deploy",
+		RealmUID: realmUID, RealmName: "acme", IssuerName: "gitlab", Issuer: gitlab, Subject: project, ClientID: "apps.deploy", UID: "c1", Namespace: "apps", Name: "deploy",
 	}))
-	holder := func() *registry.Client { return reg.Realm("acme").Holder(gitlab, project) }
+	holder := func() *registry.Client { return reg.Realm("acme").Holder("gitlab", gitlab, project) }
 
 	testkit.Do(t, f.Replace([]any{realm, client, subject}, "1"))
 	got := holder()
@@ -64,9 +66,13 @@ func TestFederationRecords(t *testing.T) {
 	}
 	want := &registry.Client{
 		Record: client.Name, UID: "c1", RealmUID: string(realmUID), ID: "apps.deploy", Namespace: "apps", Identity: "c1",
-		Audiences:  []string{"https://orders.example.com"},
-		Identities: []registry.Identity{{ID: "gitlab-1", Issuer: gitlab, Subject: project}, {Issuer: gitlab, Claims: map[string]string{"project_id": "42"}}},
-		Claims:     []byte(`,"tenant":"acme"`), DPoP: true,
+		Audiences: []string{"https://orders.example.com"},
+		Identities: []registry.Identity{
+			{ID: "gitlab-1", IssuerName: "gitlab", Issuer: gitlab, Subject: project},
+			{ID: "gitlab-2", IssuerName: "gitlab", Issuer: gitlab, Claims: map[string]string{"project_id": "42"}},
+			{ID: "pod", Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "deploy", UID: "s1"}},
+		},
+		Claims: []byte(`,"tenant":"acme"`), DPoP: true,
 	}
 	got.Secrets = nil // empty
 	testkit.Diff(t, "client", want, got, cmpopts.IgnoreUnexported(registry.Client{}))
@@ -74,7 +80,7 @@ func TestFederationRecords(t *testing.T) {
 	wantIssuer := &registry.Issuer{
 		Name: "gitlab", URL: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
 	}
-	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab))
+	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab, nil))
 	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
 		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}

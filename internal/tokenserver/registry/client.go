@@ -6,7 +6,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -45,9 +44,8 @@ type Client struct {
 	Secrets         []clientsecret.Credential
 	// PublicKeys verify assertions signed by the client.
 	PublicKeys []signingkey.PublicKey
-	// ServiceAccounts lists the service accounts whose tokens authenticate the client.
-	ServiceAccounts []clientassertion.ServiceAccount
-	// Identities lists the tokens of the realm's trusted issuers that authenticate the client.
+	// Identities lists the service accounts, and the tokens of the realm's trusted issuers, that
+	// authenticate the client.
 	Identities []Identity
 	// Claims are the fixed claims in the client's tokens, as encoded members of a JSON object, each
 	// preceded by a comma.

@@ -1,11 +1,15 @@
 package registry
 
-import "github.com/realmkeeper/realmkeeper/internal/signingkey"
+import (
+	"slices"
+
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
 
 // Issuer is an issuer whose tokens can authenticate a realm's clients.
 type Issuer struct {
 	Name string // unique within the realm
-	URL  string // "iss", unique within the realm
+	URL  string // "iss"; issuers with the same URL differ in Audience
 	// Audience is the only audience that a token must have.
 	Audience string
 	// RequiredClaims are claims that a token must have, with their values.
@@ -33,5 +37,19 @@ func (i *Issuer) KeysOf(id string, algorithm signingkey.Algorithm) (keys []signi
 	return keys, known
 }
 
-// TrustedIssuer returns the trusted issuer with the given URL, or nil. The caller must not modify it.
-func (r *Realm) TrustedIssuer(url string) *Issuer { return r.issuers[url] }
+// TrustedIssuer returns the trusted issuer of tokens with the given iss and aud claims, or nil. Several
+// issuers can have the same URL, as clusters often do; their tokens are told apart by their audience. If
+// the audience is of none of them, TrustedIssuer returns the first, whose check rejects it. The caller must
+// not modify the issuer.
+func (r *Realm) TrustedIssuer(url string, audiences []string) *Issuer {
+	issuers := r.issuers[url]
+	for _, issuer := range issuers {
+		if slices.Contains(audiences, issuer.Audience) {
+			return issuer
+		}
+	}
+	if len(issuers) == 0 {
+		return nil
+	}
+	return issuers[0]
+}

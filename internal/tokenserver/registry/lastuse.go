@@ -6,12 +6,11 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // lastUses holds the period number of the last use for each credential of a client: secrets first,
-// then public keys, service accounts, and identities. Unlike the rest of a client, the numbers
+// then public keys and identities. Unlike the rest of a client, the numbers
 // change while the client is in a registry.
 type lastUses []atomic.Uint32
 
@@ -34,11 +33,8 @@ func (c *Client) indexOf(credential usage.Credential) int {
 	case usage.PublicKey:
 		first = len(c.Secrets)
 		i = slices.IndexFunc(c.PublicKeys, func(k signingkey.PublicKey) bool { return k.ID() == credential.ID })
-	case usage.ServiceAccount:
+	case usage.Identity:
 		first = len(c.Secrets) + len(c.PublicKeys)
-		i = slices.IndexFunc(c.ServiceAccounts, func(a clientassertion.ServiceAccount) bool { return a.Name == credential.ID })
-	case usage.FederatedIdentity:
-		first = len(c.Secrets) + len(c.PublicKeys) + len(c.ServiceAccounts)
 		i = slices.IndexFunc(c.Identities, func(f Identity) bool { return f.ID == credential.ID })
 	}
 	if i < 0 {
@@ -53,7 +49,7 @@ func (c *Client) track(earlier *Client) {
 	if c.lastUses != nil {
 		return // added before
 	}
-	c.lastUses = make(lastUses, len(c.Secrets)+len(c.PublicKeys)+len(c.ServiceAccounts)+len(c.Identities))
+	c.lastUses = make(lastUses, len(c.Secrets)+len(c.PublicKeys)+len(c.Identities))
 	if earlier == nil || earlier.UID != c.UID {
 		return
 	}
@@ -68,10 +64,7 @@ func (c *Client) track(earlier *Client) {
 	for _, key := range c.PublicKeys {
 		keep(usage.Credential{Type: usage.PublicKey, ID: key.ID()})
 	}
-	for _, account := range c.ServiceAccounts {
-		keep(usage.Credential{Type: usage.ServiceAccount, ID: account.Name})
-	}
 	for i := range c.Identities {
-		keep(usage.Credential{Type: usage.FederatedIdentity, ID: c.Identities[i].ID})
+		keep(usage.Credential{Type: usage.Identity, ID: c.Identities[i].ID})
 	}
 }

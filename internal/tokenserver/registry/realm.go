@@ -39,7 +39,7 @@ type RealmSettings struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster.
 	ClusterIssuerURL string
 	Audiences        []string // that clients may request
-	Issuers          []Issuer // whose tokens can authenticate clients; their URLs differ
+	Issuers          []Issuer // whose tokens can authenticate clients; they differ in URL or audience
 }
 
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
@@ -80,8 +80,8 @@ type Realm struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
 	ClusterIssuerURL string
 
-	issuers map[string]*Issuer // trusted issuers by URL
-	tables  tables             // set when the realm is added to a registry
+	issuers map[string][]*Issuer // trusted issuers by URL
+	tables  tables               // set when the realm is added to a registry
 }
 
 // NewRealm returns a realm with the given settings.
@@ -94,11 +94,12 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		ClusterIssuerURL: s.ClusterIssuerURL,
-		issuers:          make(map[string]*Issuer, len(s.Issuers)),
+		issuers:          make(map[string][]*Issuer, len(s.Issuers)),
 		tables:           newTables(),
 	}
 	for i := range s.Issuers {
-		realm.issuers[s.Issuers[i].URL] = &s.Issuers[i]
+		url := s.Issuers[i].URL
+		realm.issuers[url] = append(realm.issuers[url], &s.Issuers[i])
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string

@@ -8,22 +8,30 @@ type Subject struct {
 	Record   string // name of the record
 	Version  string // resource version of the record
 	RealmUID string
-	Issuer   string // URL of a trusted issuer, or clientassertion.IssuerKubernetes
-	Subject  string
+	// IssuerName is the name of an issuer in the realm, and Issuer is its URL. Both are
+	// clientassertion.IssuerKubernetes for a service account of the cluster.
+	IssuerName string
+	Issuer     string
+	Subject    string
 	// ClientID and ClientUID identify the client. If the client ID has another holder now, the
 	// subject has no holder.
 	ClientID  string
 	ClientUID string
 }
 
-type subjectKey struct{ issuer, subject string }
+type subjectKey struct{ issuerName, issuer, subject string }
 
-func (s *Subject) key() subjectKey { return subjectKey{s.Issuer, s.Subject} }
+func (s *Subject) key() subjectKey { return subjectKey{s.IssuerName, s.Issuer, s.Subject} }
 
-// Identity matches tokens of a trusted issuer, by their subject or by their claims.
+// Identity matches the tokens of a service account of the cluster, or those of a trusted issuer by their
+// subject or by their claims.
 type Identity struct {
-	ID     string // in reports of its use
-	Issuer string // URL
+	ID string // in reports of its use
+	// Account is the service account. It is the zero value for the tokens of a trusted issuer.
+	Account clientassertion.ServiceAccount
+	// IssuerName is the name of the issuer in the realm, and Issuer is its URL.
+	IssuerName string
+	Issuer     string
 	// Subject is the exact subject. If empty, Claims match.
 	Subject string
 	// Claims are the claims that a token must have, with their values.
@@ -31,32 +39,30 @@ type Identity struct {
 }
 
 // Holder returns the client that holds a subject of an issuer, or nil. The client must still list
-// the subject, because its record and that of the subject can change at different times. The issuer
-// is the URL of a trusted issuer, or clientassertion.IssuerKubernetes.
-func (r *Realm) Holder(issuer, subject string) *Client {
-	held, ok := r.tables.subjects.Load(subjectKey{issuer, subject})
+// the subject, because its record and that of the subject can change at different times. issuerName and
+// issuer are the name and the URL of a trusted issuer, or both clientassertion.IssuerKubernetes.
+func (r *Realm) Holder(issuerName, issuer, subject string) *Client {
+	key := subjectKey{issuerName, issuer, subject}
+	held, ok := r.tables.subjects.Load(key)
 	if !ok {
 		return nil
 	}
 	client := r.Client(held.ClientID)
-	if client == nil || client.UID != held.ClientUID || !client.lists(issuer, subject) {
+	if client == nil || client.UID != held.ClientUID || !client.lists(key) {
 		return nil
 	}
 	return client
 }
 
 // lists reports whether tokens with the exact subject authenticate the client.
-func (c *Client) lists(issuer, subject string) bool {
-	if issuer == clientassertion.IssuerKubernetes {
-		for _, account := range c.ServiceAccounts {
-			if account.Subject() == subject {
+func (c *Client) lists(key subjectKey) bool {
+	for i := range c.Identities {
+		switch identity := &c.Identities[i]; {
+		case key.issuerName == clientassertion.IssuerKubernetes:
+			if identity.Account != (clientassertion.ServiceAccount{}) && identity.Account.Subject() == key.subject {
 				return true
 			}
-		}
-		return false
-	}
-	for _, identity := range c.Identities {
-		if identity.Issuer == issuer && identity.Subject == subject {
+		case identity.IssuerName == key.issuerName && identity.Issuer == key.issuer && identity.Subject == key.subject:
 			return true
 		}
 	}

@@ -16,20 +16,23 @@ const (
 	account  = "system:serviceaccount:apps:billing"
 )
 
-func lists(issuer, subject string) func(*registry.Client) {
+// Unless a test says otherwise, the name of an issuer is its URL.
+func lists(issuer, subject string) func(*registry.Client) { return listsOf(issuer, issuer, subject) }
+
+func listsOf(issuerName, issuer, subject string) func(*registry.Client) {
 	return func(c *registry.Client) {
-		c.Identities = append(c.Identities, registry.Identity{Issuer: issuer, Subject: subject})
+		c.Identities = append(c.Identities, registry.Identity{IssuerName: issuerName, Issuer: issuer, Subject: subject})
 	}
 }
 
 func listsAccount(c *registry.Client) {
-	c.ServiceAccounts = []clientassertion.ServiceAccount{{Namespace: "apps", Name: "billing", UID: "1"}}
+	c.Identities = append(c.Identities, registry.Identity{Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "billing", UID: "1"}})
 }
 
 // held returns the record of a subject of the realm r1.
 func held(issuer, subject, clientID, clientUID string) *registry.Subject {
 	return &registry.Subject{
-		Record: "subject of " + issuer + " " + subject, RealmUID: "r1", Issuer: issuer, Subject: subject, ClientID: clientID, ClientUID: clientUID,
+		Record: "subject of " + issuer + " " + subject, RealmUID: "r1", IssuerName: issuer, Issuer: issuer, Subject: subject, ClientID: clientID, ClientUID: clientUID,
 	}
 }
 
@@ -49,6 +52,7 @@ func TestHolder(t *testing.T) {
 		"holder has no record":     {nil, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
 		"client ID changed hands":  {[]*registry.Client{client("c2", "r1", "deploy", lists(github, workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
 		"listed for other issuer":  {[]*registry.Client{client("c1", "r1", "deploy", lists("https://gitlab.com", workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
+		"listed for another name":  {[]*registry.Client{client("c1", "r1", "deploy", listsOf("other", github, workflow))}, []*registry.Subject{held(github, workflow, "deploy", "c1")}, github, workflow, ""},
 		"account, foreign cluster": {[]*registry.Client{deploy}, []*registry.Subject{held("kubernetes", account, "deploy", "c1")}, "https://kubernetes.default.svc", account, ""},
 		"second client lists it too": {
 			[]*registry.Client{deploy, client("c2", "r1", "attacker", lists(github, workflow))},
@@ -68,7 +72,7 @@ func TestHolder(t *testing.T) {
 }
 
 func holderOf(reg *registry.Registry, issuer, subject string) string {
-	if c := reg.Realm("acme").Holder(issuer, subject); c != nil {
+	if c := reg.Realm("acme").Holder(issuer, issuer, subject); c != nil {
 		return c.UID
 	}
 	return ""
@@ -126,13 +130,13 @@ func TestKeysOf(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, known := r.TrustedIssuer(github).KeysOf(tc.id, tc.algorithm)
+			got, known := r.TrustedIssuer(github, nil).KeysOf(tc.id, tc.algorithm)
 			if len(got) != tc.want || known != tc.wantKnown {
 				t.Errorf("got %d keys, known %t, want %d, %t", len(got), known, tc.want, tc.wantKnown)
 			}
 		})
 	}
-	if r.TrustedIssuer("https://other.example").Name != "other" || r.TrustedIssuer(github+"/") != nil || r.TrustedIssuer("") != nil {
+	if r.TrustedIssuer("https://other.example", nil).Name != "other" || r.TrustedIssuer(github+"/", nil) != nil || r.TrustedIssuer("", nil) != nil {
 		t.Error("found another issuer")
 	}
 }

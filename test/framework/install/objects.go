@@ -1,6 +1,7 @@
 package install
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,8 @@ func Realm(name string, change ...func(*v1beta1.Realm)) *v1beta1.Realm {
 // GrantAll returns a grant that allows all scopes, audiences, and client IDs in all namespaces.
 func GrantAll() v1beta1.Grant {
 	return v1beta1.Grant{
-		Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}, Scopes: v1beta1.Scopes{"*"}, ClientIDs: []string{"*"},
+		Name: "all", Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll},
+		Scopes: v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, ClientIDs: []string{"*"}, Issuers: []string{"*"},
 	}
 }
 
@@ -40,10 +42,28 @@ func ApiClient(namespace, name, realm string, change ...func(*v1beta1.ApiClient)
 	for _, f := range change {
 		f(c)
 	}
-	if c.Spec.Secret == nil && len(c.Spec.PublicKeys)+len(c.Spec.ServiceAccounts)+len(c.Spec.FederatedIdentities) == 0 {
+	if c.Spec.Secret == nil && len(c.Spec.PublicKeys)+len(c.Spec.Identities) == 0 {
 		c.Spec.Secret = GeneratedSecret()
 	}
 	return c
+}
+
+// ServiceAccounts returns identities of service accounts, with the names of the accounts.
+func ServiceAccounts(names ...string) []v1beta1.Identity {
+	var identities []v1beta1.Identity
+	for _, name := range names {
+		identities = append(identities, v1beta1.Identity{Name: name, ServiceAccount: v1beta1.ServiceAccountReference{Name: name}})
+	}
+	return identities
+}
+
+// Subjects returns identities with exact subjects of an issuer.
+func Subjects(issuer string, subjects ...string) []v1beta1.Identity {
+	var identities []v1beta1.Identity
+	for i, subject := range subjects {
+		identities = append(identities, v1beta1.Identity{Name: fmt.Sprintf("%s-%d", issuer, i), Issuer: issuer, Subject: subject})
+	}
+	return identities
 }
 
 // GeneratedSecret returns the source of a client secret that the operator generates.

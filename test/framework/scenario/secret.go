@@ -61,7 +61,7 @@ func RotatingSecret(overlap time.Duration) *v1beta1.ClientSecretSource {
 func RotateSecret(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) {
 	t.Helper()
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) {
-		newest := c.Status.Secrets[len(c.Status.Secrets)-1]
+		newest := c.Status.Secrets()[len(c.Status.Secrets())-1]
 		c.Spec.Secret.Generated.Rotation.RotationRequestTime = &metav1.Time{Time: newest.CreationTime.Add(time.Second)}
 	})
 }
@@ -94,7 +94,7 @@ func AwaitSecretRotated(t *testing.T, inst *install.Installation, c *v1beta1.Api
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
-		secrets := c.Status.Secrets
+		secrets := c.Status.Secrets()
 		if len(secrets) != 1 || secrets[0].CreationTime.Before(requested) || c.Status.LastRotationTime == nil || c.Status.LastRotationTime.Before(requested) {
 			return fmt.Errorf("its secrets are %v, and the last rotation was at %v", secrets, c.Status.LastRotationTime)
 		}

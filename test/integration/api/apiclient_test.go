@@ -8,7 +8,7 @@ const (
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
 	timePattern      = "spec.expirationTime in body should match"
 	secretNameChange = "spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is "
-	noAuthentication = "Required value: the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, spec.serviceAccounts, and spec.federatedIdentities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
+	noAuthentication = "Required value: the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, and spec.identities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
 )
 
 var apiClientValidations = map[string]validation{

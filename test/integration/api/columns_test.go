@@ -31,7 +31,7 @@ func TestColumns(t *testing.T) {
 
 	realm := &v1beta1.Realm{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
-		Spec:       v1beta1.RealmSpec{Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{All: &v1beta1.AllNamespaces{}}}}},
+		Spec:       v1beta1.RealmSpec{Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}, Audiences: v1beta1.GrantedAudiences{"*"}}}},
 	}
 	if err := cluster.Client.Create(t.Context(), realm); err != nil {
 		t.Fatal(err)

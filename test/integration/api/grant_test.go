@@ -11,28 +11,27 @@ const (
 )
 
 const (
-	grantsRule = "spec.grants must have at least one grant"
-	unionRule  = "spec.grants.namespaces must have exactly one of: names, selector, all"
+	unionRule = "spec.grants.namespaces must have exactly one of: names, selector, from. For example, names: [acme-apps] or from: All"
 )
 
 const (
 	grantNameRule    = "spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	grantIssuersRule = "spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens"
 	grantClientsRule = "spec.grants.clientIDs must contain client IDs or prefixes"
 )
 
 var grantValidations = map[string]validation{
 	"32 grants":             {spec: "grants: " + grants(32)},
 	"33 grants":             {spec: "grants: " + grants(33), wantField: "spec.grants", wantRule: "must have at most 32 items"},
-	"two grants of a name":  {spec: "grants: [{name: a, namespaces: {all: {}}}, {name: a, namespaces: {names: [b]}}]", wantField: "spec.grants[1]", wantRule: "Duplicate value"},
-	"grant without a name":  {spec: "grants: [{namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: "Required value"},
-	"grant name with a dot": {spec: "grants: [{name: a.b, namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: `Invalid value: "a.b": ` + grantNameRule},
-	"empty grant name":      {spec: `grants: [{name: "", namespaces: {all: {}}}]`, wantField: "spec.grants[0].name", wantRule: tooShort},
-	"long grant name":       {spec: "grants: [{name: " + strings.Repeat("a", 64) + ", namespaces: {all: {}}}]", wantField: "spec.grants[0].name", wantRule: "may not be more than 63"},
+	"two grants of a name":  {spec: "grants: [{name: a, namespaces: {from: All}, audiences: [a]}, {name: a, namespaces: {names: [b]}, audiences: [a]}]", wantField: "spec.grants[1]", wantRule: "Duplicate value"},
+	"grant without a name":  {spec: "grants: [{namespaces: {from: All}, audiences: [a]}]", wantField: "spec.grants[0].name", wantRule: "Required value"},
+	"grant name with a dot": {spec: "grants: [{name: a.b, namespaces: {from: All}, audiences: [a]}]", wantField: "spec.grants[0].name", wantRule: `Invalid value: "a.b": ` + grantNameRule},
+	"empty grant name":      {spec: `grants: [{name: "", namespaces: {from: All}, audiences: [a]}]`, wantField: "spec.grants[0].name", wantRule: tooShort},
+	"long grant name":       {spec: "grants: [{name: " + strings.Repeat("a", 64) + ", namespaces: {from: All}, audiences: [a]}]", wantField: "spec.grants[0].name", wantRule: "may not be more than 63"},
 
 	"client IDs and prefixes":     {spec: inGrant(`clientIDs: [a, "b*", "*", a.b, "c/d=*"]`)},
-	"64 client IDs":               {spec: inGrant("clientIDs: " + list("c", 64))},
-	"65 client IDs":               {spec: inGrant("clientIDs: " + list("c", 65)), wantField: "spec.grants[0].clientIDs", wantRule: "must have at most 64 items"},
-	"duplicate client ID":         {spec: inGrant("clientIDs: [a, a]"), wantField: "spec.grants[0].clientIDs[1]", wantRule: `Duplicate value: "a"`},
+	"32 client IDs":               {spec: inGrant("clientIDs: " + list("c", 32))},
+	"33 client IDs":               {spec: inGrant("clientIDs: " + list("c", 33)), wantField: "spec.grants[0].clientIDs", wantRule: "must have at most 32 items"},
 	"empty client ID":             {spec: inGrant(`clientIDs: [""]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: tooShort},
 	"prefix of 256 characters":    {spec: inGrant(`clientIDs: ["` + strings.Repeat("a", 255) + `*"]`)},
 	"prefix of 257 characters":    {spec: inGrant(`clientIDs: ["` + strings.Repeat("a", 256) + `*"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: "may not be more than 256"},
@@ -40,6 +39,12 @@ var grantValidations = map[string]validation{
 	"two asterisks":               {spec: inGrant(`clientIDs: ["a**"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
 	"granted client ID, colon":    {spec: inGrant(`clientIDs: ["a:b"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
 	"granted client ID, space":    {spec: inGrant(`clientIDs: ["a b"]`), wantField: "spec.grants[0].clientIDs[0]", wantRule: grantClientsRule},
+	"64 scopes in a grant":        {spec: inGrant("scopes: " + list("s", 64))},
+	"65 scopes in a grant":        {spec: inGrant("scopes: " + list("s", 65)), wantField: "spec.grants[0].scopes", wantRule: "must have at most 64 items"},
+	"scope with a space in grant": {spec: inGrant("scopes: ['a b']"), wantField: "spec.grants[0].scopes[0]", wantRule: `Invalid value: "a b": scopes must contain scope tokens`},
+	"grant without audiences":     {spec: "grants: [{name: a, namespaces: {from: All}}]", wantField: "spec.grants[0].audiences", wantRule: "Required value"},
+	"grant with empty audiences":  {spec: "grants: [{name: a, namespaces: {from: All}, audiences: []}]", wantField: "spec.grants[0].audiences", wantRule: "should have at least 1 items"},
+	"grant with a bad audience":   {spec: "grants: [{name: a, namespaces: {from: All}, audiences: ['a:']}]", wantField: "spec.grants[0].audiences[0]", wantRule: `Invalid value: "a:": audiences must contain absolute URIs`},
 	"every scope":                 {spec: inGrant(`scopes: ["*"]`)},
 
 	"released clients":             {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: c}, {namespace: b, name: b}]"},
@@ -54,32 +59,32 @@ var grantValidations = map[string]validation{
 	"released, name with a slash":  {spec: "releasedClients: [{namespace: a, name: b/c}]", wantField: "spec.releasedClients[0].name", wantRule: `Invalid value: "b/c": ` + dnsSubdomainRule},
 	"released, long name":          {spec: "releasedClients: [{namespace: a, name: " + strings.Repeat("a", 254) + "}]", wantField: "spec.releasedClients[0].name", wantRule: "may not be more than 253"},
 
-	"all namespaces":      {spec: "grants: [{name: all, namespaces: {all: {}}}]"},
-	"named namespaces":    {spec: "grants: [{name: acme, namespaces: {names: [team-a, b1]}}]"},
-	"selected namespaces": {spec: "grants: [{name: acme, namespaces: {selector: {matchLabels: {team: a}}}}]"},
+	"all namespaces":      {spec: "grants: [{name: all, namespaces: {from: All}, audiences: [a]}]"},
+	"named namespaces":    {spec: "grants: [{name: acme, namespaces: {names: [team-a, b1]}, audiences: [a]}]"},
+	"selected namespaces": {spec: "grants: [{name: acme, namespaces: {selector: {matchLabels: {team: a}}}, audiences: [a]}]"},
 
-	"no grants":          {spec: "grants: null", wantField: "spec", wantRule: grantsRule},
-	"empty grants":       {spec: "grants: []", wantField: "spec", wantRule: grantsRule},
-	"no namespaces":      {spec: "grants: [{name: a}]", wantField: "spec.grants[0].namespaces", wantRule: "Required value"},
-	"empty namespaces":   {spec: "grants: [{name: a, namespaces: {}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
-	"names and all":      {spec: "grants: [{name: a, namespaces: {names: [b], all: {}}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
-	"names and selector": {spec: "grants: [{name: a, namespaces: {names: [b], selector: {matchLabels: {a: b}}}}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+	"no grants":          {spec: "grants: null", wantField: "spec.grants", wantRule: "Required value"},
+	"empty grants":       {spec: "grants: []", wantField: "spec.grants", wantRule: "should have at least 1 items"},
+	"no namespaces":      {spec: "grants: [{name: a, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: "Required value"},
+	"other namespaces":   {spec: "grants: [{name: a, namespaces: {from: Same}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.from", wantRule: `Unsupported value: "Same": supported values: "All"`},
+	"empty namespaces":   {spec: "grants: [{name: a, namespaces: {}, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+	"names and from":     {spec: "grants: [{name: a, namespaces: {names: [b], from: All}, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
+	"names and selector": {spec: "grants: [{name: a, namespaces: {names: [b], selector: {matchLabels: {a: b}}}, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},
 
-	"128 names":                 {spec: "grants: [{name: a, namespaces: {names: " + list("n", 128) + "}}]"},
-	"129 names":                 {spec: "grants: [{name: a, namespaces: {names: " + list("n", 129) + "}}]", wantField: "spec.grants[0].namespaces.names", wantRule: "must have at most 128 items"},
-	"empty list of names":       {spec: "grants: [{name: a, namespaces: {names: []}}]", wantField: "spec.grants[0].namespaces.names", wantRule: "should have at least 1 items"},
-	"duplicate name":            {spec: "grants: [{name: a, namespaces: {names: [a, a]}}]", wantField: "spec.grants[0].namespaces.names[1]", wantRule: `Duplicate value: "a"`},
-	"name with a dot":           {spec: "grants: [{name: a, namespaces: {names: [a, b.c]}}]", wantField: "spec.grants[0].namespaces.names[1]", wantRule: `Invalid value: "b.c": ` + namesRule},
-	"name with a wildcard":      {spec: "grants: [{name: a, namespaces: {names: ['*']}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
-	"name in uppercase":         {spec: "grants: [{name: a, namespaces: {names: [A]}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
-	"empty name":                {spec: `grants: [{name: a, namespaces: {names: [""]}}]`, wantField: "spec.grants[0].namespaces.names[0]", wantRule: tooShort},
-	"name of 63 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 63) + "]}}]"},
-	"name of 64 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 64) + "]}}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: "may not be more than 63"},
-	"empty selector":            selector("{}", "", "spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use all: {}"),
+	"64 names":                  {spec: "grants: [{name: a, namespaces: {names: " + list("n", 64) + "}, audiences: [a]}]"},
+	"65 names":                  {spec: "grants: [{name: a, namespaces: {names: " + list("n", 65) + "}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names", wantRule: "must have at most 64 items"},
+	"empty list of names":       {spec: "grants: [{name: a, namespaces: {names: []}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names", wantRule: "should have at least 1 items"},
+	"name with a dot":           {spec: "grants: [{name: a, namespaces: {names: [a, b.c]}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names[1]", wantRule: `Invalid value: "b.c": ` + namesRule},
+	"name with a wildcard":      {spec: "grants: [{name: a, namespaces: {names: ['*']}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
+	"name in uppercase":         {spec: "grants: [{name: a, namespaces: {names: [A]}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: namesRule},
+	"empty name":                {spec: `grants: [{name: a, namespaces: {names: [""]}, audiences: [a]}]`, wantField: "spec.grants[0].namespaces.names[0]", wantRule: tooShort},
+	"name of 63 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 63) + "]}, audiences: [a]}]"},
+	"name of 64 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 64) + "]}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: "may not be more than 63"},
+	"empty selector":            selector("{}", "", "spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use from: All"),
 	"selector with empty lists": selector("{matchLabels: {}, matchExpressions: []}", "", "spec.grants.namespaces.selector must have at least one label or expression"),
 
-	"8 labels":                          selector("{matchLabels: "+labels(8)+"}", "", ""),
-	"9 labels":                          selector("{matchLabels: "+labels(9)+"}", ".matchLabels", "must have at most 8 items"),
+	"4 labels":                          selector("{matchLabels: "+labels(4)+"}", "", ""),
+	"5 labels":                          selector("{matchLabels: "+labels(5)+"}", ".matchLabels", "must have at most 4 items"),
 	"label with a prefix":               selector("{matchLabels: {kubernetes.io/metadata.name: team-a}}", "", ""),
 	"label with the longest key":        selector("{matchLabels: {"+longestLabelKey+": a}}", "", ""),
 	"label without a value":             selector(`{matchLabels: {team: ""}}`, "", ""),
@@ -98,8 +103,8 @@ var grantValidations = map[string]validation{
 
 	"expressions with all operators":          selector("{matchExpressions: [{key: a, operator: In, values: [b, '']}, {key: c/d, operator: NotIn, values: [e]}, {key: f, operator: Exists}, {key: g, operator: DoesNotExist, values: []}]}", "", ""),
 	"expression with an empty key":            selector(`{matchExpressions: [{key: "", operator: Exists}]}`, ".matchExpressions[0].key", tooShort),
-	"8 expressions":                           selector("{matchExpressions: "+expressions(8)+"}", "", ""),
-	"9 expressions":                           selector("{matchExpressions: "+expressions(9)+"}", ".matchExpressions", "must have at most 8 items"),
+	"4 expressions":                           selector("{matchExpressions: "+expressions(4)+"}", "", ""),
+	"5 expressions":                           selector("{matchExpressions: "+expressions(5)+"}", ".matchExpressions", "must have at most 4 items"),
 	"expression without a key":                selector("{matchExpressions: [{operator: Exists}]}", ".matchExpressions[0].key", "Required value"),
 	"expression without an operator":          selector("{matchExpressions: [{key: a}]}", ".matchExpressions[0].operator", "Required value"),
 	"expression with an unsupported operator": selector("{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}", ".matchExpressions[0].operator", `Unsupported value: "Gt"`),
@@ -113,13 +118,16 @@ var grantValidations = map[string]validation{
 	"expression with an invalid value":        selector("{matchExpressions: [{key: a, operator: In, values: [b, -c]}]}", ".matchExpressions[0].values[1]", `Invalid value: "-c": `+labelValueRule),
 	"expression with a long value":            selector("{matchExpressions: [{key: a, operator: In, values: ["+strings.Repeat("b", 64)+"]}]}", ".matchExpressions[0].values[0]", "may not be more than 63"),
 	"expression with a duplicate value":       selector("{matchExpressions: [{key: a, operator: In, values: [b, b]}]}", ".matchExpressions[0].values[1]", `Duplicate value: "b"`),
-	"expression with 16 values":               selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 16)+"}]}", "", ""),
-	"expression with 17 values":               selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 17)+"}]}", ".matchExpressions[0].values", "must have at most 16 items"),
+	"expression with 8 values":                selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 8)+"}]}", "", ""),
+	"expression with 9 values":                selector("{matchExpressions: [{key: a, operator: In, values: "+list("v", 9)+"}]}", ".matchExpressions[0].values", "must have at most 8 items"),
 }
 
 // inGrant returns a spec whose only grant has the given members.
 func inGrant(members string) string {
-	return "grants: [{name: a, namespaces: {all: {}}, " + members + "}]"
+	if !strings.HasPrefix(members, "audiences:") {
+		members = "audiences: ['*'], " + members
+	}
+	return "grants: [{name: a, namespaces: {from: All}, " + members + "}]"
 }
 
 // nested returns the cases for a field in another place: wrap puts the YAML of the field there, and
@@ -139,7 +147,7 @@ func nested(cases map[string]validation, wrap func(string) string, path string) 
 func inIntrospection(members string) string { return "introspection: {" + members + "}" }
 
 // grants returns a YAML list of n grants.
-func grants(n int) string { return each("{name: g%d, namespaces: {all: {}}}", n) }
+func grants(n int) string { return each("{name: g%d, namespaces: {from: All}, audiences: [a]}", n) }
 
 // references returns a YAML list of n references to ApiClients.
 func references(n int) string { return each("{namespace: a, name: r%d}", n) }
@@ -159,7 +167,7 @@ var longestLabelKey = strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63)
 // selector returns the case for a Realm with the given selector. If wantRule is empty, the API
 // server must accept it. wantField is relative to spec.grants[0].namespaces.selector.
 func selector(yaml, wantField, wantRule string) validation {
-	tc := validation{spec: "grants: [{name: a, namespaces: {selector: " + yaml + "}}]", wantRule: wantRule}
+	tc := validation{spec: "grants: [{name: a, namespaces: {selector: " + yaml + "}, audiences: [a]}]", wantRule: wantRule}
 	if wantRule != "" {
 		tc.wantField = "spec.grants[0].namespaces.selector" + wantField
 	}
@@ -173,4 +181,21 @@ func labels(n int) string {
 
 func expressions(n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat("{key: a, operator: Exists}, ", n), ", ") + "]"
+}
+
+// grantIssuerValidations covers the members of a grant for federation.
+var grantIssuerValidations = map[string]validation{
+	"granted issuers":               {spec: inGrant("issuers: [github, kubernetes]")},
+	"17 granted issuers":            {spec: inGrant("issuers: " + list("i", 17))},
+	"18 granted issuers":            {spec: inGrant("issuers: " + list("i", 18)), wantField: "spec.grants[0].issuers", wantRule: "must have at most 17 items"},
+	"empty list of granted issuers": {spec: inGrant("issuers: []")},
+	"empty granted issuer":          {spec: inGrant(`issuers: [""]`), wantField: "spec.grants[0].issuers[0]", wantRule: tooShort},
+	"every granted issuer":          {spec: inGrant(`issuers: ["*"]`)},
+	"prefix of a granted issuer":    {spec: inGrant(`issuers: ["a*"]`), wantField: "spec.grants[0].issuers[0]", wantRule: grantIssuersRule},
+	"granted URL of an issuer":      {spec: inGrant("issuers: ['https://issuer.example.com']"), wantField: "spec.grants[0].issuers[0]", wantRule: grantIssuersRule},
+	"long granted issuer":           {spec: inGrant("issuers: [" + strings.Repeat("a", 64) + "]"), wantField: "spec.grants[0].issuers[0]", wantRule: "may not be more than 63"},
+
+	"grant that requires DPoP":       {spec: inGrant("senderConstraint: DPoP")},
+	"grant with mutual TLS":          {spec: inGrant("senderConstraint: MTLS"), wantField: "spec.grants[0].senderConstraint", wantRule: `Unsupported value: "MTLS": supported values: "DPoP"`},
+	"grant with an empty constraint": {spec: inGrant(`senderConstraint: ""`), wantField: "spec.grants[0].senderConstraint", wantRule: `Unsupported value: ""`},
 }

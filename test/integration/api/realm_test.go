@@ -44,7 +44,7 @@ var realmValidations = map[string]validation{
 var realmTransitions = map[string]transition{
 	"all fields changed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, audiences: [b], issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 	},
 	"optional fields removed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
@@ -144,9 +144,6 @@ const (
 // scopeValidations covers spec.scopes of both kinds.
 var scopeValidations = map[string]validation{
 	"empty list of scopes":              {spec: "scopes: []"},
-	"256 scopes":                        {spec: "scopes: " + list("s", 256)},
-	"257 scopes":                        {spec: "scopes: " + list("s", 257), wantField: "spec.scopes", wantRule: "must have at most 256 items"},
-	"duplicate scope":                   {spec: "scopes: [a, b, a]", wantField: "spec.scopes[2]", wantRule: `Duplicate value: "a"`},
 	"scope of 128 characters":           {spec: "scopes: [" + strings.Repeat("a", 128) + "]"},
 	"scope of 129 characters":           {spec: "scopes: [" + strings.Repeat("a", 129) + "]", wantField: firstScopeField, wantRule: "may not be more than 128"},
 	"empty scope":                       {spec: `scopes: [""]`, wantField: firstScopeField, wantRule: "should be at least 1 chars long"},
@@ -164,10 +161,8 @@ var scopeValidations = map[string]validation{
 
 // audienceValidations covers spec.audiences of both kinds.
 var audienceValidations = map[string]validation{
-	"empty list of audiences":                         {spec: "audiences: []"},
 	"16 audiences":                                    {spec: "audiences: " + list("a", 16)},
 	"17 audiences":                                    {spec: "audiences: " + list("a", 17), wantField: "spec.audiences", wantRule: "must have at most 16 items"},
-	"duplicate audience":                              {spec: "audiences: [a, a]", wantField: "spec.audiences[1]", wantRule: `Duplicate value: "a"`},
 	"audience of 256 characters":                      {spec: "audiences: [" + strings.Repeat("a", 256) + "]"},
 	"audience of 257 characters":                      {spec: "audiences: [" + strings.Repeat("a", 257) + "]", wantField: firstAudiencesField, wantRule: "may not be more than 256"},
 	"empty audience":                                  {spec: `audiences: [""]`, wantField: firstAudiencesField, wantRule: "should be at least 1 chars long"},
@@ -188,3 +183,19 @@ var audienceValidations = map[string]validation{
 
 // list returns a YAML list of n different strings.
 func list(prefix string, n int) string { return each(prefix+"%d", n) }
+
+// scopeSetValidations and audienceSetValidations cover what differs from the lists of a grant: "*" has no
+// meaning, and no value is listed twice.
+var scopeSetValidations = map[string]validation{
+	"256 scopes":             {spec: "scopes: " + list("s", 256)},
+	"257 scopes":             {spec: "scopes: " + list("s", 257), wantField: "spec.scopes", wantRule: "must have at most 256 items"},
+	"duplicate scope":        {spec: "scopes: [a, b, a]", wantField: "spec.scopes[2]", wantRule: `Duplicate value: "a"`},
+	"asterisk as a scope":    {spec: "scopes: ['*']", wantField: "spec.scopes[0]", wantRule: `Invalid value: "*": scopes must not contain an asterisk alone, which stands for every scope in a grant`},
+	"scope with an asterisk": {spec: "scopes: ['orders:*']"},
+}
+
+var audienceSetValidations = map[string]validation{
+	"empty list of audiences": {spec: "audiences: []"},
+	"duplicate audience":      {spec: "audiences: [a, a]", wantField: "spec.audiences[1]", wantRule: `Duplicate value: "a"`},
+	"asterisk as an audience": {spec: "audiences: ['*']", wantField: "spec.audiences[0]", wantRule: `Invalid value: "*": audiences must not contain an asterisk alone, which stands for every audience in a grant`},
+}

@@ -16,8 +16,8 @@ const (
 	issuerNameRule  = "must have at most 63 lowercase letters, digits, and inner hyphens"
 	issuerTaken     = "spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
 	issuerURLRule   = "spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
-	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer"
-	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: {repository_owner_id: \"4711\"} for GitHub or requiredClaims: {namespace_id: \"4711\"} for GitLab"
+	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer and audience"
+	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: [{name: repository_owner_id, value: \"4711\"}] for GitHub or requiredClaims: [{name: namespace_id, value: \"4711\"}] for GitLab"
 	issuerAudience  = "spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
 	issuerKeysRule  = "spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
 	spiffeKeysRule  = "Required value: the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
@@ -27,13 +27,13 @@ const (
 	bundleRule      = "Forbidden: spec.trustedIssuers.keys.caBundle must contain certificates in PEM format"
 	bundlePrivate   = "Forbidden: spec.trustedIssuers.keys.caBundle must not contain private keys, but this value has one; treat it as compromised, generate another key, and list only certificates"
 	emptyClaimMatch = "must list at least one claim; an empty list matches every token of the issuer"
-	claimMatchRule  = "must list names of 1 to 64 letters, digits, and characters from _.:/-, except iss, sub, aud, exp, nbf, iat, and jti, which are checked separately, not "
+	claimMatchRule  = "must have 1 to 64 letters, digits, and characters from _.:/-, and must not be iss, sub, aud, exp, nbf, iat, or jti, which are checked separately"
 
 	firstIssuer     = "spec.trustedIssuers[0]"
 	certificate     = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	publicKeySet    = `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"d","x":"AAAA"}]}`
 	githubIssuer    = "https://token.actions.githubusercontent.com"
-	sharedIssuerIDs = `requiredClaims: {repository_owner_id: "4711"}`
+	sharedIssuerIDs = `requiredClaims: [{name: repository_owner_id, value: "4711"}]`
 )
 
 // trusting returns a spec with one issuer, which has the given members in addition to its name and
@@ -59,7 +59,9 @@ var trustedIssuerValidations = map[string]validation{
 	"16 issuers":                       {spec: "trustedIssuers: " + each("{name: i%[1]d, issuer: 'https://i%[1]d.example.com'}", 16)},
 	"17 issuers":                       {spec: "trustedIssuers: " + each("{name: i%[1]d, issuer: 'https://i%[1]d.example.com'}", 17), wantField: "spec.trustedIssuers", wantRule: "must have at most 16 items"},
 	"two issuers with the same name":   {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: a, issuer: 'https://b.example.com'}]", wantField: "spec.trustedIssuers[1]", wantRule: "Duplicate value"},
-	"the same issuer twice":            {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: b, issuer: 'https://a.example.com', audience: b}]", wantField: "spec.trustedIssuers", wantRule: issuerTwice},
+	"an issuer with two audiences":     {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: b, issuer: 'https://a.example.com', audience: b}]"},
+	"an issuer and audience twice":     {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com', audience: b}, {name: b, issuer: 'https://a.example.com', audience: b}]", wantField: "spec.trustedIssuers", wantRule: issuerTwice},
+	"the same issuer twice":            {spec: "trustedIssuers: [{name: a, issuer: 'https://a.example.com'}, {name: b, issuer: 'https://a.example.com'}]", wantField: "spec.trustedIssuers", wantRule: issuerTwice},
 
 	"issuer without a name":             {spec: "trustedIssuers: [{issuer: 'https://a.example.com'}]", wantField: firstIssuer + ".name", wantRule: "Required value"},
 	"issuer with an empty name":         {spec: trustingName(""), wantField: firstIssuer + ".name", wantRule: tooShort},
@@ -100,7 +102,7 @@ var trustedIssuerValidations = map[string]validation{
 
 	"GitHub with a bound":        {spec: "trustedIssuers: [{name: a, issuer: '" + githubIssuer + "', " + sharedIssuerIDs + "}]"},
 	"GitHub without a bound":     {spec: trustingURL(githubIssuer), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
-	"GitHub with an empty bound": {spec: "trustedIssuers: [{name: a, issuer: '" + githubIssuer + "', requiredClaims: {}}]", wantField: firstIssuer + ".requiredClaims", wantRule: emptyClaimMatch},
+	"GitHub with an empty bound": {spec: "trustedIssuers: [{name: a, issuer: '" + githubIssuer + "', requiredClaims: []}]", wantField: firstIssuer + ".requiredClaims", wantRule: emptyClaimMatch},
 	"GitLab without a bound":     {spec: trustingURL("https://gitlab.com"), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
 	"own GitLab without a bound": {spec: trustingURL("https://gitlab.example.com")},
 	"Buildkite without a bound":  {spec: trustingURL("https://agent.buildkite.com"), wantField: firstIssuer + ".requiredClaims", wantRule: issuerShared},
@@ -165,29 +167,36 @@ var privateKeySetValidations = func() map[string]validation {
 // claimMatchValidations covers a matcher called "match" in the spec. The tables for the kinds put it
 // where a matcher is.
 var claimMatchValidations = map[string]validation{
-	"one claim":                   {spec: "{repository: acme/shop}"},
-	"8 claims":                    {spec: labels(8)},
-	"9 claims":                    {spec: labels(9), wantField: "spec.match", wantRule: "must have at most 8 items"},
-	"claim with all characters":   {spec: "{'https://aA09_.:/-': ä}"},
-	"claim name of 64 characters": {spec: "{" + strings.Repeat("a", 64) + ": a}"},
-	"claim of 256 characters":     {spec: "{a: " + strings.Repeat("ä", 256) + "}"},
-	"no claims":                   {spec: "{}", wantField: "spec.match", wantRule: emptyClaimMatch},
-	"claim name of 65 characters": {spec: "{" + strings.Repeat("a", 65) + ": a}", wantField: "spec.match", wantRule: claimMatchRule},
-	"empty claim name":            {spec: `{"": a}`, wantField: "spec.match", wantRule: strings.TrimSpace(claimMatchRule)},
-	"claim name with a space":     {spec: "{'a b': a}", wantField: "spec.match", wantRule: claimMatchRule + "a b"},
-	"claim name with an umlaut":   {spec: "{ä: a}", wantField: "spec.match", wantRule: claimMatchRule},
-	"issuer as a claim":           {spec: "{iss: a}", wantField: "spec.match", wantRule: claimMatchRule + "iss"},
-	"subject as a claim":          {spec: "{a: b, sub: a}", wantField: "spec.match", wantRule: claimMatchRule + "sub"},
-	"audience as a claim":         {spec: "{aud: a}", wantField: "spec.match", wantRule: claimMatchRule + "aud"},
-	"expiration as a claim":       {spec: "{exp: a}", wantField: "spec.match", wantRule: claimMatchRule + "exp"},
-	"start as a claim":            {spec: "{nbf: a}", wantField: "spec.match", wantRule: claimMatchRule + "nbf"},
-	"issue time as a claim":       {spec: "{iat: a}", wantField: "spec.match", wantRule: claimMatchRule + "iat"},
-	"token ID as a claim":         {spec: "{jti: a}", wantField: "spec.match", wantRule: claimMatchRule + "jti"},
-	"claim without a text":        {spec: `{a: ""}`, wantField: "spec.match.a", wantRule: tooShort},
-	"claim of 257 characters":     {spec: "{a: " + strings.Repeat("a", 257) + "}", wantField: "spec.match.a", wantRule: "may not be more than 256"},
-	"claim with a number":         {spec: "{a: 1}", wantField: "spec.match.a", wantRule: "must be of type string"},
-	"claim with a list":           {spec: "{a: [b]}", wantField: "spec.match.a", wantRule: "must be of type string"},
+	"one claim":                   {spec: "[{name: repository, value: acme/shop}]"},
+	"8 claims":                    {spec: each("{name: c%d, value: a}", 8)},
+	"9 claims":                    {spec: each("{name: c%d, value: a}", 9), wantField: "spec.match", wantRule: "must have at most 8 items"},
+	"claim with all characters":   {spec: "[{name: 'https://aA09_.:/-', value: ä}]"},
+	"claim name of 64 characters": {spec: matchOf(strings.Repeat("a", 64))},
+	"claim of 256 characters":     {spec: "[{name: a, value: " + strings.Repeat("ä", 256) + "}]"},
+	"no claims":                   {spec: "[]", wantField: "spec.match", wantRule: emptyClaimMatch},
+	"claims as a map":             {spec: "{a: b}", wantField: "spec.match", wantRule: "must be of type array"},
+	"claim twice":                 {spec: "[{name: a, value: b}, {name: a, value: c}]", wantField: "spec.match[1]", wantRule: "Duplicate value"},
+	"claim without a name":        {spec: "[{value: a}]", wantField: "spec.match[0].name", wantRule: "Required value"},
+	"claim without a value":       {spec: "[{name: a}]", wantField: "spec.match[0].value", wantRule: "Required value"},
+	"claim name of 65 characters": {spec: matchOf(strings.Repeat("a", 65)), wantField: "spec.match[0].name", wantRule: "may not be more than 64"},
+	"empty claim name":            {spec: matchOf(`""`), wantField: "spec.match[0].name", wantRule: tooShort},
+	"claim name with a space":     {spec: matchOf("a b"), wantField: "spec.match[0].name", wantRule: `Invalid value: "a b": ` + claimMatchRule},
+	"claim name with an umlaut":   {spec: matchOf("ä"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"issuer as a claim":           {spec: matchOf("iss"), wantField: "spec.match[0].name", wantRule: `Invalid value: "iss": ` + claimMatchRule},
+	"subject as a claim":          {spec: "[{name: a, value: b}, {name: sub, value: a}]", wantField: "spec.match[1].name", wantRule: claimMatchRule},
+	"audience as a claim":         {spec: matchOf("aud"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"expiration as a claim":       {spec: matchOf("exp"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"start as a claim":            {spec: matchOf("nbf"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"issue time as a claim":       {spec: matchOf("iat"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"token ID as a claim":         {spec: matchOf("jti"), wantField: "spec.match[0].name", wantRule: claimMatchRule},
+	"claim without a text":        {spec: `[{name: a, value: ""}]`, wantField: "spec.match[0].value", wantRule: tooShort},
+	"claim of 257 characters":     {spec: "[{name: a, value: " + strings.Repeat("a", 257) + "}]", wantField: "spec.match[0].value", wantRule: "may not be more than 256"},
+	"claim with a number":         {spec: "[{name: a, value: 1}]", wantField: "spec.match[0].value", wantRule: "must be of type string"},
+	"claim with a list":           {spec: "[{name: a, value: [b]}]", wantField: "spec.match[0].value", wantRule: "must be of type string"},
 }
+
+// matchOf returns a matcher for a claim.
+func matchOf(name string) string { return "[{name: " + name + ", value: a}]" }
 
 // matching returns the cases of claimMatchValidations for a matcher in another place. path replaces
 // "spec.match".

@@ -67,10 +67,10 @@ var kinds = []kind{
 	{
 		name:        "Realm",
 		crd:         "auth.realmkeeper.dev_realms.yaml",
-		minimalSpec: "grants: [{name: all, namespaces: {all: {}}}]",
+		minimalSpec: "grants: [{name: all, namespaces: {from: All}, audiences: ['*']}]",
 		validations: []map[string]validation{
 			realmValidations, grantValidations, rotationValidations,
-			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
+			lifetimeValidations, scopeValidations, scopeSetValidations, audienceValidations, audienceSetValidations, limitValidations,
 			trustedIssuerValidations, issuerKeysValidations, privateKeySetValidations, grantIssuerValidations,
 			matching(requiring, firstIssuer+".requiredClaims"),
 			claimValidations, reservedClaimValidations, allowedClaimValidations,
@@ -84,13 +84,13 @@ var kinds = []kind{
 		minimalSpec: "{realmRef: {name: acme}, secret: {generated: {}}}",
 		validations: []map[string]validation{
 			apiClientValidations, generatedSecretValidations, secretRotationValidations, providedSecretValidations, hashParameterValidations,
-			publicKeyValidations, privateKeyValidations, serviceAccountValidations,
-			lifetimeValidations, scopeValidations, audienceValidations, limitValidations,
-			federatedIdentityValidations, matching(identityWithClaims, firstIdentity+".claims"),
+			publicKeyValidations, privateKeyValidations,
+			lifetimeValidations, scopeValidations, scopeSetValidations, audienceValidations, audienceSetValidations, limitValidations,
+			identityValidations, matching(identityWithClaims, firstIdentity+".matchClaims"),
 			claimValidations, reservedClaimValidations,
-			nested(audienceValidations, inIntrospection, "spec.introspection."),
+			nested(audienceValidations, inIntrospection, "spec.introspection."), nested(audienceSetValidations, inIntrospection, "spec.introspection."),
 		},
-		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, serviceAccountTransitions, federatedIdentityTransitions},
+		transitions: []map[string]transition{apiClientTransitions, providedSecretTransitions, publicKeyTransitions, identityTransitions},
 	},
 }
 

@@ -29,7 +29,7 @@ metadata:
   annotations: {argocd.argoproj.io/tracking-id: "realms:auth.realmkeeper.dev/Realm:/acme"}
 spec:
   scopes: [orders.read]
-  grants: [{name: all, namespaces: {all: {}}, scopes: ["*"]}]
+  grants: [{name: all, namespaces: {from: All}, scopes: ["*"], audiences: ["*"]}]
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
@@ -44,7 +44,7 @@ apiVersion: auth.realmkeeper.dev/v1beta1
 kind: Realm
 metadata: {name: shop}
 spec:
-  grants: [{name: all, namespaces: {all: {}}, scopes: ["*"], clientIDs: ["*"]}]
+  grants: [{name: all, namespaces: {from: All}, scopes: ["*"], audiences: ["*"], clientIDs: ["*"]}]
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient

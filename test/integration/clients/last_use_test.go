@@ -45,7 +45,7 @@ func TestLastUse(t *testing.T) {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			t.Fatal(err)
 		}
-		return c.Status.Secrets[0].LastUsedTime
+		return c.Status.Secrets()[0].LastUsedTime
 	}
 	shown, restarted := all[0], all[1]
 

@@ -98,7 +98,7 @@ func (o *tenant) withoutSecret(t *testing.T) int {
 	}
 	n := 0
 	for i := range clients.Items {
-		if c := &clients.Items[i]; c.Spec.Secret.Provided != nil && len(c.Status.Secrets) == 0 {
+		if c := &clients.Items[i]; c.Spec.Secret.Provided != nil && len(c.Status.Secrets()) == 0 {
 			n++
 		}
 	}

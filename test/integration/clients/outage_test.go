@@ -35,7 +35,7 @@ func TestOutage(t *testing.T) {
 	inst.AwaitTokens(t, rejected, false)
 	pod := install.CreatePod(t, cluster.Client, c.Namespace, "workload")
 	workload := install.ApiClient(c.Namespace, "workload", "acme", func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "workload"}}
+		c.Spec.Identities = install.ServiceAccounts("workload")
 	})
 	inst.Create(t, workload)
 	inst.AwaitReady(t, workload, metav1.ConditionTrue, v1beta1.ReasonReady)

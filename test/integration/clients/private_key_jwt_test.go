@@ -93,8 +93,8 @@ func testPrivateKeyJWT(t *testing.T, inst *install.Installation) {
 	})
 	inst.Create(t, install.Realm("jwt"), c)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
-	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
-		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
+	if c.Status.SecretName != "" || len(c.Status.Secrets()) != 0 {
+		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets())
 	}
 	for _, s := range inst.Servers() { // Ready means that all token servers accept the key
 		a, err := install.RequestTokenByAssertion(t, s, s.Client(t), c.Status.TokenEndpoint, c.Status.ClientID, old.sign(t, c))

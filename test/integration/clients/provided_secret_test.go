@@ -59,7 +59,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.AwaitTokens(t, scenario.Credentials(c, changed), true)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
-	before := c.Status.Secrets
+	before := c.Status.Secrets()
 
 	// The hash doesn't change after a restart or if anything except the value changes.
 	install.Change(t, inst, secret, func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} })
@@ -67,8 +67,8 @@ func TestProvidedSecret(t *testing.T) {
 	inst.StartOperator(t, "")
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Description = "Changed." })
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
-	if len(before) != 1 || len(c.Status.Secrets) != 1 || before[0].ID != c.Status.Secrets[0].ID {
-		t.Errorf("the secret changed from %v to %v although its value did not", before, c.Status.Secrets)
+	if len(before) != 1 || len(c.Status.Secrets()) != 1 || before[0].Name != c.Status.Secrets()[0].Name {
+		t.Errorf("the secret changed from %v to %v although its value did not", before, c.Status.Secrets())
 	}
 
 	inst.Delete(t, secret)
@@ -108,7 +108,7 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	install.Change(t, inst, c, hashes(weakHash))
 	inst.AwaitTokens(t, scenario.Credentials(c, strong), false)
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
-	if got := c.Status.Secrets; len(got) != 1 || got[0].ID != "2026-04" || c.Status.SecretName != "" {
+	if got := c.Status.Secrets(); len(got) != 1 || got[0].Name != "2026-04" || c.Status.SecretName != "" {
 		t.Errorf("status has secrets %v and secretName %q, want only 2026-04 and no secretName", got, c.Status.SecretName)
 	}
 

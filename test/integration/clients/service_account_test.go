@@ -48,16 +48,16 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 	realm := install.Realm("accounts", func(r *v1beta1.Realm) { r.Spec.Scopes = []string{"read"} })
 	c := install.ApiClient(team, "billing", "accounts", func(c *v1beta1.ApiClient) {
 		c.Spec.Scopes = []string{"read"}
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}, {Name: "late"}}
+		c.Spec.Identities = install.ServiceAccounts("billing", "late")
 	})
 	inst.Create(t, realm, c, install.Realm("accounts-other"))
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonServiceAccountNotFound)
-	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "billing, late", "spec.serviceAccounts")
+	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "billing, late", "spec.identities")
 	pod := install.CreatePod(t, cluster.Client, team, "billing")
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	scenario.ExpectMessage(t, c, v1beta1.ConditionAccepted, "late")
-	if c.Status.SecretName != "" || len(c.Status.Secrets) != 0 {
-		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets)
+	if c.Status.SecretName != "" || len(c.Status.Secrets()) != 0 {
+		t.Errorf("status has secretName %q and secrets %v, want none", c.Status.SecretName, c.Status.Secrets())
 	}
 	issuer := strings.TrimSuffix(c.Status.TokenEndpoint, "/oauth2/token")
 	good := install.PodToken(t, cluster.Client, pod, issuer)
@@ -107,7 +107,7 @@ func testServiceAccounts(t *testing.T, inst *install.Installation) {
 func testDeletedServiceAccount(t *testing.T, inst *install.Installation) {
 	cluster := inst.Env
 	c := install.ApiClient(cluster.Namespace(t), "billing", "deleted-accounts", func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "billing"}}
+		c.Spec.Identities = install.ServiceAccounts("billing")
 	})
 	inst.Create(t, install.Realm("deleted-accounts"))
 	pod := install.CreatePod(t, cluster.Client, c.Namespace, "billing")

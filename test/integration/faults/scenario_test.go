@@ -44,13 +44,7 @@ type changeScenario struct {
 const inheritedSubject, movedSubject, newSubject = "repo:acme/inherited", "repo:acme/moved", "repo:acme/new"
 
 // byWorkload returns the identities of a client whose workloads have one of the subjects.
-func byWorkload(subjects ...string) []v1beta1.FederatedIdentity {
-	var identities []v1beta1.FederatedIdentity
-	for _, subject := range subjects {
-		identities = append(identities, v1beta1.FederatedIdentity{Issuer: "ci", Subject: subject})
-	}
-	return identities
-}
+func byWorkload(subjects ...string) []v1beta1.Identity { return install.Subjects("ci", subjects...) }
 
 // granted is an audience that the realm's grant covers throughout, and withdrawn is one that it
 // covers only at first.
@@ -72,12 +66,12 @@ func newChangeScenario(t *testing.T, cluster *env.Env) *changeScenario {
 	s.provided = install.ApiClient(s.team, "provided", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = providedBy(s.external, 3600*time.Hour) })
 	s.hashed = install.ApiClient(s.team, "hashed", "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashOf(t, s.before) })
 	s.moved = install.ApiClient(s.team, "moved", "acme", func(c *v1beta1.ApiClient) {
-		c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(movedSubject)
+		c.Spec.Secret, c.Spec.Identities = install.GeneratedSecret(), byWorkload(movedSubject)
 	})
 	introspecting := func(audience string) func(*v1beta1.ApiClient) {
 		return func(c *v1beta1.ApiClient) {
 			c.Spec.ClientID, c.Spec.Introspection.Audiences = "inherited", []string{audience}
-			c.Spec.Secret, c.Spec.FederatedIdentities = install.GeneratedSecret(), byWorkload(inheritedSubject)
+			c.Spec.Secret, c.Spec.Identities = install.GeneratedSecret(), byWorkload(inheritedSubject)
 		}
 	}
 	s.holder = install.ApiClient(s.team, "holder", "acme", introspecting(withdrawn))
@@ -160,7 +154,7 @@ func (s *changeScenario) change(t *testing.T, prober *scenario.Prober, former ma
 	install.Change(t, s.inst, s.external, func(v *corev1.Secret) { v.Data["PASSWORD"] = []byte(s.after) })
 	install.Change(t, s.inst, s.hashed, func(c *v1beta1.ApiClient) { c.Spec.Secret = hashOf(t, s.after) })
 	install.Change(t, s.inst, s.moved, func(c *v1beta1.ApiClient) {
-		c.Spec.Secret, c.Spec.FederatedIdentities = providedBy(s.other, time.Second), byWorkload(newSubject)
+		c.Spec.Secret, c.Spec.Identities = providedBy(s.other, time.Second), byWorkload(newSubject)
 	})
 }
 

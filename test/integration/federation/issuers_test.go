@@ -73,7 +73,7 @@ func TestHostileIssuers(t *testing.T) {
 	c := install.ApiClient(inst.Env.Namespace(t), "orders", "acme", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = nil
 		for _, user := range slices.Concat(users, revoked) {
-			c.Spec.FederatedIdentities = append(c.Spec.FederatedIdentities, v1beta1.FederatedIdentity{Issuer: user.Trusted().Name, Subject: "workload"})
+			c.Spec.Identities = append(c.Spec.Identities, install.Subjects(user.Trusted().Name, "workload")...)
 		}
 	})
 	inst.Create(t, realm, c)

@@ -107,8 +107,8 @@ func TestPlatforms(t *testing.T) {
 	server := inst.StartTokenServer(t)
 	namespace := cluster.Namespace(t)
 
-	type identity = v1beta1.FederatedIdentity
-	type match = v1beta1.ClaimMatch
+	type identity = v1beta1.Identity
+	type match = v1beta1.ClaimMatches
 	tests := map[string]struct {
 		*platform
 		required match
@@ -120,7 +120,7 @@ func TestPlatforms(t *testing.T) {
 				"subject_types_supported": []string{"public", "pairwise"}, "response_types_supported": []string{"id_token"},
 				"id_token_signing_alg_values_supported": []string{"RS256"}, "scopes_supported": []string{"openid"},
 			}),
-			required: match{"repository_owner_id": "4711"},
+			required: match{{Name: "repository_owner_id", Value: "4711"}},
 			identity: identity{Subject: issuer.GitHubSubject},
 			rejected: map[string]map[string]any{
 				"another owner":     {"repository_owner_id": "4712"},
@@ -133,8 +133,8 @@ func TestPlatforms(t *testing.T) {
 			platform: startPlatform(t, jose.RS256, issuer.GitLab, map[string]any{
 				"authorization_endpoint": "https://gitlab.example.com/oauth/authorize", "subject_types_supported": []string{"public"},
 			}),
-			required: match{"namespace_id": "72"},
-			identity: identity{Claims: match{"project_id": "20", "ref_protected": "true"}},
+			required: match{{Name: "namespace_id", Value: "72"}},
+			identity: identity{MatchClaims: match{{Name: "project_id", Value: "20"}, {Name: "ref_protected", Value: "true"}}},
 			rejected: map[string]map[string]any{
 				"unprotected branch": {"ref_protected": "false"},
 				"boolean":            {"ref_protected": true},
@@ -174,8 +174,8 @@ func TestPlatforms(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := install.ApiClient(namespace, name, realm.Name, func(c *v1beta1.ApiClient) {
-				tc.identity.Issuer = name
-				c.Spec.FederatedIdentities = []identity{tc.identity}
+				tc.identity.Name, tc.identity.Issuer = name, name
+				c.Spec.Identities = []identity{tc.identity}
 			})
 			inst.Create(t, c)
 			inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)

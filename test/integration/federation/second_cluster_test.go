@@ -53,10 +53,10 @@ func newClusters(t *testing.T) *clusters {
 		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{{Name: "edge", Issuer: localIssuer, Keys: c.foreign.url()}}
 	})
 	c.foreignClient = install.ApiClient(namespace, "edge-worker", c.realm.Name, func(a *v1beta1.ApiClient) {
-		a.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: "edge", Subject: subject(c.foreignPod)}}
+		a.Spec.Identities = install.Subjects("edge", subject(c.foreignPod))
 	})
 	c.inHouse = install.ApiClient(namespace, "worker", c.realm.Name, func(a *v1beta1.ApiClient) {
-		a.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: c.localPod.Spec.ServiceAccountName}}
+		a.Spec.Identities = install.ServiceAccounts(c.localPod.Spec.ServiceAccountName)
 	})
 	c.inst.Create(t, c.realm, c.foreignClient, c.inHouse)
 	c.inst.AwaitReady(t, c.foreignClient, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -42,13 +42,13 @@ func TestWatchNamespaces(t *testing.T) {
 	settings := install.Settings{WatchNamespaces: []string{watched}, SpeedUp: polls}
 	inst := running(t, settings)
 	selecting := v1beta1.Grant{
-		Name: "selected", ClientIDs: []string{"*"},
+		Name: "selected", ClientIDs: []string{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, Issuers: []string{"*"},
 		Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"team": "shop"}}},
 	}
 	realm := install.Realm("acme", func(r *v1beta1.Realm) { r.Spec.Grants = []v1beta1.Grant{selecting} })
 	account := &corev1.ServiceAccount{ObjectMeta: key(watched, "workload")}
 	served := install.ApiClient(watched, "billing", realm.Name, func(c *v1beta1.ApiClient) {
-		c.Spec.Secret, c.Spec.ServiceAccounts = install.GeneratedSecret(), []v1beta1.ServiceAccountReference{{Name: account.Name}}
+		c.Spec.Secret, c.Spec.Identities = install.GeneratedSecret(), install.ServiceAccounts(account.Name)
 	})
 	unserved := install.ApiClient(other, "billing", realm.Name)
 	inst.Create(t, realm, account, served, unserved)
@@ -135,7 +135,7 @@ func TestWithoutCredentialsSecrets(t *testing.T) {
 	generates, provides := install.ApiClient(tenant, "generates", realm.Name), install.ApiClient(tenant, "provides", realm.Name, fromSecret)
 	account := &corev1.ServiceAccount{ObjectMeta: key(tenant, "workload")}
 	identified := install.ApiClient(tenant, "identified", realm.Name, func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: account.Name}}
+		c.Spec.Identities = install.ServiceAccounts(account.Name)
 	})
 	existing := secret(tenant, "provided", provided)
 	inst.Create(t, realm, existing, account, generates, provides, identified)
@@ -147,7 +147,7 @@ func TestWithoutCredentialsSecrets(t *testing.T) {
 	// Follow the remedy in the message.
 	install.Change(t, inst, generates, func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = nil
-		c.Spec.ServiceAccounts = identified.Spec.ServiceAccounts
+		c.Spec.Identities = identified.Spec.Identities
 	})
 	inst.AwaitReady(t, generates, metav1.ConditionTrue, v1beta1.ReasonReady)
 

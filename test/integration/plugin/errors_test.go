@@ -28,7 +28,7 @@ func testErrors(t *testing.T, inst *install.Installation, sh *shell) {
 		c.Spec.Secret = hashedSecret(t, sh)
 	})
 	account := newClient("account", func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "worker"}}
+		c.Spec.Identities = install.ServiceAccounts("worker")
 	})
 	inst.Create(t, provided, hashed, account)
 	inst.AwaitReady(t, provided, metav1.ConditionFalse, v1beta1.ReasonSecretNotFound)
@@ -99,8 +99,8 @@ func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
 	inst.AwaitReady(t, c, metav1.ConditionTrue, v1beta1.ReasonReady)
 	sh.fails(t, "kubectl realmkeeper rotate apiclient/managed -n "+team,
 		"Argo CD (application shop) sets spec.secret.generated.rotation.rotationRequestTime", "in Argo CD instead", "--force")
-	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil || len(c.Status.Secrets) != 1 {
-		t.Errorf("A command that failed rotated the secret: %+v, %v", c.Status.Secrets, err)
+	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil || len(c.Status.Secrets()) != 1 {
+		t.Errorf("A command that failed rotated the secret: %+v, %v", c.Status.Secrets(), err)
 	}
 	if out := sh.succeeds(t, "kubectl realmkeeper explain apiclient/managed -n "+team); !strings.Contains(out, "Argo CD (application shop)") {
 		t.Errorf("explain does not name Argo CD:\n%s", out)
@@ -145,7 +145,7 @@ func testStale(t *testing.T, inst *install.Installation, sh *shell) {
 		t.Errorf("stale without stale credentials: %+v", got)
 	}
 	install.Eventually(t, "the secret to be a second old", func() error {
-		if out := sh.succeeds(t, "kubectl realmkeeper stale --older 1s --realm acme -A"); !strings.Contains(out, c.Status.Secrets[0].ID) {
+		if out := sh.succeeds(t, "kubectl realmkeeper stale --older 1s --realm acme -A"); !strings.Contains(out, c.Status.Secrets()[0].Name) {
 			return errNotListed
 		}
 		return nil

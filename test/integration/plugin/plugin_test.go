@@ -38,6 +38,7 @@ func start(t *testing.T) (*install.Installation, *shell) {
 		r.Spec.Audiences = []string{"https://orders.acme.example"}
 		r.Spec.Grants = []v1beta1.Grant{{
 			Name: "apps", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}}, Scopes: []string{"orders.read", "orders.write"},
+			Audiences: v1beta1.GrantedAudiences{"*"}, Issuers: []string{v1beta1.IssuerKubernetes},
 		}}
 	}))
 	return inst, newShell(t, cluster)

@@ -34,10 +34,10 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 	// Commands change the realms, so no other test uses them.
 	narrow := func(r *v1beta1.Realm) {
 		r.Spec.Scopes = []string{"read", "o'reilly"}
-		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}}}}
+		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{team}}, Audiences: v1beta1.GrantedAudiences{"*"}}}
 	}
 	elsewhere := install.Realm("elsewhere", func(r *v1beta1.Realm) {
-		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"default"}}}}
+		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"default"}}, Audiences: v1beta1.GrantedAudiences{"*"}}}
 	})
 	inst.Create(t, install.Realm("without-scopes", narrow), elsewhere,
 		secret("unlabelled", nil, "0123456789abcdef"),
@@ -49,7 +49,7 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 	}{
 		"fix-lifetime": {v1beta1.ReasonLifetimeExceedsRealm, func(c *v1beta1.ApiClient) { c.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} }},
 		"fix-account": {v1beta1.ReasonServiceAccountNotFound, func(c *v1beta1.ApiClient) {
-			c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "fixed"}}
+			c.Spec.Identities = install.ServiceAccounts("fixed")
 		}},
 		"fix-label":    {v1beta1.ReasonSecretNotLabelled, providedBy("unlabelled")},
 		"fix-unusable": {v1beta1.ReasonSecretNotUsable, providedBy("unusable")},

@@ -59,8 +59,8 @@ func TestScheduledRotationFailsNoRequest(t *testing.T) {
 			if seen[c.Name] == nil {
 				seen[c.Name] = map[string]bool{}
 			}
-			for _, s := range c.Status.Secrets {
-				seen[c.Name][s.ID] = true
+			for _, s := range c.Status.Secrets() {
+				seen[c.Name][s.Name] = true
 			}
 		}
 		for _, c := range all {

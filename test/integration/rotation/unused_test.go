@@ -57,8 +57,8 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(lags), lags); err != nil {
 			return err
 		}
-		if !meta.IsStatusConditionTrue(lags.Status.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(lags.Status.Secrets) != 2 {
-			return fmt.Errorf("the conditions are %v and the secrets are %v", lags.Status.Conditions, lags.Status.Secrets)
+		if !meta.IsStatusConditionTrue(lags.Status.Conditions, string(v1beta1.ConditionOldSecretInUse)) || len(lags.Status.Secrets()) != 2 {
+			return fmt.Errorf("the conditions are %v and the secrets are %v", lags.Status.Conditions, lags.Status.Secrets())
 		}
 		return nil
 	})

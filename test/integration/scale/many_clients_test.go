@@ -125,7 +125,7 @@ func newRealm(t testing.TB) *v1beta1.Realm {
 func newClient(team, name, realm string) *v1beta1.ApiClient {
 	return install.ApiClient(team, name, realm, func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = install.GeneratedSecret()
-		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Subject: "repo:acme/" + name}}
+		c.Spec.Identities = install.Subjects(ciName, "repo:acme/"+name)
 	})
 }
 

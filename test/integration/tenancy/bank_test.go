@@ -106,7 +106,7 @@ func (b *bank) revoke(t *testing.T, from *tenant) {
 }
 
 func grantTo(name string, to *tenant, clientIDs ...string) v1beta1.Grant {
-	return v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{to.namespace}}, Scopes: v1beta1.Scopes{"*"}, ClientIDs: clientIDs}
+	return v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{to.namespace}}, Scopes: v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, ClientIDs: clientIDs, Issuers: []string{"*"}}
 }
 
 // tenant is a user with the role "edit" in one namespace, which includes ApiClients and Secrets.

@@ -134,7 +134,7 @@ func testNamespaceLabelChange(t *testing.T, b *bank) {
 		r.Spec.Grants = append(r.Spec.Grants, v1beta1.Grant{
 			Name:       "by-label",
 			Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"tier": "gold"}}},
-			Scopes:     v1beta1.Scopes{"*"}, ClientIDs: []string{paymentsID},
+			Scopes:     v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, ClientIDs: []string{paymentsID},
 		})
 	})
 	c := attacker.apiClient("payments", bankName, paymentsID)(t)

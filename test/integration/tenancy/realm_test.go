@@ -57,7 +57,7 @@ func testForeignServiceAccount(t *testing.T, b *bank) {
 	b.grant(t, attacker)
 	b.grant(t, owner)
 	byAccount := func(c *v1beta1.ApiClient) {
-		c.Spec.ServiceAccounts = []v1beta1.ServiceAccountReference{{Name: "robot"}}
+		c.Spec.Identities = install.ServiceAccounts("robot")
 	}
 	tokens, clients := map[*tenant]string{}, map[*tenant]*v1beta1.ApiClient{}
 	for _, u := range []*tenant{owner, attacker} {

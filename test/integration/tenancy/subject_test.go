@@ -25,13 +25,13 @@ const (
 // authenticates.
 func byWorkload(subject string) func(*v1beta1.ApiClient) {
 	return func(c *v1beta1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Subject: subject}}
+		c.Spec.Identities = install.Subjects(ciName, subject)
 	}
 }
 
-func byClaims(claims v1beta1.ClaimMatch) func(*v1beta1.ApiClient) {
+func byClaims(claims v1beta1.ClaimMatches) func(*v1beta1.ApiClient) {
 	return func(c *v1beta1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: ciName, Claims: claims}}
+		c.Spec.Identities = []v1beta1.Identity{{Name: "claims", Issuer: ciName, MatchClaims: claims}}
 	}
 }
 
@@ -49,14 +49,14 @@ func (b *bank) ready(t *testing.T, u *tenant, name string, change ...func(*v1bet
 	return c
 }
 
-// subjectHolder returns the ApiClient that holds a subject in a realm, or nil.
+// subjectHolder returns the ApiClient that holds a subject of the issuer "ci" in a realm, or nil.
 func subjectHolder(t *testing.T, inst *install.Installation, realm, issuerURL, subject string) (*record.Subject, error) {
 	t.Helper()
 	r, secret := install.Realm(realm), &corev1.Secret{}
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 		return nil, err
 	}
-	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.SubjectSecretName(r.UID, issuerURL, subject)}
+	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.SubjectSecretName(r.UID, ciName, issuerURL, subject)}
 	if err := inst.Env.Client.Get(t.Context(), key, secret); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
@@ -175,9 +175,9 @@ func testForeignClaims(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker)
 	b.grant(t, owner)
-	shop := v1beta1.ClaimMatch{"repository": "bank/shop"}
+	shop := v1beta1.ClaimMatches{{Name: "repository", Value: "bank/shop"}}
 	squatter := b.ready(t, attacker, "squatter", byClaims(shop))
-	own := b.ready(t, owner, "shop", byClaims(v1beta1.ClaimMatch{"repository": "bank/shop", "environment": "production"}))
+	own := b.ready(t, owner, "shop", byClaims(v1beta1.ClaimMatches{{Name: "repository", Value: "bank/shop"}, {Name: "environment", Value: "production"}}))
 	token := b.workload(t, "repo:bank/shop:environment:production", map[string]any{"repository": "bank/shop", "environment": "production"})
 	b.awaitClientOf(t, own.EffectiveClientID(), token, own)
 	b.awaitClientOf(t, squatter.EffectiveClientID(), token, squatter)
@@ -278,9 +278,9 @@ func testSubjectInOtherRealm(t *testing.T, b *bank) {
 	}
 }
 
-// The realm administrator renames an issuer or gives its name to another one. A wrong name doesn't
-// give a subject to another client, and tokens of one issuer are never accepted as tokens of the
-// other.
+// The realm administrator renames an issuer or gives its name to another one. A renamed issuer is another
+// one, whose subjects are free. Its former name takes no subject from a client, so that a wrong name can be
+// corrected. Tokens of one issuer are never accepted as tokens of the other.
 func testRepointedIssuer(t *testing.T, b *bank) {
 	const realm, subject = "repointed", "repo:bank/repointed"
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
@@ -295,7 +295,7 @@ func testRepointedIssuer(t *testing.T, b *bank) {
 	install.Change(t, b.inst, r, func(r *v1beta1.Realm) { r.Spec.TrustedIssuers[0].Name = "renamed" })
 	b.inst.AwaitReady(t, own, metav1.ConditionFalse, v1beta1.ReasonIssuerNotInRealm)
 	thief := attacker.apiClient("thief", realm, "", func(c *v1beta1.ApiClient) {
-		c.Spec.FederatedIdentities = []v1beta1.FederatedIdentity{{Issuer: "renamed", Subject: subject}}
+		c.Spec.Identities = install.Subjects("renamed", subject)
 	})(t)
 	b.inst.AwaitReady(t, thief, metav1.ConditionTrue, v1beta1.ReasonReady)
 	expectSubject(t, b.inst, realm, subject, own)

@@ -26,18 +26,6 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.AllNamespaces
-  map:
-    elementType:
-      scalar: untyped
-      list:
-        elementType:
-          namedType: __untyped_atomic_
-        elementRelationship: atomic
-      map:
-        elementType:
-          namedType: __untyped_deduced_
-        elementRelationship: separable
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.AnnotationValue
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClient
@@ -87,12 +75,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expirationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: federatedIdentities
+    - name: identities
       type:
         list:
           elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.FederatedIdentity
-          elementRelationship: atomic
+            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Identity
+          elementRelationship: associative
+          keys:
+          - name
     - name: introspection
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Introspection
@@ -119,14 +109,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: senderConstraint
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SenderConstraint
-    - name: serviceAccounts
-      type:
-        list:
-          elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ServiceAccountReference
-          elementRelationship: associative
-          keys:
-          - name
     - name: suspend
       type:
         scalar: boolean
@@ -158,7 +140,7 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
-          - id
+          - name
     - name: lastRotationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -174,14 +156,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretName
       type:
         scalar: string
-    - name: secrets
-      type:
-        list:
-          elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClientSecretStatus
-          elementRelationship: associative
-          keys:
-          - id
     - name: tokenEndpoint
       type:
         scalar: string
@@ -210,10 +184,20 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: atomic
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatch
   map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatches
+  list:
     elementType:
-      namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatchValue
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatchValue
-  scalar: string
+      namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatch
+    elementRelationship: associative
+    keys:
+    - name
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimName
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Claims
@@ -240,7 +224,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: provided
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ProvidedSecret
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ClientSecretStatus
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.CredentialState
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.CredentialStatus
   map:
     fields:
     - name: creationTime
@@ -249,24 +235,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expirationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: id
-      type:
-        scalar: string
     - name: lastUsedTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: role
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretRole
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.CredentialStatus
-  map:
-    fields:
-    - name: id
+    - name: name
       type:
         scalar: string
-    - name: lastUsedTime
+    - name: state
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.CredentialState
     - name: type
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.CredentialType
@@ -285,18 +262,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: max
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.FederatedIdentity
-  map:
-    fields:
-    - name: claims
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatch
-    - name: issuer
-      type:
-        scalar: string
-    - name: subject
-      type:
-        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.GeneratedSecret
   map:
     fields:
@@ -319,19 +284,19 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: audiences
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Audiences
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedAudiences
     - name: clientIDs
       type:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: issuers
       type:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: name
       type:
         scalar: string
@@ -340,25 +305,35 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedNamespaces
     - name: scopes
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Scopes
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedScopes
     - name: senderConstraint
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SenderConstraint
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedAudiences
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: atomic
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedNamespaces
   map:
     fields:
-    - name: all
+    - name: from
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.AllNamespaces
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespacesFrom
     - name: names
       type:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: selector
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespaceSelector
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedScopes
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: atomic
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.HashedSecret
   map:
     fields:
@@ -369,6 +344,24 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: id
+      type:
+        scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.Identity
+  map:
+    fields:
+    - name: issuer
+      type:
+        scalar: string
+    - name: matchClaims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatches
+    - name: name
+      type:
+        scalar: string
+    - name: serviceAccount
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ServiceAccountReference
+    - name: subject
       type:
         scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Introspection
@@ -438,6 +431,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.LabelValue
           elementRelationship: associative
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespacesFrom
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.PEMPublicKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ProvidedSecret
@@ -612,8 +607,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.DNSSubdomain
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretRole
-  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretRotation
   map:
     fields:
@@ -707,7 +700,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: requiredClaims
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatch
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatches
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedIssuerStatus
   map:
     fields:

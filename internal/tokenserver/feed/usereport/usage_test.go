@@ -265,7 +265,7 @@ func TestClockJumps(t *testing.T) {
 func TestReportsAreLimited(t *testing.T) {
 	f := newFixture(t)
 	f.Continue()
-	const clients = 4000
+	const clients = 8000
 	long := strings.Repeat("<", usage.MaxIDLength-8) // the encoded form is six times as long
 	want := times{}
 	for i := range clients {

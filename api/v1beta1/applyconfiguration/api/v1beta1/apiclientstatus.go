@@ -30,8 +30,6 @@ type ApiClientStatusApplyConfiguration struct {
 	// secretName is the name of the credentials Secret. It is set after the Secret has been
 	// written. Unset if the client secret is not generated.
 	SecretName *string `json:"secretName,omitempty"`
-	// secrets lists the client secrets that are currently valid, without their values.
-	Secrets []ClientSecretStatusApplyConfiguration `json:"secrets,omitempty"`
 	// lastRotationTime is the time at which the most recent secret that replaced another one was
 	// created. Unset if the secret has never been rotated.
 	LastRotationTime *metav1.Time `json:"lastRotationTime,omitempty"`
@@ -41,8 +39,9 @@ type ApiClientStatusApplyConfiguration struct {
 	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
 	// if the client has never been used.
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
-	// credentials lists the other credentials of the client that have been used: public keys,
-	// service accounts, and federated identities.
+	// credentials lists the credentials of the client, without their values: the client secrets
+	// that are accepted, oldest first, and then the public keys and identities of the spec, unused
+	// ones too.
 	Credentials []CredentialStatusApplyConfiguration `json:"credentials,omitempty"`
 }
 
@@ -94,19 +93,6 @@ func (b *ApiClientStatusApplyConfiguration) WithTokenEndpoint(value string) *Api
 // If called multiple times, the SecretName field is set to the value of the last call.
 func (b *ApiClientStatusApplyConfiguration) WithSecretName(value string) *ApiClientStatusApplyConfiguration {
 	b.SecretName = &value
-	return b
-}
-
-// WithSecrets adds the given value to the Secrets field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Secrets field.
-func (b *ApiClientStatusApplyConfiguration) WithSecrets(values ...*ClientSecretStatusApplyConfiguration) *ApiClientStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithSecrets")
-		}
-		b.Secrets = append(b.Secrets, *values[i])
-	}
 	return b
 }
 

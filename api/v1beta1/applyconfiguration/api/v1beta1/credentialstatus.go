@@ -13,15 +13,26 @@ import (
 // CredentialStatusApplyConfiguration represents a declarative configuration of the CredentialStatus type for use
 // with apply.
 //
-// CredentialStatus describes the use of a credential that is not a client secret.
+// CredentialStatus describes a credential of an ApiClient.
 type CredentialStatusApplyConfiguration struct {
-	// type is the kind of credential.
+	// type is the kind of credential: Secret, PublicKey, or Identity.
 	Type *apiv1beta1.CredentialType `json:"type,omitempty"`
-	// id identifies the credential: the keyID of a public key, the name of a service account, or,
-	// for a federated identity, the name of its issuer and a hash of the identity.
-	ID *string `json:"id,omitempty"`
-	// lastUsedTime is when a client last authenticated with the credential, truncated to the
-	// resolution of the instance configuration, by default to the hour.
+	// name identifies the credential among those of its type: the ID of a secret, which also appears in
+	// audit events and reveals nothing about the value; the keyID of a public key; or the name of an
+	// identity.
+	Name *string `json:"name,omitempty"`
+	// state is set for secrets. Current is a secret that workloads use, Next is a generated secret
+	// that replaces it as soon as all token servers accept it, and Retiring is a secret that was
+	// replaced and expires.
+	State *apiv1beta1.CredentialState `json:"state,omitempty"`
+	// creationTime is the time at which the secret was created. Unset for other credentials.
+	CreationTime *v1.Time `json:"creationTime,omitempty"`
+	// expirationTime is the time at which the credential expires. If unset, it does not expire.
+	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
+	// lastUsedTime is when a client last authenticated with the credential, truncated to the resolution
+	// of the instance configuration, by default to the hour. Later uses within that hour do not
+	// change it, and a new value appears after a few minutes. Unset if the credential has never been
+	// used.
 	LastUsedTime *v1.Time `json:"lastUsedTime,omitempty"`
 }
 
@@ -39,11 +50,35 @@ func (b *CredentialStatusApplyConfiguration) WithType(value apiv1beta1.Credentia
 	return b
 }
 
-// WithID sets the ID field in the declarative configuration to the given value
+// WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ID field is set to the value of the last call.
-func (b *CredentialStatusApplyConfiguration) WithID(value string) *CredentialStatusApplyConfiguration {
-	b.ID = &value
+// If called multiple times, the Name field is set to the value of the last call.
+func (b *CredentialStatusApplyConfiguration) WithName(value string) *CredentialStatusApplyConfiguration {
+	b.Name = &value
+	return b
+}
+
+// WithState sets the State field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the State field is set to the value of the last call.
+func (b *CredentialStatusApplyConfiguration) WithState(value apiv1beta1.CredentialState) *CredentialStatusApplyConfiguration {
+	b.State = &value
+	return b
+}
+
+// WithCreationTime sets the CreationTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CreationTime field is set to the value of the last call.
+func (b *CredentialStatusApplyConfiguration) WithCreationTime(value v1.Time) *CredentialStatusApplyConfiguration {
+	b.CreationTime = &value
+	return b
+}
+
+// WithExpirationTime sets the ExpirationTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExpirationTime field is set to the value of the last call.
+func (b *CredentialStatusApplyConfiguration) WithExpirationTime(value v1.Time) *CredentialStatusApplyConfiguration {
+	b.ExpirationTime = &value
 	return b
 }
 

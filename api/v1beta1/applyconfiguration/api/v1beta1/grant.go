@@ -19,25 +19,25 @@ type GrantApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// namespaces selects the namespaces whose ApiClients the grant covers.
 	Namespaces *GrantedNamespacesApplyConfiguration `json:"namespaces,omitempty"`
-	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm.
-	// It can have at most 256 entries of at most 128 characters. If unset or empty, the grant covers
-	// only ApiClients without scopes.
-	Scopes *apiv1beta1.Scopes `json:"scopes,omitempty"`
-	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect.
-	// It can have at most 16 entries of at most 256 characters. Audiences that the realm does not
-	// define have no effect. Defaults to the audiences of the realm.
-	Audiences *apiv1beta1.Audiences `json:"audiences,omitempty"`
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 64. An entry
+	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
+	// can have at most 64 entries of at most 128 characters. If unset or empty, the grant covers only
+	// ApiClients without scopes.
+	Scopes *apiv1beta1.GrantedScopes `json:"scopes,omitempty"`
+	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect. "*"
+	// stands for every audience of the realm. It must have 1 to 16 entries of at most 256 characters,
+	// because every token has an audience. Audiences that the realm does not define have no effect.
+	Audiences *apiv1beta1.GrantedAudiences `json:"audiences,omitempty"`
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 32. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
 	// without spec.clientID.
 	ClientIDs []string `json:"clientIDs,omitempty"`
-	// issuers lists 1 to 17 names of issuers that spec.federatedIdentities and spec.serviceAccounts
-	// of an ApiClient can use: names from spec.trustedIssuers, and "kubernetes" for the service
-	// accounts of this cluster. Names that the realm does not define have no effect. If unset, an
-	// ApiClient can use every issuer of the realm and the service accounts of its namespace.
+	// issuers lists the names of the issuers that spec.identities of an ApiClient can use, at most 17:
+	// names from spec.trustedIssuers, and "kubernetes" for the service accounts of this cluster. "*"
+	// stands for all of them. Names that the realm does not define have no effect. If unset or empty,
+	// the grant covers only ApiClients without identities.
 	Issuers []string `json:"issuers,omitempty"`
 	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in the
 	// namespaces of the grant that has one of its scopes or no scope, even if another grant covers the
@@ -71,7 +71,7 @@ func (b *GrantApplyConfiguration) WithNamespaces(value *GrantedNamespacesApplyCo
 // WithScopes sets the Scopes field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Scopes field is set to the value of the last call.
-func (b *GrantApplyConfiguration) WithScopes(value apiv1beta1.Scopes) *GrantApplyConfiguration {
+func (b *GrantApplyConfiguration) WithScopes(value apiv1beta1.GrantedScopes) *GrantApplyConfiguration {
 	b.Scopes = &value
 	return b
 }
@@ -79,7 +79,7 @@ func (b *GrantApplyConfiguration) WithScopes(value apiv1beta1.Scopes) *GrantAppl
 // WithAudiences sets the Audiences field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Audiences field is set to the value of the last call.
-func (b *GrantApplyConfiguration) WithAudiences(value apiv1beta1.Audiences) *GrantApplyConfiguration {
+func (b *GrantApplyConfiguration) WithAudiences(value apiv1beta1.GrantedAudiences) *GrantApplyConfiguration {
 	b.Audiences = &value
 	return b
 }

@@ -14,20 +14,29 @@ import (
 //
 // GrantedNamespaces is a set of namespaces. Exactly one member must be set.
 type GrantedNamespacesApplyConfiguration struct {
-	// names lists namespaces. It must have 1 to 128 entries. The namespaces do not need to exist
-	// yet.
+	// from is All for every namespace, including those that are created later. If unset, names or
+	// selector must be set.
+	From *apiv1beta1.NamespacesFrom `json:"from,omitempty"`
+	// names lists namespaces. It must have 1 to 64 entries. The namespaces do not need to exist yet.
+	// If unset, from or selector must be set.
 	Names []string `json:"names,omitempty"`
 	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
-	// can add it to the grant.
+	// can add it to the grant. If unset, from or names must be set.
 	Selector *NamespaceSelectorApplyConfiguration `json:"selector,omitempty"`
-	// all selects every namespace, including those that are created later.
-	All *apiv1beta1.AllNamespaces `json:"all,omitempty"`
 }
 
 // GrantedNamespacesApplyConfiguration constructs a declarative configuration of the GrantedNamespaces type for use with
 // apply.
 func GrantedNamespaces() *GrantedNamespacesApplyConfiguration {
 	return &GrantedNamespacesApplyConfiguration{}
+}
+
+// WithFrom sets the From field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the From field is set to the value of the last call.
+func (b *GrantedNamespacesApplyConfiguration) WithFrom(value apiv1beta1.NamespacesFrom) *GrantedNamespacesApplyConfiguration {
+	b.From = &value
+	return b
 }
 
 // WithNames adds the given value to the Names field in the declarative configuration
@@ -45,13 +54,5 @@ func (b *GrantedNamespacesApplyConfiguration) WithNames(values ...string) *Grant
 // If called multiple times, the Selector field is set to the value of the last call.
 func (b *GrantedNamespacesApplyConfiguration) WithSelector(value *NamespaceSelectorApplyConfiguration) *GrantedNamespacesApplyConfiguration {
 	b.Selector = value
-	return b
-}
-
-// WithAll sets the All field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the All field is set to the value of the last call.
-func (b *GrantedNamespacesApplyConfiguration) WithAll(value apiv1beta1.AllNamespaces) *GrantedNamespacesApplyConfiguration {
-	b.All = &value
 	return b
 }

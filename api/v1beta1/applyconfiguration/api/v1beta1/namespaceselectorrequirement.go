@@ -21,7 +21,7 @@ type NamespaceSelectorRequirementApplyConfiguration struct {
 	// the values. NotIn requires that the label has none of them or is missing. Exists requires
 	// that the label is present, and DoesNotExist that it is not.
 	Operator *v1.LabelSelectorOperator `json:"operator,omitempty"`
-	// values lists label values. It can have at most 16 entries. Required if operator is In or
+	// values lists label values. It can have at most 8 entries. Required if operator is In or
 	// NotIn; must be unset otherwise.
 	Values []apiv1beta1.LabelValue `json:"values,omitempty"`
 }

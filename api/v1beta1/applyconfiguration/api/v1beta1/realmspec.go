@@ -43,7 +43,8 @@ type RealmSpecApplyConfiguration struct {
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
 	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
 	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
-	// longer get tokens, but they keep their client IDs; see releasedClients.
+	// longer get tokens, but they keep their client IDs; see releasedClients. To stop every client of
+	// the realm, set suspend to true.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
 	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
 	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,

@@ -13,7 +13,7 @@ import (
 // with apply.
 //
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.federatedIdentities.
+// cluster or a CI system. ApiClients select its tokens with spec.identities.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
@@ -40,7 +40,7 @@ type TrustedIssuerApplyConfiguration struct {
 	// these string values. Set it for an issuer that is shared with other organizations. It is
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
-	RequiredClaims *apiv1beta1.ClaimMatch `json:"requiredClaims,omitempty"`
+	RequiredClaims *apiv1beta1.ClaimMatches `json:"requiredClaims,omitempty"`
 }
 
 // TrustedIssuerApplyConfiguration constructs a declarative configuration of the TrustedIssuer type for use with
@@ -84,7 +84,7 @@ func (b *TrustedIssuerApplyConfiguration) WithKeys(value *IssuerKeysApplyConfigu
 // WithRequiredClaims sets the RequiredClaims field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RequiredClaims field is set to the value of the last call.
-func (b *TrustedIssuerApplyConfiguration) WithRequiredClaims(value apiv1beta1.ClaimMatch) *TrustedIssuerApplyConfiguration {
+func (b *TrustedIssuerApplyConfiguration) WithRequiredClaims(value apiv1beta1.ClaimMatches) *TrustedIssuerApplyConfiguration {
 	b.RequiredClaims = &value
 	return b
 }
