@@ -273,12 +273,14 @@ const (
 
 // Reasons for ApiClients whose secret is not generated.
 const (
-	// ReasonSecretNotFound is used with the Accepted condition when it is False because the
-	// provided Secret, or the key in it, does not exist. It resolves when both exist.
+	// ReasonSecretNotFound is used with the Accepted condition when it is False because a Secret that
+	// provides the client secret or a hash of it, or the key in it, does not exist. It resolves when
+	// both exist.
 	ReasonSecretNotFound ConditionReason = "SecretNotFound"
 
-	// ReasonSecretNotLabelled is used with the Accepted condition when it is False because the
-	// provided Secret does not have the label that allows the operator to read it.
+	// ReasonSecretNotLabelled is used with the Accepted condition when it is False because a
+	// Secret that provides the client secret or a hash of it does not have the label that allows the
+	// operator to read it.
 	ReasonSecretNotLabelled ConditionReason = "SecretNotLabelled"
 
 	// ReasonSecretTooShort is used with the Accepted condition when it is False because the

@@ -98,6 +98,11 @@ func (r SecretKeyReference) EffectiveKey() string {
 	return cmp.Or(string(r.Key), SecretKeyClientSecret)
 }
 
+// EffectiveKey returns the data key of the hash. It defaults to hash.
+func (r HashSecretReference) EffectiveKey() string {
+	return cmp.Or(string(r.Key), SecretKeyHash)
+}
+
 // EffectiveOverlap returns how long the old value stays valid after a change. It defaults to zero.
 func (p *ProvidedSecret) EffectiveOverlap() time.Duration {
 	if p.Overlap == nil {

@@ -157,6 +157,10 @@ type AnnotationValue string
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$') && self != '.' && !self.startsWith('..')`,message="a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 type SecretDataKey string
 
+// SecretKeyHash is the default name of the data key in a Secret that contains the hash of a client
+// secret.
+const SecretKeyHash = "hash"
+
 // The default names of the data keys in a credentials Secret.
 const (
 	// SecretKeyClientID is the key of the client ID.

@@ -38,7 +38,9 @@ type SecretKeyReference struct {
 }
 
 // HashedSecret is the hash of a client secret whose plaintext never enters the cluster. To create
-// one, run "kubectl realmkeeper hash".
+// one, run "kubectl realmkeeper hash". Exactly one of hash and hashSecretRef must be set.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.hash) != has(self.hashSecretRef)`,reason=FieldValueRequired,message="spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
 type HashedSecret struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
 	// underscores, and hyphens.
@@ -48,8 +50,10 @@ type HashedSecret struct {
 	// +required
 	ID string `json:"id,omitempty"`
 
-	// hash is the hash of the secret in PHC string format. A client with an unsupported hash is not
-	// Accepted (HashNotSupported). The supported formats are:
+	// hash is the hash of the secret in PHC string format. Everyone who can read the ApiClient can
+	// see it, and could try to guess a secret that a person chose; use hashSecretRef for such a secret.
+	// A client with an unsupported hash is not Accepted (HashNotSupported). If unset, hashSecretRef
+	// must be set. The supported formats are:
 	//
 	//   - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with at most 65536 KiB, 4
 	//     passes, and 4 lanes, and at least the minimum that OWASP recommends: 47104 KiB with 1
@@ -71,8 +75,15 @@ type HashedSecret struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
 	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
-	// +required
+	// +optional
 	Hash string `json:"hash,omitempty"`
+
+	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only those
+	// who can read the Secret can see it. A changed hash applies immediately. The client is not
+	// Accepted while the Secret or its label is missing (SecretNotFound, SecretNotLabelled). If unset,
+	// hash must be set.
+	// +optional
+	HashSecretRef HashSecretReference `json:"hashSecretRef,omitzero"`
 
 	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.
@@ -80,4 +91,16 @@ type HashedSecret struct {
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
+}
+
+// HashSecretReference references a data key of a Secret in the same namespace that contains a hash.
+type HashSecretReference struct {
+	// name is the name of the Secret. The Secret must have the label
+	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read it.
+	// +required
+	Name DNSSubdomain `json:"name,omitempty"`
+
+	// key is the data key that contains the hash. Defaults to "hash".
+	// +optional
+	Key SecretDataKey `json:"key,omitempty"`
 }

@@ -224,12 +224,12 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonSecretNotFound: {
 		Severity: SeverityWaiting,
-		Cause:    "The Secret that provides the client secret does not exist, or does not have the key.",
+		Cause:    "The Secret that provides the client secret or a hash of it does not exist, or does not have the key.",
 		Action:   "Create the Secret with the client secret and the label. These commands use a random value.",
 	},
 	ReasonSecretNotLabelled: {
 		Severity: SeverityError,
-		Cause:    "The Secret that provides the client secret lacks the label that allows the operator to read it.",
+		Cause:    "The Secret that provides the client secret or a hash of it lacks the label that allows the operator to read it.",
 		Action:   "Add the label. The operator rechecks every minute.",
 	},
 	ReasonSecretTooShort: {

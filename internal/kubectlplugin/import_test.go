@@ -51,7 +51,7 @@ WARNINGS (1)
 `
 	testkit.Diff(t, "Report", want, stderr)
 	testkit.Diff(t, "Files", []string{"acme", "clients.json", "hashes.txt"}, entries(t))
-	written, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml"))
+	written, err := os.ReadFile(filepath.Join("acme", "secret-billing.yaml"))
 	if err != nil || !strings.Contains(string(written), exportedHash) {
 		t.Errorf("%v: %s", err, written)
 	}
@@ -65,7 +65,7 @@ WARNINGS (1)
 
 	// Without a directory, the same objects are written to standard output.
 	_, stdout, _ = run(t, hydraArguments...)
-	if !strings.HasPrefix(stdout, "---\napiVersion: ") || !strings.HasSuffix(stdout, "---\n"+string(written)) {
+	if !strings.HasPrefix(stdout, "---\napiVersion: ") || !strings.Contains(stdout, "---\n"+string(written)+"---\n") {
 		t.Errorf("Standard output is %s", stdout)
 	}
 	if _, again, _ := run(t, hydraArguments...); again != stdout {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -80,11 +81,20 @@ func (e *Export) Manifests(target Target) ([]Manifest, error) {
 	manifests = append(manifests, Manifest{"realm.yaml", encoded})
 	names := objectNames(clients)
 	for i := range clients {
-		encoded, err := untrusted.MarshalYAML(clients[i].object(names[clients[i].ID], target, realm.Spec.TokenLifetime.Duration))
+		name := names[clients[i].ID]
+		object := clients[i].object(name, target, realm.Spec.TokenLifetime.Duration)
+		if len(clients[i].Hashes) > 0 {
+			encoded, err := untrusted.MarshalYAML(clients[i].hashes(object))
+			if err != nil {
+				return nil, fmt.Errorf("encoding a Secret: %w", err)
+			}
+			manifests = append(manifests, Manifest{"secret-" + name + ".yaml", encoded})
+		}
+		encoded, err := untrusted.MarshalYAML(object)
 		if err != nil {
 			return nil, fmt.Errorf("encoding an ApiClient: %w", err)
 		}
-		manifests = append(manifests, Manifest{"apiclient-" + names[clients[i].ID] + ".yaml", encoded})
+		manifests = append(manifests, Manifest{"apiclient-" + name + ".yaml", encoded})
 	}
 	return manifests, nil
 }
@@ -182,12 +192,14 @@ func (c *Client) object(name string, target Target, realmLifetime time.Duration)
 	if len(c.Hashes) > 0 {
 		object.Spec.Secret = &v1beta1.ClientSecretSource{}
 	}
-	for i, hash := range c.Hashes {
+	for i := range c.Hashes {
 		id := target.System
 		if i > 0 {
 			id = fmt.Sprintf("%s-%d", target.System, i+1)
 		}
-		object.Spec.Secret.Hashed = append(object.Spec.Secret.Hashed, v1beta1.HashedSecret{ID: id, Hash: hash})
+		object.Spec.Secret.Hashed = append(object.Spec.Secret.Hashed, v1beta1.HashedSecret{
+			ID: id, HashSecretRef: v1beta1.HashSecretReference{Name: name + "-hashes", Key: v1beta1.SecretDataKey(id)},
+		})
 	}
 	for _, key := range c.PublicKeys {
 		object.Spec.PublicKeys = append(object.Spec.PublicKeys, v1beta1.PublicKey{
@@ -196,4 +208,21 @@ func (c *Client) object(name string, target Target, realmLifetime time.Duration)
 		})
 	}
 	return object
+}
+
+// hashes returns the Secret with the hashes to which an ApiClient refers. They aren't in the ApiClient,
+// because a person may have chosen the secret, and more users can read ApiClients than Secrets.
+func (c *Client) hashes(object *v1beta1.ApiClient) *corev1.Secret {
+	secret := &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: object.Spec.Secret.Hashed[0].HashSecretRef.Name, Namespace: object.Namespace,
+			Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided},
+		},
+		StringData: map[string]string{},
+	}
+	for i, hash := range c.Hashes {
+		secret.StringData[object.Spec.Secret.Hashed[i].HashSecretRef.EffectiveKey()] = hash
+	}
+	return secret
 }

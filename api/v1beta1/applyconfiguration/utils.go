@@ -45,6 +45,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.GrantedNamespacesApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("HashedSecret"):
 		return &apiv1beta1.HashedSecretApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("HashSecretReference"):
+		return &apiv1beta1.HashSecretReferenceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Identity"):
 		return &apiv1beta1.IdentityApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Introspection"):

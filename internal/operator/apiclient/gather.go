@@ -164,6 +164,9 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	if len(seen.owned) > 0 {
 		seen.credentials = &seen.owned[0]
 	}
+	if err := r.gatherHashes(ctx, seen); err != nil {
+		return err
+	}
 	return r.gatherProvided(ctx, seen)
 }
 
@@ -255,29 +258,65 @@ func get(ctx context.Context, from client.Reader, key client.ObjectKey, into cli
 	return true, nil
 }
 
-// gatherProvided reads the metadata of the Secret that the spec refers to. The cache contains only
-// labeled Secrets, so a missing one is looked for in the API server.
+// gatherProvided reads the metadata of the Secret that the spec refers to.
 func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 	if secretSource(seen.client).Provided == nil {
 		return nil
 	}
-	key := providedName(seen.client)
-	secret, cached := &corev1.Secret{}, false
-	if !seen.live {
-		var err error
-		if cached, err = get(ctx, r.Client, key, secret); err != nil {
-			return err
-		}
-	}
-	if !cached || !provided.Readable(secret) {
-		metadata := secretMetadata()
-		if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
-			return err
-		}
-		secret = &corev1.Secret{ObjectMeta: metadata.ObjectMeta}
+	secret, err := r.readReferenced(ctx, providedName(seen.client), seen.live)
+	if err != nil || secret == nil {
+		return err
 	}
 	seen.provided = secret
 	seen.unhashed = provided.Readable(secret) && !seen.providedUnchanged()
+	return nil
+}
+
+// readReferenced reads the metadata of a Secret to which a spec refers; nil if it does not exist. The
+// cache contains only labeled Secrets, so a missing one is looked for in the API server.
+func (r *Reconciler) readReferenced(ctx context.Context, key client.ObjectKey, live bool) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if !live {
+		cached, err := get(ctx, r.Client, key, secret)
+		if err != nil || cached && provided.Readable(secret) {
+			return secret, err
+		}
+	}
+	metadata := secretMetadata()
+	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
+		return nil, err
+	}
+	return &corev1.Secret{ObjectMeta: metadata.ObjectMeta}, nil
+}
+
+// gatherHashes reads the hashes in the Secrets that spec.secret.hashed refers to. A recorded hash from the
+// same version of a Secret isn't read again.
+func (r *Reconciler) gatherHashes(ctx context.Context, seen *observed) error {
+	hashes := seen.listedHashes()
+	for i, h := range secretSource(seen.client).Hashed {
+		if h.HashSecretRef.Name == "" {
+			continue
+		}
+		seen.hashes = hashes
+		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: h.HashSecretRef.Name}
+		secret, err := r.readReferenced(ctx, key, seen.live)
+		if err != nil {
+			return err
+		}
+		if missing := readable(secret, h.HashSecretRef); missing != nil {
+			hashes[i] = listedHash{missing: missing}
+			continue
+		}
+		source := hashSource(secret, h.HashSecretRef)
+		if recorded := seen.recordedHash(h.ID, source); recorded != "" {
+			hashes[i] = listedHash{hash: recorded, source: source}
+			continue
+		}
+		if secret, err = provided.Read(ctx, r.Live, key); err != nil {
+			return err
+		}
+		hashes[i] = hashIn(secret, h.HashSecretRef)
+	}
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	byRealm    = "realm"    // name of the Realm
 	byClientID = "clientID" // name of the Realm and client ID, if it is not the default
-	byProvided = "provided" // name of the provided Secret
+	byProvided = "provided" // names of the Secrets with a provided secret or hash
 	byAccount  = "account"  // names of the service accounts
 	bySubject  = "subject"  // name of the Realm and exact subjects
 )
@@ -34,12 +34,6 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			}
 			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
 		},
-		byProvided: func(c *v1beta1.ApiClient) string {
-			if provided := secretSource(c).Provided; provided != nil {
-				return provided.SecretRef.Name
-			}
-			return ""
-		},
 	} {
 		err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, field, func(obj client.Object) []string {
 			if c, ok := obj.(*v1beta1.ApiClient); ok && key(c) != "" {
@@ -52,6 +46,9 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	if err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, bySubject, subjectKeys); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, byProvided, providedNames); err != nil {
 		return err
 	}
 	return indexer.IndexField(ctx, &v1beta1.ApiClient{}, byAccount, accountNames)
@@ -100,4 +97,23 @@ func accountNames(obj client.Object) []string {
 		return nil
 	}
 	return c.Spec.ServiceAccounts()
+}
+
+// providedNames returns the index keys of byProvided.
+func providedNames(obj client.Object) []string {
+	c, ok := obj.(*v1beta1.ApiClient)
+	if !ok {
+		return nil
+	}
+	var names []string
+	if provided := secretSource(c).Provided; provided != nil {
+		names = append(names, provided.SecretRef.Name)
+	}
+	for _, h := range secretSource(c).Hashed {
+		if h.HashSecretRef.Name != "" {
+			names = append(names, h.HashSecretRef.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -78,6 +78,8 @@ type delivery struct {
 
 // providedSecret is the Secret that the spec refers to.
 type providedSecret struct {
+	// hashes are those of spec.secret.hashed, in the same order; nil if none is in a Secret.
+	hashes []listedHash
 	// provided is the Secret without its values, or nil. value is the result of hashing its value. unhashed
 	// reports that it is not hashed yet.
 	provided *corev1.Secret

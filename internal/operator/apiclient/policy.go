@@ -1,11 +1,12 @@
 package apiclient
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
@@ -69,10 +70,12 @@ func (seen *request) lifetimeWithinRealm() *condition.Result {
 // Secrets.
 func (seen *request) secretsManaged() *condition.Result {
 	source := secretSource(seen.client)
-	if seen.instance.ManagesCredentialsSecrets() || source.Generated == nil && source.Provided == nil {
+	inSecret := source.Generated != nil || source.Provided != nil ||
+		slices.ContainsFunc(source.Hashed, func(h v1beta1.HashedSecret) bool { return h.HashSecretRef.Name != "" })
+	if seen.instance.ManagesCredentialsSecrets() || !inSecret {
 		return nil
 	}
-	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated or spec.secret.provided with spec.secret.hashed, spec.publicKeys, or spec.identities.")
+	return notReady(v1beta1.ReasonCredentialsSecretsDisabled, "This installation disables credentialsSecrets, so the operator has no permissions for Secrets. Replace spec.secret.generated, spec.secret.provided, or hashSecretRef with a hash in spec.secret.hashed, spec.publicKeys, or spec.identities.")
 }
 
 // helmTestSecret is the credentials Secret of "helm test", which runs in the system namespace.
@@ -100,13 +103,4 @@ func (seen *observed) secretNameFree() *condition.Result {
 	}
 	return notReady(v1beta1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
 		seen.credentials.Name)
-}
-
-func (seen *request) hashesSupported() *condition.Result {
-	for _, h := range secretSource(seen.client).Hashed {
-		if _, err := clientsecret.ParseVerifier(h.Hash); err != nil {
-			return notReady(v1beta1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", h.ID, err)
-		}
-	}
-	return nil
 }

@@ -50,7 +50,7 @@ func (seen *observed) knownHash() string {
 		return recorded.Hash
 	}
 	for _, s := range slices.Backward(seen.restoredSecrets()) {
-		if s.Source != "" && s.Source != secrets.SourceSpec {
+		if secrets.OfProvided(s.Source) {
 			return s.Hash
 		}
 	}
@@ -71,18 +71,20 @@ func mustHash(seen *observed, accepted condition.Result) bool {
 	return seen.unhashed && (accepted.Status == metav1.ConditionTrue || stillRejected(seen) != nil && accepted == *stillRejected(seen))
 }
 
+// providedLabel is the label that allows the operator to read a Secret, as in a manifest.
+const providedLabel = v1beta1.ClientSecretLabel + ": \"" + v1beta1.ClientSecretProvided + "\""
+
 func (seen *observed) secretProvided() *condition.Result {
 	reference := secretSource(seen.client).Provided
 	if reference == nil {
 		return nil
 	}
 	name, key := reference.SecretRef.Name, reference.SecretRef.EffectiveKey()
-	const label = v1beta1.ClientSecretLabel + ": \"" + v1beta1.ClientSecretProvided + "\""
 	if seen.provided == nil {
-		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, label)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, providedLabel)
 	}
 	if !provided.Readable(seen.provided) {
-		return notReady(v1beta1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, label)
+		return notReady(v1beta1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
 	}
 	switch err := seen.value.Err; {
 	case seen.unhashed:

@@ -106,6 +106,50 @@ func TestOlderProvidedSecretReplacesNewer(t *testing.T) {
 	wantAccepted(t, &seen, now, map[string]bool{password: false, newPassword: true})
 }
 
+// A hash in a Secret is used like one in the spec. It is not read again while the Secret is the same, and
+// a Secret that lacks it rejects the client.
+func TestHashInSecret(t *testing.T) {
+	const key = "hydra"
+	a, b := hashOf(t, "a", "secret-a"), hashOf(t, "a", "secret-b")
+	ref := v1beta1.HashSecretReference{Name: "billing-hashes", Key: key}
+	secretOf := func(version, hash string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: ref.Name, UID: "s", ResourceVersion: version, Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}},
+			Data:       map[string][]byte{key: []byte(hash)},
+		}
+	}
+	seen := observe(withHashes(v1beta1.HashedSecret{ID: "a", HashSecretRef: ref}))
+	seen.hashes = []listedHash{hashIn(secretOf("7", a.Hash+"\n"), ref)}
+	step(t, &seen, now)
+	wantAccepted(t, &seen, now, map[string]bool{"secret-a": true})
+	if got := seen.recordedHash("a", hashSource(secretOf("7", ""), ref)); got != a.Hash {
+		t.Errorf("the recorded hash of the same version is %q", got)
+	}
+	if got := seen.recordedHash("a", hashSource(secretOf("8", ""), ref)) + seen.recordedHash("b", hashSource(secretOf("7", ""), ref)); got != "" {
+		t.Errorf("the recorded hash of another version or ID is %q", got)
+	}
+	seen.hashes = []listedHash{hashIn(secretOf("8", b.Hash), ref)}
+	step(t, &seen, now)
+	wantAccepted(t, &seen, now, map[string]bool{"secret-a": false, "secret-b": true})
+
+	unlabeled, plaintext := secretOf("9", b.Hash), secretOf("9", "secret-b")
+	unlabeled.Labels = nil
+	for reason, secret := range map[v1beta1.ConditionReason]*corev1.Secret{
+		v1beta1.ReasonSecretNotFound: nil, v1beta1.ReasonSecretNotLabelled: unlabeled, v1beta1.ReasonHashNotSupported: plaintext,
+	} {
+		seen.hashes = []listedHash{hashIn(secret, ref)}
+		if got := accepted(&seen); got.Reason != reason || strings.Contains(got.Message, "secret-b") {
+			t.Errorf("got %+v, want %s", got, reason)
+		}
+	}
+	otherKey := ref
+	otherKey.Key = "other"
+	seen.hashes = []listedHash{hashIn(secretOf("9", b.Hash), otherKey)}
+	if got := accepted(&seen); got.Reason != v1beta1.ReasonSecretNotFound || !strings.Contains(got.Message, `no key "other"`) {
+		t.Errorf("another key: %+v", got)
+	}
+}
+
 // A listed hash is accepted until it expires. Then the client has no secret, and it is Expired.
 func TestHashedSecrets(t *testing.T) {
 	a := hashOf(t, "a", "secret-a")

@@ -68,8 +68,9 @@ func wantedSecret(seen *observed) secrets.Want {
 		}}
 	case len(source.Hashed) > 0:
 		var w secrets.Want
-		for _, h := range source.Hashed {
-			s := record.ClientSecret{ID: h.ID, Hash: h.Hash}
+		hashes := seen.listedHashes()
+		for i, h := range source.Hashed {
+			s := record.ClientSecret{ID: h.ID, Hash: hashes[i].hash, Source: hashes[i].source}
 			if h.ExpirationTime != nil {
 				s.ExpiresAt = h.ExpirationTime.UTC()
 			}

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // maxWaiting limits the callers that hash or wait for a core, so that they occupy only a part of the
@@ -45,7 +43,7 @@ func (h *Hasher) Hash(ctx context.Context, name types.NamespacedName, key, recor
 		return nil, Result{}, nil
 	}
 	defer h.leave(name.Namespace)
-	secret, err := h.read(ctx, name)
+	secret, err := Read(ctx, h.live, name)
 	if err != nil || secret == nil {
 		return nil, Result{}, err
 	}
@@ -72,19 +70,4 @@ func (h *Hasher) leave(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.busy, namespace)
-}
-
-// read reads a Secret from the API server; nil if it doesn't exist or lacks the label. The label is
-// part of the request, so the operator never gets the values of a Secret without it.
-func (h *Hasher) read(ctx context.Context, name types.NamespacedName) (*corev1.Secret, error) {
-	secrets := &corev1.SecretList{}
-	err := h.live.List(ctx, secrets, client.InNamespace(name.Namespace), client.MatchingFields{"metadata.name": name.Name},
-		client.MatchingLabels{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided})
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	if len(secrets.Items) == 0 {
-		return nil, nil //nolint:nilnil // The controller reports a missing Secret.
-	}
-	return &secrets.Items[0], nil
 }

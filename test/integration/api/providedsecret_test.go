@@ -3,6 +3,7 @@ package api_test
 import "strings"
 
 const (
+	hashOrRefRule     = "Required value: spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
 	hashedIDRule      = "spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	hashedHashRule    = "spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
 	argon2idRule      = "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
@@ -44,7 +45,16 @@ var providedSecretValidations = map[string]validation{
 	"hash with an empty id":                      {spec: `secret: {hashed: [{id: "", hash: $a}]}`, wantField: "spec.secret.hashed[0].id", wantRule: tooShort},
 	"hash with an invalid id":                    {spec: "secret: {hashed: [{id: a b, hash: $a}]}", wantField: "spec.secret.hashed[0].id", wantRule: `Invalid value: "a b": ` + hashedIDRule},
 	"hash with a long id":                        {spec: "secret: {hashed: [{id: " + strings.Repeat("a", 65) + ", hash: $a}]}", wantField: "spec.secret.hashed[0].id", wantRule: "may not be more than 64"},
-	"hashed without a hash":                      {spec: "secret: {hashed: [{id: a}]}", wantField: "spec.secret.hashed[0].hash", wantRule: "Required value"},
+	"hashed without a hash":                      {spec: "secret: {hashed: [{id: a}]}", wantField: "spec.secret.hashed[0]", wantRule: hashOrRefRule},
+	"hash in a Secret":                           {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: b}}, {id: c, hashSecretRef: {name: b, key: c}}]}"},
+	"hash twice":                                 {spec: "secret: {hashed: [{id: a, hash: $a, hashSecretRef: {name: b}}]}", wantField: "spec.secret.hashed[0]", wantRule: hashOrRefRule},
+	"hash in a Secret without a name":            {spec: "secret: {hashed: [{id: a, hashSecretRef: {key: b}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.name", wantRule: "Required value"},
+	"hash in a Secret with an empty name":        {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: ''}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.name", wantRule: tooShort},
+	"hash in a Secret with a long name":          {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: " + strings.Repeat("b", 254) + "}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.name", wantRule: "may not be more than 253"},
+	"hash in a Secret of another namespace":      {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: b/c}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.name", wantRule: dnsSubdomainRule},
+	"hash in a Secret with an invalid key":       {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: b, key: a b}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.key", wantRule: secretKeyRule},
+	"hash in a Secret with an empty key":         {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: b, key: ''}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.key", wantRule: tooShort},
+	"hash in a Secret with a long key":           {spec: "secret: {hashed: [{id: a, hashSecretRef: {name: b, key: " + strings.Repeat("k", 254) + "}}]}", wantField: "spec.secret.hashed[0].hashSecretRef.key", wantRule: "may not be more than 253"},
 	"hash that is a plaintext secret":            {spec: "secret: {hashed: [{id: a, hash: rk_secret}]}", wantField: "spec.secret.hashed[0].hash", wantRule: hashedHashRule},
 	"hash that is too long":                      {spec: "secret: {hashed: [{id: a, hash: $" + strings.Repeat("a", 512) + "}]}", wantField: "spec.secret.hashed[0].hash", wantRule: "may not be more than 512"},
 	"hash with a date as expirationTime":         {spec: "secret: {hashed: [{id: a, hash: $a, expirationTime: '2031-12-31'}]}", wantField: "spec.secret.hashed[0].expirationTime", wantRule: "in body should match"},

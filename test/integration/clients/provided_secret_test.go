@@ -112,6 +112,22 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 		t.Errorf("status has secrets %v and secretName %q, want only 2026-04 and no secretName", got, c.Status.SecretName)
 	}
 
+	// A hash in a Secret, which can change.
+	inSecret := scenario.ProvidedSecret(team, strongHash.Hash)
+	inSecret.Name = "hashes"
+	inst.Create(t, inSecret)
+	ref := v1beta1.HashSecretReference{Name: inSecret.Name, Key: "PASSWORD"}
+	install.Change(t, inst, c, hashes(v1beta1.HashedSecret{ID: "2026-03", HashSecretRef: ref}))
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
+	install.Change(t, inst, inSecret, func(s *corev1.Secret) {
+		s.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
+	})
+	inst.AwaitTokens(t, scenario.Credentials(c, strong), true)
+	inst.AwaitTokens(t, scenario.Credentials(c, password), false)
+	install.Change(t, inst, inSecret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(weakHash.Hash) })
+	inst.AwaitTokens(t, scenario.Credentials(c, password), true)
+	inst.AwaitTokens(t, scenario.Credentials(c, strong), false)
+
 	install.Change(t, inst, c, hashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$c29tZXNhbHQ$AAAAAAAAAAAAAAAAAAAAAA"}))
 	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonHashNotSupported)
 	inst.AwaitTokens(t, scenario.Credentials(c, password), false)

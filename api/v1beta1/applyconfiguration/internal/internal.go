@@ -334,6 +334,15 @@ var schemaYAML = typed.YAMLObject(`types:
     elementType:
       scalar: string
     elementRelationship: atomic
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.HashSecretReference
+  map:
+    fields:
+    - name: key
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SecretDataKey
+    - name: name
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.DNSSubdomain
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.HashedSecret
   map:
     fields:
@@ -343,6 +352,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hash
       type:
         scalar: string
+    - name: hashSecretRef
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.HashSecretReference
     - name: id
       type:
         scalar: string

@@ -1,20 +1,28 @@
 package secrets
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// SourceSpec is the source of a secret whose hash is listed in the spec.
+// SourceSpec is the source of a secret whose hash is in the spec. The source of one whose hash is in a
+// Secret that the spec lists is SourceSpec, a colon, and the version of that Secret.
 const SourceSpec = "spec"
+
+// isListed reports whether the spec lists the hash of a secret with the given source.
+func isListed(source string) bool {
+	return source == SourceSpec || strings.HasPrefix(source, SourceSpec+":")
+}
 
 // Provided is a client secret read from a Secret that the spec refers to.
 type Provided struct {
 	// Source identifies the version of that Secret. It is recorded so that an unchanged Secret is
-	// hashed only once. It must not be empty or "spec".
+	// hashed only once. It must not be empty or begin with "spec".
 	Source string
 	// Hash is the PHC string of the value; empty if the value is not hashed yet. It is the recorded
 	// one if only the version of the Secret changed.
@@ -59,8 +67,11 @@ func (w *Provided) matches(s record.ClientSecret) bool {
 
 // IsProvided reports whether s is a provided secret that has not been replaced.
 func IsProvided(s record.ClientSecret) bool {
-	return s.Role == record.RoleCurrent && s.Source != "" && s.Source != SourceSpec
+	return s.Role == record.RoleCurrent && OfProvided(s.Source)
 }
+
+// OfProvided reports whether a source is that of a provided secret.
+func OfProvided(source string) bool { return source != "" && !isListed(source) }
 
 // replacedByProvided returns the secret that a provided one replaces, or nil: the provided or listed one
 // that expires last, or else the current generated one.
@@ -89,10 +100,10 @@ func planHashed(hashes, recorded []record.ClientSecret, now time.Time) Plan {
 	var p Plan
 	for _, h := range hashes {
 		s := record.ClientSecret{
-			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: SourceSpec, Role: record.RoleCurrent,
+			ID: h.ID, CreatedAt: now.UTC().Truncate(time.Second), ExpiresAt: h.ExpiresAt, Hash: h.Hash, Source: cmp.Or(h.Source, SourceSpec), Role: record.RoleCurrent,
 		}
 		for _, known := range recorded {
-			if known.Source == SourceSpec && known.ID == h.ID && known.Hash == h.Hash {
+			if isListed(known.Source) && known.ID == h.ID && known.Hash == h.Hash {
 				s.CreatedAt = known.CreatedAt
 			}
 		}

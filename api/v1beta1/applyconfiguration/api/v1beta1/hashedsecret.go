@@ -13,13 +13,15 @@ import (
 // with apply.
 //
 // HashedSecret is the hash of a client secret whose plaintext never enters the cluster. To create
-// one, run "kubectl realmkeeper hash".
+// one, run "kubectl realmkeeper hash". Exactly one of hash and hashSecretRef must be set.
 type HashedSecretApplyConfiguration struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
 	// underscores, and hyphens.
 	ID *string `json:"id,omitempty"`
-	// hash is the hash of the secret in PHC string format. A client with an unsupported hash is not
-	// Accepted (HashNotSupported). The supported formats are:
+	// hash is the hash of the secret in PHC string format. Everyone who can read the ApiClient can
+	// see it, and could try to guess a secret that a person chose; use hashSecretRef for such a secret.
+	// A client with an unsupported hash is not Accepted (HashNotSupported). If unset, hashSecretRef
+	// must be set. The supported formats are:
 	//
 	// - $argon2id$v=19$m=<KiB>,t=<passes>,p=<lanes>$<salt>$<tag>, with at most 65536 KiB, 4
 	// passes, and 4 lanes, and at least the minimum that OWASP recommends: 47104 KiB with 1
@@ -36,6 +38,11 @@ type HashedSecretApplyConfiguration struct {
 	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
 	// has the condition WeaklyHashed.
 	Hash *string `json:"hash,omitempty"`
+	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only those
+	// who can read the Secret can see it. A changed hash applies immediately. The client is not
+	// Accepted while the Secret or its label is missing (SecretNotFound, SecretNotLabelled). If unset,
+	// hash must be set.
+	HashSecretRef *HashSecretReferenceApplyConfiguration `json:"hashSecretRef,omitempty"`
 	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.
 	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
@@ -60,6 +67,14 @@ func (b *HashedSecretApplyConfiguration) WithID(value string) *HashedSecretApply
 // If called multiple times, the Hash field is set to the value of the last call.
 func (b *HashedSecretApplyConfiguration) WithHash(value string) *HashedSecretApplyConfiguration {
 	b.Hash = &value
+	return b
+}
+
+// WithHashSecretRef sets the HashSecretRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HashSecretRef field is set to the value of the last call.
+func (b *HashedSecretApplyConfiguration) WithHashSecretRef(value *HashSecretReferenceApplyConfiguration) *HashedSecretApplyConfiguration {
+	b.HashSecretRef = value
 	return b
 }
 
