@@ -24,9 +24,9 @@ type GeneratedSecret struct {
 	// +optional
 	Template SecretTemplate `json:"template,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
-	// keys renames the data keys of the credentials Secret for workloads that expect other names.
-	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
-	// names are:
+	// keys renames data keys of the credentials Secret for workloads that expect other names. It
+	// maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default names
+	// are:
 	//
 	//   - client_id: the client ID
 	//   - client_secret: the client secret
@@ -38,14 +38,15 @@ type GeneratedSecret struct {
 	//   - issuer: the issuer of the realm, which is the iss claim of its tokens
 	//   - jwks_url: the URL of the realm's public keys
 	//   - scope: the scopes of the client, separated by spaces
-	//   - ca.crt: the certificate authority of the token endpoint in PEM format; present only if
-	//     the instance manages the serving certificate itself
 	//
-	// The resulting names must be unique. Keys that are not listed keep their default names. If
-	// unset, all keys have their default names.
-	// +kubebuilder:validation:MaxProperties=9
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt']))[0]`
-	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
+	// The Secret also contains ca.crt if the instance manages the serving certificate itself. It is
+	// the certificate authority of the token endpoint in PEM format, and always has this name.
+	//
+	// The resulting names must be unique, and must not be ca.crt. Keys that are not listed keep
+	// their default names. If unset, all keys have their default names.
+	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope']))[0]`
+	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
 	// +optional
 	Keys map[string]SecretDataKey `json:"keys,omitempty"`
 
@@ -190,6 +191,6 @@ const (
 	SecretKeyScope = "scope"
 
 	// SecretKeyCACrt is the key of the token endpoint's certificate authority in PEM format. It is
-	// present only if the instance manages the serving certificate itself.
+	// present only if the instance manages the serving certificate itself, and cannot be renamed.
 	SecretKeyCACrt = "ca.crt"
 )

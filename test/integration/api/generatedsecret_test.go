@@ -5,8 +5,8 @@ import "strings"
 const (
 	oneSecretRule  = "spec.secret must have exactly one of: generated, provided, hashed"
 	secretKeyRule  = "a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
-	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including the keys that are not listed; conflicting key: "
-	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, scope, and ca.crt, not "
+	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: "
+	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not "
 	keySyntax      = " (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
 	ownLabels      = "spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
 	ownAnnotations = "spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
@@ -54,14 +54,16 @@ var generatedSecretValidations = map[string]validation{
 	"template annotation with a long value":                        generated("template: {annotations: {a: "+strings.Repeat("b", 4097)+"}}", ".template.annotations.a", "may not be more than 4096"),
 
 	"empty keys":              generated("keys: {}", "", ""),
-	"all keys renamed":        generated("keys: {client_id: a, client_secret: b, token_url: c, cluster_token_url: d, issuer: e, jwks_url: f, scope: g, ca.crt: h}", "", ""),
+	"all keys renamed":        generated("keys: {client_id: a, client_secret: b, next_client_secret: c, token_url: d, cluster_token_url: e, issuer: f, jwks_url: g, scope: h}", "", ""),
 	"keys with swapped names": generated("keys: {client_id: client_secret, client_secret: client_id}", "", ""),
 	"key renamed to the default name of a renamed key": generated("keys: {client_id: scope, scope: SCOPE}", "", ""),
 	"key renamed to its default name":                  generated("keys: {client_id: client_id}", "", ""),
 	"key name of 253 characters":                       generated("keys: {client_id: "+strings.Repeat("a", 253)+"}", "", ""),
 	"key name with all allowed characters":             generated("keys: {client_id: .A_-.0.}", "", ""),
 	"unknown key":                                      generated("keys: {scope: s, clientID: a}", ".keys", knownKeysRule+"clientID"),
-	"ten keys":                                         generated("keys: "+labels(10), ".keys", "must have at most 9 items"),
+	"renamed ca.crt":                                   generated("keys: {ca.crt: CA}", ".keys", knownKeysRule+"ca.crt"),
+	"ca.crt renamed to its default name":               generated("keys: {ca.crt: ca.crt}", ".keys", knownKeysRule+"ca.crt"),
+	"nine keys":                                        generated("keys: "+labels(9), ".keys", "must have at most 8 items"),
 	"two keys with the same name":                      generated("keys: {client_id: a, issuer: a}", ".keys", ownNameRule+"client_id"),
 	"key renamed to the default name of another key":   generated("keys: {token_url: issuer}", ".keys", ownNameRule+"token_url"),
 	"key renamed to ca.crt":                            generated("keys: {issuer: ca.crt}", ".keys", ownNameRule+"issuer"),

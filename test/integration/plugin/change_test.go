@@ -29,9 +29,7 @@ func testToken(t *testing.T, inst *install.Installation, sh *shell) {
 	renamed := newClient("renamed", func(c *v1beta1.ApiClient) {
 		c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
 			SecretName: "elsewhere",
-			Keys: map[string]v1beta1.SecretDataKey{
-				"client_id": "USER", "client_secret": "PASSWORD", "token_url": "URL", "ca.crt": "CA",
-			},
+			Keys:       map[string]v1beta1.SecretDataKey{"client_id": "USER", "client_secret": "PASSWORD", "token_url": "URL"},
 		}}
 	})
 	inst.Create(t, renamed)

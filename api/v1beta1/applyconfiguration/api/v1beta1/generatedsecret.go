@@ -25,9 +25,9 @@ type GeneratedSecretApplyConfiguration struct {
 	// template is metadata that is added to the credentials Secret. If unset, the operator adds
 	// only its own metadata.
 	Template *SecretTemplateApplyConfiguration `json:"template,omitempty"`
-	// keys renames the data keys of the credentials Secret for workloads that expect other names.
-	// It maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default
-	// names are:
+	// keys renames data keys of the credentials Secret for workloads that expect other names. It
+	// maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default names
+	// are:
 	//
 	// - client_id: the client ID
 	// - client_secret: the client secret
@@ -39,11 +39,12 @@ type GeneratedSecretApplyConfiguration struct {
 	// - issuer: the issuer of the realm, which is the iss claim of its tokens
 	// - jwks_url: the URL of the realm's public keys
 	// - scope: the scopes of the client, separated by spaces
-	// - ca.crt: the certificate authority of the token endpoint in PEM format; present only if
-	// the instance manages the serving certificate itself
 	//
-	// The resulting names must be unique. Keys that are not listed keep their default names. If
-	// unset, all keys have their default names.
+	// The Secret also contains ca.crt if the instance manages the serving certificate itself. It is
+	// the certificate authority of the token endpoint in PEM format, and always has this name.
+	//
+	// The resulting names must be unique, and must not be ca.crt. Keys that are not listed keep
+	// their default names. If unset, all keys have their default names.
 	Keys map[string]apiv1beta1.SecretDataKey `json:"keys,omitempty"`
 	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
 	// credentials Secret is deleted, which revokes it immediately.
