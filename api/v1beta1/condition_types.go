@@ -15,10 +15,10 @@ const (
 	// It is False on an ApiClient with ReasonRealmNotFound, ReasonNamespaceNotAllowed,
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
 	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
-	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonMetadataNotAllowed,
-	// ReasonSecretNotFound, ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable,
-	// ReasonHashNotSupported, ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound,
-	// ReasonIssuerNotInRealm, ReasonClaimNotInRealm, or ReasonClaimsTooLarge.
+	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonSecretNotFound,
+	// ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
+	// ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound, ReasonIssuerNotInRealm,
+	// ReasonClaimNotInRealm, or ReasonClaimsTooLarge.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -239,12 +239,6 @@ const (
 	// with the name of the credentials Secret exists and the client does not own it. The operator
 	// does not modify that Secret.
 	ReasonSecretConflict ConditionReason = "SecretConflict"
-
-	// ReasonMetadataNotAllowed is used with the Accepted condition when it is False because
-	// spec.secret.generated.template has a label or annotation with a prefix that the instance
-	// configuration does not allow, or a label without a prefix by which other programs may select
-	// Secrets.
-	ReasonMetadataNotAllowed ConditionReason = "MetadataNotAllowed"
 
 	// ReasonRealmSuspended is used with the Ready condition when it is False because spec.suspend of
 	// the realm is true. It is intentional and resolves when the realm is resumed.

@@ -122,25 +122,22 @@ type ExpireWhenUnused struct {
 
 // SecretTemplate is metadata for a Secret that the operator creates.
 type SecretTemplate struct {
-	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
-	// auth.realmkeeper.dev/ is reserved for the operator. Keys with the prefix app.kubernetes.io/
-	// are allowed, and other prefixes only if the instance configuration lists them. Without a
-	// prefix, only these keys are allowed: app, component, env, environment, project, team, and
-	// tier. With any other key, the client is not Accepted (MetadataNotAllowed). If unset, no labels
-	// are added.
+	// labels lists labels for the Secret. It can have at most 16 entries. Other programs select
+	// Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app,
+	// component, env, environment, project, team, and tier are allowed. If unset, no labels are
+	// added.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.startsWith('auth.realmkeeper.dev/'))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.startsWith('app.kubernetes.io/') || key in ['app', 'component', 'env', 'environment', 'project', 'team', 'tier'])`,messageExpression=`'spec.secret.generated.template.labels must not have the key ' + self.filter(key, !(key.startsWith('app.kubernetes.io/') || key in ['app', 'component', 'env', 'environment', 'project', 'team', 'tier']))[0] + '; other programs select Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app, component, env, environment, project, team, and tier are allowed'`
 	// +optional
 	Labels Labels `json:"labels,omitempty"`
 
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
-	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. Keys
-	// without a prefix and with the prefix app.kubernetes.io/ are allowed, and other prefixes only
-	// if the instance configuration lists them; otherwise, the client is not Accepted
-	// (MetadataNotAllowed). If unset, no annotations are added.
+	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys without
+	// a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset, no annotations are
+	// added.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.lowerAscii().matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.lowerAscii().startsWith('auth.realmkeeper.dev/'))`,messageExpression=`'spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in ' + self.filter(key, key.lowerAscii().startsWith('auth.realmkeeper.dev/'))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.contains('/') || key.startsWith('app.kubernetes.io/'))`,messageExpression=`'spec.secret.generated.template.annotations must not have the key ' + self.filter(key, key.contains('/') && !key.startsWith('app.kubernetes.io/'))[0] + '; other programs act on annotations with a prefix, so only keys without a prefix and keys with the prefix app.kubernetes.io/ are allowed'`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))[0]`
 	// +optional
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }

@@ -192,11 +192,6 @@ var explanations = map[ConditionReason]Explanation{
 		Cause:    "A Secret with the name of the credentials Secret exists, and this client does not own it.",
 		Action:   "Delete that Secret if nothing uses it. Otherwise create this client with another spec.secret.generated.secretName.",
 	},
-	ReasonMetadataNotAllowed: {
-		Severity: SeverityError,
-		Cause:    "A label or annotation in spec.secret.generated.template has a prefix that this instance does not allow, or a label without a prefix is not one of the allowed labels.",
-		Action:   "Remove it, or use the prefix app.kubernetes.io. To use another prefix, ask an administrator to add it to credentialsSecrets.allowedMetadataPrefixes.",
-	},
 	ReasonRealmSuspended: {
 		Severity: SeverityIntended,
 		Cause:    "spec.suspend of the realm is true, so its clients get no tokens. Nothing was deleted.",

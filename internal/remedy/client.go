@@ -28,7 +28,6 @@ var clients = map[v1beta1.ConditionReason]commands{
 	},
 	v1beta1.ReasonCredentialsSecretsDisabled: newHash,
 	v1beta1.ReasonSecretConflict:             func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
-	v1beta1.ReasonMetadataNotAllowed:         object.edit,
 	v1beta1.ReasonRealmSuspended: func(o object) []string {
 		return []string{command("kubectl", "realmkeeper", "resume", "realm/"+o.realm)}
 	},

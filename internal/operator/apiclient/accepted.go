@@ -32,7 +32,6 @@ func accepted(seen *observed) condition.Result {
 		seen.secretsManaged,
 		seen.secretOutsideInstallation,
 		seen.secretNameFree,
-		seen.metadataAllowed,
 		seen.secretProvided,
 		seen.hashesSupported,
 		seen.publicKeysSupported,

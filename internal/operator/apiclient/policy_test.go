@@ -95,49 +95,6 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-func TestMetadataIsRestricted(t *testing.T) {
-	message := func(template v1beta1.SecretTemplate) string {
-		got := accepted(new(observe(func(o *observed) {
-			o.instance.CredentialsSecrets.AllowedMetadataPrefixes = []string{"reloader.stakater.com"}
-			o.client.Spec.Secret.Generated.Template = template
-		})))
-		if got.Reason == v1beta1.ReasonMetadataNotAllowed {
-			return got.Message
-		}
-		return ""
-	}
-	for key, want := range map[string]bool{
-		"app.kubernetes.io/name":             true,
-		"reloader.stakater.com/match":        true,
-		"kubernetes.io/service-account.name": false,
-		"x.app.kubernetes.io/name":           false,
-		"stakater.com/match":                 false,
-		"a.reloader.stakater.com/match":      false,
-	} {
-		prefix, _, _ := strings.Cut(key, "/")
-		for field, got := range map[string]string{
-			"labels":      message(v1beta1.SecretTemplate{Labels: map[string]v1beta1.LabelValue{key: "a", "team": "b"}}),
-			"annotations": message(v1beta1.SecretTemplate{Annotations: map[string]v1beta1.AnnotationValue{key: "a", "team": "b"}}),
-		} {
-			named := strings.Contains(got, field) && strings.Contains(got, `"`+key+`"`) && strings.Contains(got, `"`+prefix+`"`)
-			if (got == "") != want || !want && !named {
-				t.Errorf("%s %q: %q, want it allowed: %t", field, key, got, want)
-			}
-		}
-	}
-	for key, want := range map[string]bool{"app": true, "team": true, "Team": false, "owner": false, "grafana_datasource": false} {
-		template := v1beta1.SecretTemplate{
-			Labels: map[string]v1beta1.LabelValue{key: "helm", "env": "a"}, Annotations: map[string]v1beta1.AnnotationValue{key: "a"},
-		}
-		if got := message(template); (got == "") != want || !want && !strings.Contains(got, `"`+key+`"`) {
-			t.Errorf("label %q: %q, want it allowed: %t", key, got, want)
-		}
-	}
-	if got := message(v1beta1.SecretTemplate{Annotations: map[string]v1beta1.AnnotationValue{"Reloader.Stakater.com/match": "a"}}); got != "" {
-		t.Errorf("an allowed prefix in uppercase: %s", got)
-	}
-}
-
 func TestGrantCoversClient(t *testing.T) {
 	grant := func(name string, change func(*v1beta1.Grant)) v1beta1.Grant {
 		g := v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{"team"}}, Audiences: v1beta1.GrantedAudiences{"*"}}

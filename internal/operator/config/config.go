@@ -82,10 +82,6 @@ type CredentialsSecrets struct {
 	// Enabled allows ApiClients with generated and provided secrets, for which the operator needs
 	// permissions for Secrets. Defaults to true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// AllowedMetadataPrefixes are the prefixes of labels and annotations, such as
-	// reloader.stakater.com, that ApiClients may set on their credentials Secrets. The prefix
-	// app.kubernetes.io is always allowed. Defaults to none.
-	AllowedMetadataPrefixes []string `json:"allowedMetadataPrefixes,omitempty"`
 }
 
 // Security holds limits for all realms.

@@ -32,7 +32,7 @@ const full = header + `
 instanceDomain: realmkeeper.localhost
 externalPort: 8443
 watchNamespaces: [acme-apps, shop]
-credentialsSecrets: {enabled: false, allowedMetadataPrefixes: [reloader.stakater.com]}
+credentialsSecrets: {enabled: false}
 security:
   defaultTokenLifetime: 1h
   maximumTokenLifetime: 12h
@@ -132,7 +132,6 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"pull secret without a name":           {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"invalid namespace":                    {with("acme-apps, shop", "Acme"), "watchNamespaces"},
 		"duplicate namespace":                  {with("acme-apps, shop", "shop, shop"), "watchNamespaces"},
-		"prefix with a slash":                  {with("reloader.stakater.com", "reloader.stakater.com/"), "credentialsSecrets.allowedMetadataPrefixes"},
 		"default lifetime too short":           {with("1h", "9s"), "security.defaultTokenLifetime"},
 		"default lifetime too long":            {with("1h", "24h1s"), "security.defaultTokenLifetime"},
 		"fractional seconds":                   {with("1h", "10.5s"), "security.defaultTokenLifetime"},

@@ -28,9 +28,6 @@ func (i *Instance) validate() error {
 	if err := i.validateNamespaces(); err != nil {
 		return err
 	}
-	if err := i.CredentialsSecrets.validate(); err != nil {
-		return err
-	}
 	if err := i.Security.validate(); err != nil {
 		return err
 	}
@@ -83,15 +80,6 @@ func (l *Logging) validate() error {
 	default:
 		return invalid("logging.level must be info or debug, not %q", l.Level)
 	}
-}
-
-func (c *CredentialsSecrets) validate() error {
-	for _, prefix := range c.AllowedMetadataPrefixes {
-		if problems := validation.IsDNS1123Subdomain(prefix); len(problems) > 0 {
-			return invalid("credentialsSecrets.allowedMetadataPrefixes must have prefixes without a slash, such as reloader.stakater.com; %q is not valid: %s", prefix, problems[0])
-		}
-	}
-	return nil
 }
 
 func (t *Testing) validate() error {

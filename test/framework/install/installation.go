@@ -76,8 +76,6 @@ type Settings struct {
 	CAOverlap            string   // how long the next CA is published, before it is sped up; defaults to 8760h
 	ClusterTrustBundle   bool     // also publishes the managed CA as a ClusterTrustBundle
 
-	AllowedMetadataPrefixes []string // of credentials Secrets; defaults to none
-
 	// Replaces is an installation, in another cluster, whose address this one takes over. No token
 	// server of it may still run.
 	Replaces *Installation
@@ -130,7 +128,7 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 	fmt.Fprintf(&b, "watchNamespaces: [%s]\n", strings.Join(s.WatchNamespaces, ", "))
 	fmt.Fprintf(&b, "security:\n  defaultTokenLifetime: %s\n  maximumTokenLifetime: %s\n",
 		orDefault(s.DefaultTokenLifetime, "1h"), orDefault(s.MaximumTokenLifetime, "24h"))
-	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n  allowedMetadataPrefixes: [%s]\n", !s.NoCredentialsSecrets, strings.Join(s.AllowedMetadataPrefixes, ", "))
+	fmt.Fprintf(&b, "credentialsSecrets:\n  enabled: %t\n", !s.NoCredentialsSecrets)
 	fmt.Fprintf(&b, "tokenServer:\n  image: realmkeeper:test\n")
 	if s.KeyEncryption {
 		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: 1s\n    decrypt: %t\n", s.Decrypt)

@@ -72,8 +72,8 @@ var apiClientValidations = map[string]validation{
 
 var apiClientTransitions = map[string]transition{
 	"mutable fields changed": {
-		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecondPerServer: 5}, secret: {generated: {keys: {scope: s}, template: {labels: {a: b}, annotations: {a: b}}, rotation: {interval: 1h}}}}",
-		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, limits: {tokensPerSecondPerServer: 6}, suspend: true, expirationTime: '2031-01-01T00:00:00Z', tokensValidAfterTime: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {c: d}}, rotation: {interval: 48h, overlap: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}}}",
+		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecondPerServer: 5}, secret: {generated: {keys: {scope: s}, template: {labels: {team: b}, annotations: {a: b}}, rotation: {interval: 1h}}}}",
+		after:  "{description: b, scopes: [b], audiences: [b], tokenLifetime: 1h, limits: {tokensPerSecondPerServer: 6}, suspend: true, expirationTime: '2031-01-01T00:00:00Z', tokensValidAfterTime: '2026-01-01T00:00:00Z', secret: {generated: {keys: {issuer: i}, template: {labels: {env: d}}, rotation: {interval: 48h, overlap: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}}}",
 	},
 	"optional fields removed": {
 		before: "{description: a, scopes: [a], audiences: [a], tokenLifetime: 5m, limits: {tokensPerSecondPerServer: 5}, suspend: true, expirationTime: '2031-01-01T00:00:00Z', tokensValidAfterTime: '2026-01-01T00:00:00Z', secret: {generated: {keys: {scope: s}}}}",

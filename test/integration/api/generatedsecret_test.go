@@ -8,8 +8,11 @@ const (
 	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: "
 	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not "
 	keySyntax      = " (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
-	ownLabels      = "spec.secret.generated.template.labels must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
-	ownAnnotations = "spec.secret.generated.template.annotations must not use the prefix auth.realmkeeper.dev/, which is reserved for the operator, as in "
+	foreignLabel   = "spec.secret.generated.template.labels must not have the key "
+	onlyLabels     = "; other programs select Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app, component, env, environment, project, team, and tier are allowed"
+	foreignKey     = "spec.secret.generated.template.annotations must not have the key "
+	onlyPrefix     = "; other programs act on annotations with a prefix, so only keys without a prefix and keys with the prefix app.kubernetes.io/ are allowed"
+	annotationName = "spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, and inner . _ -), not "
 )
 
 var generatedSecretValidations = map[string]validation{
@@ -30,28 +33,37 @@ var generatedSecretValidations = map[string]validation{
 
 	"empty template": generated("template: {}", "", ""),
 
-	"template labels":                         generated("template: {labels: {app.kubernetes.io/name: billing, team: Team_A.1, empty: ''}}", "", ""),
-	"16 template labels":                      generated("template: {labels: "+labels(16)+"}", "", ""),
-	"17 template labels":                      generated("template: {labels: "+labels(17)+"}", ".template.labels", "must have at most 16 items"),
-	"template label with the longest key":     generated("template: {labels: {"+longestLabelKey+": a}}", "", ""),
-	"template label with a long prefix":       generated("template: {labels: {a"+longestLabelKey+": a}}", ".template.labels", "must have valid label keys"),
-	"template label with an invalid prefix":   generated("template: {labels: {a..b/c: d}}", ".template.labels", "must have valid label keys"+keySyntax+"a..b/c"),
-	"template label with an uppercase prefix": generated("template: {labels: {A.b/c: d}}", ".template.labels", "must have valid label keys"+keySyntax+"A.b/c"),
-	"template label with an invalid name":     generated("template: {labels: {a: b, a b: c}}", ".template.labels", "must have valid label keys"+keySyntax+"a b"),
-	"template label with an invalid value":    generated("template: {labels: {a: b c}}", ".template.labels[a]", `Invalid value: "b c": `+labelValueRule),
-	"template label with a long value":        generated("template: {labels: {a: "+strings.Repeat("b", 64)+"}}", ".template.labels.a", "may not be more than 63"),
-	"template label with the reserved prefix": generated("template: {labels: {auth.realmkeeper.dev/client-secret: generated}}", ".template.labels", ownLabels+"auth.realmkeeper.dev/client-secret"),
-	"template label with a similar prefix":    generated("template: {labels: {x.auth.realmkeeper.dev/a: b, auth.realmkeeper.dev: c}}", "", ""),
+	"template labels":                            generated("template: {labels: {app.kubernetes.io/name: billing, team: Team_A.1, env: ''}}", "", ""),
+	"every template label without a prefix":      generated("template: {labels: {app: a, component: a, env: a, environment: a, project: a, team: a, tier: a}}", "", ""),
+	"16 template labels":                         generated("template: {labels: "+recommended(16)+"}", "", ""),
+	"17 template labels":                         generated("template: {labels: "+recommended(17)+"}", ".template.labels", "must have at most 16 items"),
+	"template label with another prefix":         generated("template: {labels: {team: a, argocd.argoproj.io/secret-type: cluster}}", ".template.labels", foreignLabel+"argocd.argoproj.io/secret-type"+onlyLabels),
+	"template label with the reserved prefix":    generated("template: {labels: {auth.realmkeeper.dev/client-secret: generated}}", ".template.labels", foreignLabel+"auth.realmkeeper.dev/client-secret"+onlyLabels),
+	"template label with a longer prefix":        generated("template: {labels: {x.app.kubernetes.io/name: a}}", ".template.labels", foreignLabel+"x.app.kubernetes.io/name"),
+	"template label with a shorter prefix":       generated("template: {labels: {kubernetes.io/name: a}}", ".template.labels", foreignLabel+"kubernetes.io/name"),
+	"template label with the prefix as its name": generated("template: {labels: {app.kubernetes.io: a}}", ".template.labels", foreignLabel+"app.kubernetes.io"),
+	"template label of Helm":                     generated("template: {labels: {owner: helm}}", ".template.labels", foreignLabel+"owner"+onlyLabels),
+	"template label in another case":             generated("template: {labels: {Team: a}}", ".template.labels", foreignLabel+"Team"),
+	"template label with a longer name":          generated("template: {labels: {app.kubernetes.io/"+strings.Repeat("a", 64)+": a}}", ".template.labels", "must have valid label keys"+keySyntax+"app.kubernetes.io/a"),
+	"template label with an invalid name":        generated("template: {labels: {team: b, app.kubernetes.io/a b: c}}", ".template.labels", "must have valid label keys"+keySyntax+"app.kubernetes.io/a b"),
+	"template label with an invalid value":       generated("template: {labels: {team: b c}}", ".template.labels[team]", `Invalid value: "b c": `+labelValueRule),
+	"template label with a long value":           generated("template: {labels: {team: "+strings.Repeat("b", 64)+"}}", ".template.labels.team", "may not be more than 63"),
 
-	"template annotations":                                         generated(`template: {annotations: {reloader.example.com/match: "any text, in [any] form\nand ä"}}`, "", ""),
-	"16 template annotations":                                      generated("template: {annotations: "+labels(16)+"}", "", ""),
-	"17 template annotations":                                      generated("template: {annotations: "+labels(17)+"}", ".template.annotations", "must have at most 16 items"),
-	"template annotation with an uppercase prefix":                 generated("template: {annotations: {Example.com/Key: d}}", "", ""),
-	"template annotation with an invalid key":                      generated("template: {annotations: {a b: c}}", ".template.annotations", "spec.secret.generated.template.annotations must have valid annotation keys"+keySyntax+"a b"),
-	"template annotation with a long prefix":                       generated("template: {annotations: {a"+longestLabelKey+": a}}", ".template.annotations", "must have valid annotation keys"),
-	"template annotation with the reserved prefix":                 generated("template: {annotations: {auth.realmkeeper.dev/owner: a}}", ".template.annotations", ownAnnotations+"auth.realmkeeper.dev/owner"),
-	"template annotation with the reserved prefix in another case": generated("template: {annotations: {Auth.Realmkeeper.dev/owner: a}}", ".template.annotations", ownAnnotations+"Auth.Realmkeeper.dev/owner"),
-	"template annotation with a long value":                        generated("template: {annotations: {a: "+strings.Repeat("b", 4097)+"}}", ".template.annotations.a", "may not be more than 4096"),
+	"template annotations":                                generated(`template: {annotations: {Note_1.a: "any text, in [any] form\nand ä", app.kubernetes.io/note: "", owner: a}}`, "", ""),
+	"16 template annotations":                             generated("template: {annotations: "+labels(16)+"}", "", ""),
+	"17 template annotations":                             generated("template: {annotations: "+labels(17)+"}", ".template.annotations", "must have at most 16 items"),
+	"template annotation with another prefix":             generated("template: {annotations: {note: a, reloader.stakater.com/match: 'true'}}", ".template.annotations", foreignKey+"reloader.stakater.com/match"+onlyPrefix),
+	"template annotation with the reserved prefix":        generated("template: {annotations: {auth.realmkeeper.dev/owner: a}}", ".template.annotations", foreignKey+"auth.realmkeeper.dev/owner"+onlyPrefix),
+	"template annotation with a longer prefix":            generated("template: {annotations: {x.app.kubernetes.io/name: a}}", ".template.annotations", foreignKey+"x.app.kubernetes.io/name"),
+	"template annotation with the prefix in uppercase":    generated("template: {annotations: {App.kubernetes.io/name: a}}", ".template.annotations", foreignKey+"App.kubernetes.io/name"),
+	"template annotation with an empty prefix":            generated("template: {annotations: {/name: a}}", ".template.annotations", foreignKey+"/name"),
+	"template annotation with an invalid key":             generated("template: {annotations: {a b: c}}", ".template.annotations", annotationName+"a b"),
+	"template annotation with an empty name":              generated("template: {annotations: {app.kubernetes.io/: a}}", ".template.annotations", annotationName+"app.kubernetes.io/"),
+	"template annotation with two slashes":                generated("template: {annotations: {app.kubernetes.io/a/b: a}}", ".template.annotations", annotationName+"app.kubernetes.io/a/b"),
+	"template annotation with a name of 63 characters":    generated("template: {annotations: {app.kubernetes.io/"+strings.Repeat("a", 63)+": a}}", "", ""),
+	"template annotation with a name of 64 characters":    generated("template: {annotations: {"+strings.Repeat("a", 64)+": a}}", ".template.annotations", annotationName+"aaa"),
+	"template annotation with a value of 4096 characters": generated("template: {annotations: {a: "+strings.Repeat("b", 4096)+"}}", "", ""),
+	"template annotation with a long value":               generated("template: {annotations: {a: "+strings.Repeat("b", 4097)+"}}", ".template.annotations.a", "may not be more than 4096"),
 
 	"empty keys":              generated("keys: {}", "", ""),
 	"all keys renamed":        generated("keys: {client_id: a, client_secret: b, next_client_secret: c, token_url: d, cluster_token_url: e, issuer: f, jwks_url: g, scope: h}", "", ""),
@@ -82,4 +94,9 @@ func generated(yaml, wantField, wantRule string) validation {
 		tc.wantField = "spec.secret.generated" + wantField
 	}
 	return tc
+}
+
+// recommended returns n labels with the prefix app.kubernetes.io/.
+func recommended(n int) string {
+	return strings.ReplaceAll(labels(n), "l", "app.kubernetes.io/l")
 }

@@ -10,7 +10,7 @@ import (
 // TestClients runs the tests that can share an installation. They run in parallel, and each one has
 // its own realms and namespaces.
 func TestClients(t *testing.T) {
-	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h", AllowedMetadataPrefixes: []string{"reloader.stakater.com"}})
+	inst := install.New(t, env.Start(t), install.Settings{MaximumTokenLifetime: "2h"})
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	inst.StartTokenServer(t)
@@ -19,7 +19,6 @@ func TestClients(t *testing.T) {
 		"private_key_jwt":                testPrivateKeyJWT,
 		"hashed secret":                  testHashedSecret,
 		"migration to provided secret":   testMigrationToProvidedSecret,
-		"metadata for other controllers": testMetadataForOtherControllers,
 		"service accounts":               testServiceAccounts,
 		"deleted service account":        testDeletedServiceAccount,
 		"tokens per second":              testTokensPerSecond,

@@ -70,24 +70,28 @@ func testForeignCredentialsSecret(t *testing.T, b *bank) {
 func testForeignMetadata(t *testing.T, b *bank) {
 	attacker := newTenant(t, b.inst)
 	b.grant(t, attacker)
-	for name, template := range map[string]v1beta1.SecretTemplate{
-		"label":      {Labels: map[string]v1beta1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
-		"helm":       {Labels: map[string]v1beta1.LabelValue{"owner": "helm", "app": "shop"}},
-		"annotation": {Annotations: map[string]v1beta1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
-	} {
-		c := attacker.apiClient(name, bankName, "", func(c *v1beta1.ApiClient) {
+	allowed := v1beta1.SecretTemplate{Labels: map[string]v1beta1.LabelValue{"team": "a"}, Annotations: map[string]v1beta1.AnnotationValue{"note": "a"}}
+	withTemplate := func(template v1beta1.SecretTemplate) func(*v1beta1.ApiClient) {
+		return func(c *v1beta1.ApiClient) {
 			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{Template: template}}
-		})(t)
-		expectRejected(t, b.inst, c, v1beta1.ReasonMetadataNotAllowed)
+		}
 	}
-	for _, key := range []string{v1beta1.ClientSecretLabel, v1beta1.RecordLabel} {
-		c := install.ApiClient(attacker.namespace, "own-label", bankName, func(c *v1beta1.ApiClient) {
-			c.Spec.Secret = &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{
-				Template: v1beta1.SecretTemplate{Labels: map[string]v1beta1.LabelValue{key: "x"}},
-			}}
-		})
+	existing := attacker.apiClient("existing", bankName, "", withTemplate(allowed))(t)
+	for name, template := range map[string]v1beta1.SecretTemplate{
+		"label":        {Labels: map[string]v1beta1.LabelValue{"argocd.argoproj.io/secret-type": "cluster"}},
+		"helm":         {Labels: map[string]v1beta1.LabelValue{"owner": "helm", "app": "shop"}},
+		"annotation":   {Annotations: map[string]v1beta1.AnnotationValue{"reflector.v1.k8s.emberstack.com/reflection-allowed": "true"}},
+		"client-label": {Labels: map[string]v1beta1.LabelValue{v1beta1.ClientSecretLabel: "x"}},
+		"record-label": {Labels: map[string]v1beta1.LabelValue{v1beta1.RecordLabel: "x"}},
+	} {
+		c := install.ApiClient(attacker.namespace, name, bankName, withTemplate(template))
 		if err := attacker.Create(t.Context(), c); !apierrors.IsInvalid(err) {
-			t.Errorf("a client with label %s in its template gets %v, want 422", key, err)
+			t.Errorf("creating a client with a %s in its template gets %v, want 422", name, err)
+		}
+		changed := existing.DeepCopy()
+		withTemplate(template)(changed)
+		if err := attacker.Patch(t.Context(), changed, client.MergeFrom(existing)); !apierrors.IsInvalid(err) {
+			t.Errorf("adding a %s to the template of a client gets %v, want 422", name, err)
 		}
 	}
 }

@@ -14,18 +14,15 @@ import (
 //
 // SecretTemplate is metadata for a Secret that the operator creates.
 type SecretTemplateApplyConfiguration struct {
-	// labels lists labels for the Secret. It can have at most 16 entries. The prefix
-	// auth.realmkeeper.dev/ is reserved for the operator. Keys with the prefix app.kubernetes.io/
-	// are allowed, and other prefixes only if the instance configuration lists them. Without a
-	// prefix, only these keys are allowed: app, component, env, environment, project, team, and
-	// tier. With any other key, the client is not Accepted (MetadataNotAllowed). If unset, no labels
-	// are added.
+	// labels lists labels for the Secret. It can have at most 16 entries. Other programs select
+	// Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app,
+	// component, env, environment, project, team, and tier are allowed. If unset, no labels are
+	// added.
 	Labels *apiv1beta1.Labels `json:"labels,omitempty"`
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
-	// at most 4096 characters. The prefix auth.realmkeeper.dev/ is reserved for the operator. Keys
-	// without a prefix and with the prefix app.kubernetes.io/ are allowed, and other prefixes only
-	// if the instance configuration lists them; otherwise, the client is not Accepted
-	// (MetadataNotAllowed). If unset, no annotations are added.
+	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys without
+	// a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset, no annotations are
+	// added.
 	Annotations map[string]apiv1beta1.AnnotationValue `json:"annotations,omitempty"`
 }
 
