@@ -160,10 +160,6 @@ trustedIssuers:
 {{- end }}
 usage:
   {{- toYaml .Values.usage | nindent 2 }}
-{{- if ne (int .Values.testing.speedUp) 1 }}
-testing:
-  speedUp: {{ int .Values.testing.speedUp }}
-{{- end }}
 tls:
   {{- toYaml $tls | nindent 2 }}
 {{- end }}
