@@ -273,11 +273,55 @@ type ApiClientStatus struct {
 	// +optional
 	ClientID string `json:"clientID,omitempty"`
 
+	// issuer is the iss claim of the client's tokens, which is the issuer of its realm.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Issuer string `json:"issuer,omitempty"`
+
 	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	TokenEndpoint string `json:"tokenEndpoint,omitempty"`
+
+	// clusterTokenEndpoint is the URL of the token endpoint at the token servers' Service, for
+	// workloads in this cluster.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	ClusterTokenEndpoint string `json:"clusterTokenEndpoint,omitempty"`
+
+	// jwksURI is the URL of the public keys that verify the client's tokens (RFC 7517, section 5).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	JWKSURI string `json:"jwksURI,omitempty"`
+
+	// grant is the name of the grant of the realm that covers the client. Unset while the client is
+	// not Accepted.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Grant string `json:"grant,omitempty"`
+
+	// scopes lists the scopes that the client can request, sorted. Unset while the client is not
+	// Accepted, and if it has no scopes.
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	// +listType=atomic
+	// +optional
+	Scopes []string `json:"scopes,omitempty"`
+
+	// audiences lists the values that the aud claim of the client's tokens can have, sorted: those of
+	// the spec, or those of the grant if the spec lists none. Unset while the client is not Accepted.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +listType=atomic
+	// +optional
+	Audiences []string `json:"audiences,omitempty"`
 
 	// secretName is the name of the credentials Secret. It is set after the Secret has been
 	// written. Unset if the client secret is not generated.

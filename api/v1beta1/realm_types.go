@@ -275,6 +275,14 @@ type RealmStatus struct {
 	// +optional
 	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
 
+	// rotationInterval is the effective interval of spec.signing.rotationInterval.
+	// +optional
+	RotationInterval *Duration `json:"rotationInterval,omitempty"`
+
+	// publishAhead is the effective time of spec.signing.publishAhead.
+	// +optional
+	PublishAhead *Duration `json:"publishAhead,omitempty"`
+
 	// signingKeys lists the published keys of the realm, without their private parts.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

@@ -161,6 +161,16 @@ func (in *ApiClientStatus) DeepCopyInto(out *ApiClientStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Scopes != nil {
+		in, out := &in.Scopes, &out.Scopes
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.Audiences != nil {
+		in, out := &in.Audiences, &out.Audiences
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LastRotationTime != nil {
 		in, out := &in.LastRotationTime, &out.LastRotationTime
 		*out = (*in).DeepCopy()
@@ -880,6 +890,16 @@ func (in *RealmStatus) DeepCopyInto(out *RealmStatus) {
 	}
 	if in.TokenLifetime != nil {
 		in, out := &in.TokenLifetime, &out.TokenLifetime
+		*out = new(Duration)
+		**out = **in
+	}
+	if in.RotationInterval != nil {
+		in, out := &in.RotationInterval, &out.RotationInterval
+		*out = new(Duration)
+		**out = **in
+	}
+	if in.PublishAhead != nil {
+		in, out := &in.PublishAhead, &out.PublishAhead
 		*out = new(Duration)
 		**out = **in
 	}

@@ -80,6 +80,7 @@ type clientReport struct {
 	Realm                  string                     `json:"realm"`
 	TokenEndpoint          string                     `json:"tokenEndpoint,omitempty"`
 	SecretName             string                     `json:"secretName,omitempty"`
+	Grant                  string                     `json:"grant,omitempty"`
 	Accepted               string                     `json:"accepted,omitempty"`
 	Scopes                 []string                   `json:"scopes,omitempty"`
 	Audiences              []string                   `json:"audiences,omitempty"`
@@ -129,12 +130,20 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 	return r
 }
 
+// effective returns the values in the status, or those in the spec if the status has none.
+func effective(status, spec []string) []string {
+	if len(status) > 0 {
+		return status
+	}
+	return spec
+}
+
 func newClientReport(t *target) *clientReport {
 	c := t.client
 	r := &clientReport{
 		ClientID: c.EffectiveClientID(), Description: c.Spec.Description, Realm: c.Spec.RealmRef.Name,
 		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
-		Scopes: c.Spec.Scopes, Audiences: c.Spec.Audiences, IntrospectionAudiences: c.Spec.Introspection.Audiences,
+		Scopes: c.Spec.Scopes, Audiences: effective(c.Status.Audiences, c.Spec.Audiences), Grant: c.Status.Grant, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: view.Duration(c.Spec.TokenLifetime),
 		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
 		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t), Credentials: c.Status.Credentials,

@@ -45,6 +45,7 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		{"Description", r.Description},
 		{"Realm", r.Realm},
 		{"Token endpoint", r.TokenEndpoint},
+		{"Grant", r.Grant},
 		{"Accepted", r.Accepted},
 		{"Scopes", orNone(r.Scopes, "none")},
 		{"Audiences", orNone(r.Audiences, "all that the grant allows")},

@@ -25,8 +25,10 @@ type decision struct {
 	blocked *condition.Result
 	// incomplete is what the client's secret waits for; nil if nothing.
 	incomplete *condition.Result
-	// desired is the desired desired; nil leaves it unchanged, even if there is none.
+	// desired is the desired record; nil leaves it unchanged, even if there is none.
 	desired *record.Client
+	// grant is the name of the grant that covers the client; empty if the client is not accepted.
+	grant string
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
@@ -76,7 +78,9 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
-	d.desired = newRecord(seen, covered(&seen.request), plan)
+	coverage := covered(&seen.request)
+	d.grant = coverage.grant.Name
+	d.desired = newRecord(seen, coverage, plan)
 	d.subjects = wantedSubjects(seen)
 	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled
 	if d.inconclusive = seen.mayStayDisabled(d.desired); d.inconclusive {

@@ -27,13 +27,20 @@ import (
 // the decision that were written.
 func status(seen *observed, d decision, done applied, now time.Time) v1beta1.ApiClientStatus {
 	c := seen.client
+	issuer := seen.instance.Issuer(c.Spec.RealmRef.Name)
 	s := v1beta1.ApiClientStatus{
-		ObservedGeneration: c.Generation,
-		ClientID:           c.EffectiveClientID(),
-		TokenEndpoint:      seen.instance.Issuer(c.Spec.RealmRef.Name) + oauth.TokenPath,
-		SecretName:         c.Status.SecretName,
-		LastRotationTime:   c.Status.LastRotationTime,
-		NextRotationTime:   c.Status.NextRotationTime,
+		ObservedGeneration:   c.Generation,
+		ClientID:             c.EffectiveClientID(),
+		Issuer:               issuer,
+		TokenEndpoint:        issuer + oauth.TokenPath,
+		ClusterTokenEndpoint: seen.instance.ClusterURL() + "/" + c.Spec.RealmRef.Name + oauth.TokenPath,
+		JWKSURI:              issuer + oauth.JWKSPath,
+		SecretName:           c.Status.SecretName,
+		LastRotationTime:     c.Status.LastRotationTime,
+		NextRotationTime:     c.Status.NextRotationTime,
+	}
+	if d.accepted.Status == metav1.ConditionTrue {
+		s.Grant, s.Scopes, s.Audiences = c.Status.Grant, c.Status.Scopes, c.Status.Audiences
 	}
 	listed := c.Status.Secrets()
 	switch {
@@ -42,6 +49,9 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		s.SecretName = ""
 	case done.delivered:
 		s.SecretName = c.EffectiveSecretName()
+	}
+	if d.grant != "" && done.written {
+		s.Grant, s.Scopes, s.Audiences = d.grant, d.desired.Scopes, d.desired.Audiences
 	}
 	if d.desired != nil && done.written {
 		listed = secretStatus(d.desired.Secrets)

@@ -152,3 +152,35 @@ func TestOldSecretUsed(t *testing.T) {
 		})
 	}
 }
+
+// The status has the values that tokens get, while the client is Accepted. A failed write of the record
+// keeps the previous ones.
+func TestEffectiveValues(t *testing.T) {
+	seen := observe(func(s *observed) {
+		s.realm.Spec.Scopes, s.realm.Spec.Audiences = []string{"write", "read"}, []string{"stock", "orders", "billing"}
+		s.realm.Spec.Grants[0].Audiences = []string{"orders", "billing"}
+		s.client.Spec.Scopes = []string{"write", "read"}
+	})
+	after := func(done applied) v1beta1.ApiClientStatus {
+		t.Helper()
+		return status(&seen, testkit.Value(decide(&seen, now, rand.Reader))(t), done, now)
+	}
+	written := applied{written: true, state: new(acknowledgement.Acknowledged)}
+	want := func(s v1beta1.ApiClientStatus, grant string, scopes, audiences []string) {
+		t.Helper()
+		testkit.Diff(t, "grant", grant, s.Grant)
+		testkit.Diff(t, "scopes", scopes, s.Scopes)
+		testkit.Diff(t, "audiences", audiences, s.Audiences)
+	}
+	want(after(applied{}), "", nil, nil)
+	s := after(written)
+	want(s, "all", []string{"read", "write"}, []string{"billing", "orders"})
+	testkit.Diff(t, "URLs", []string{
+		"https://api.example.com/acme", "https://api.example.com/acme/oauth2/token", "https://realmkeeper-token-server.system.svc/acme/oauth2/token", "https://api.example.com/acme/oauth2/jwks",
+	}, []string{s.Issuer, s.TokenEndpoint, s.ClusterTokenEndpoint, s.JWKSURI})
+	seen.client.Status = s
+	seen.client.Spec.Scopes = []string{"read"}
+	want(after(applied{}), "all", []string{"read", "write"}, []string{"billing", "orders"})
+	seen.realm.Spec.Grants[0].Scopes = nil
+	want(after(written), "", nil, nil)
+}

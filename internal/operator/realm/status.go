@@ -28,6 +28,8 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
 		TokenLifetime:      &v1beta1.Duration{Duration: d.lifetime},
+		RotationInterval:   &v1beta1.Duration{Duration: realm.Spec.Signing.EffectiveRotationInterval()},
+		PublishAhead:       &v1beta1.Duration{Duration: realm.Spec.Signing.EffectivePublishAhead()},
 		// These are replaced below if the record was written.
 		SigningKeys:    realm.Status.SigningKeys,
 		TrustedIssuers: realm.Status.TrustedIssuers,

@@ -121,7 +121,16 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientStatus
   map:
     fields:
+    - name: audiences
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: clientID
+      type:
+        scalar: string
+    - name: clusterTokenEndpoint
       type:
         scalar: string
     - name: conditions
@@ -141,6 +150,15 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - type
           - name
+    - name: grant
+      type:
+        scalar: string
+    - name: issuer
+      type:
+        scalar: string
+    - name: jwksURI
+      type:
+        scalar: string
     - name: lastRotationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -153,6 +171,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: scopes
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: secretName
       type:
         scalar: string
@@ -581,6 +605,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: publishAhead
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
+    - name: rotationInterval
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
     - name: signingKeys
       type:
         list:

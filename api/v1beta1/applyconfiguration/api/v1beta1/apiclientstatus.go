@@ -25,8 +25,24 @@ type ApiClientStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// clientID is the effective client identifier. The client sends it in token requests.
 	ClientID *string `json:"clientID,omitempty"`
+	// issuer is the iss claim of the client's tokens, which is the issuer of its realm.
+	Issuer *string `json:"issuer,omitempty"`
 	// tokenEndpoint is the URL of the token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
+	// clusterTokenEndpoint is the URL of the token endpoint at the token servers' Service, for
+	// workloads in this cluster.
+	ClusterTokenEndpoint *string `json:"clusterTokenEndpoint,omitempty"`
+	// jwksURI is the URL of the public keys that verify the client's tokens (RFC 7517, section 5).
+	JWKSURI *string `json:"jwksURI,omitempty"`
+	// grant is the name of the grant of the realm that covers the client. Unset while the client is
+	// not Accepted.
+	Grant *string `json:"grant,omitempty"`
+	// scopes lists the scopes that the client can request, sorted. Unset while the client is not
+	// Accepted, and if it has no scopes.
+	Scopes []string `json:"scopes,omitempty"`
+	// audiences lists the values that the aud claim of the client's tokens can have, sorted: those of
+	// the spec, or those of the grant if the spec lists none. Unset while the client is not Accepted.
+	Audiences []string `json:"audiences,omitempty"`
 	// secretName is the name of the credentials Secret. It is set after the Secret has been
 	// written. Unset if the client secret is not generated.
 	SecretName *string `json:"secretName,omitempty"`
@@ -80,11 +96,63 @@ func (b *ApiClientStatusApplyConfiguration) WithClientID(value string) *ApiClien
 	return b
 }
 
+// WithIssuer sets the Issuer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Issuer field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithIssuer(value string) *ApiClientStatusApplyConfiguration {
+	b.Issuer = &value
+	return b
+}
+
 // WithTokenEndpoint sets the TokenEndpoint field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the TokenEndpoint field is set to the value of the last call.
 func (b *ApiClientStatusApplyConfiguration) WithTokenEndpoint(value string) *ApiClientStatusApplyConfiguration {
 	b.TokenEndpoint = &value
+	return b
+}
+
+// WithClusterTokenEndpoint sets the ClusterTokenEndpoint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClusterTokenEndpoint field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithClusterTokenEndpoint(value string) *ApiClientStatusApplyConfiguration {
+	b.ClusterTokenEndpoint = &value
+	return b
+}
+
+// WithJWKSURI sets the JWKSURI field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the JWKSURI field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithJWKSURI(value string) *ApiClientStatusApplyConfiguration {
+	b.JWKSURI = &value
+	return b
+}
+
+// WithGrant sets the Grant field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Grant field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithGrant(value string) *ApiClientStatusApplyConfiguration {
+	b.Grant = &value
+	return b
+}
+
+// WithScopes adds the given value to the Scopes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Scopes field.
+func (b *ApiClientStatusApplyConfiguration) WithScopes(values ...string) *ApiClientStatusApplyConfiguration {
+	for i := range values {
+		b.Scopes = append(b.Scopes, values[i])
+	}
+	return b
+}
+
+// WithAudiences adds the given value to the Audiences field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Audiences field.
+func (b *ApiClientStatusApplyConfiguration) WithAudiences(values ...string) *ApiClientStatusApplyConfiguration {
+	for i := range values {
+		b.Audiences = append(b.Audiences, values[i])
+	}
 	return b
 }
 

@@ -34,6 +34,10 @@ type RealmStatusApplyConfiguration struct {
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
 	TokenLifetime *apiv1beta1.Duration `json:"tokenLifetime,omitempty"`
+	// rotationInterval is the effective interval of spec.signing.rotationInterval.
+	RotationInterval *apiv1beta1.Duration `json:"rotationInterval,omitempty"`
+	// publishAhead is the effective time of spec.signing.publishAhead.
+	PublishAhead *apiv1beta1.Duration `json:"publishAhead,omitempty"`
 	// signingKeys lists the published keys of the realm, without their private parts.
 	SigningKeys []SigningKeyStatusApplyConfiguration `json:"signingKeys,omitempty"`
 	// nextKeyTransitionTime is the time of the next change to the signing keys: a new key is
@@ -100,6 +104,22 @@ func (b *RealmStatusApplyConfiguration) WithJWKSURI(value string) *RealmStatusAp
 // If called multiple times, the TokenLifetime field is set to the value of the last call.
 func (b *RealmStatusApplyConfiguration) WithTokenLifetime(value apiv1beta1.Duration) *RealmStatusApplyConfiguration {
 	b.TokenLifetime = &value
+	return b
+}
+
+// WithRotationInterval sets the RotationInterval field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RotationInterval field is set to the value of the last call.
+func (b *RealmStatusApplyConfiguration) WithRotationInterval(value apiv1beta1.Duration) *RealmStatusApplyConfiguration {
+	b.RotationInterval = &value
+	return b
+}
+
+// WithPublishAhead sets the PublishAhead field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PublishAhead field is set to the value of the last call.
+func (b *RealmStatusApplyConfiguration) WithPublishAhead(value apiv1beta1.Duration) *RealmStatusApplyConfiguration {
+	b.PublishAhead = &value
 	return b
 }
 
