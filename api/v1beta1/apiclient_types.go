@@ -69,8 +69,9 @@ type ApiClientSpec struct {
 	// clientID is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
 	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
 	// clientIDs; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
-	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
-	// not Accepted (ClientIDConflict). clientID is immutable and cannot be added or removed later.
+	// the first ApiClient that is Accepted holds the client ID until it is deleted or releases it,
+	// and others are not Accepted (ClientIDConflict). clientID is immutable and cannot be added or
+	// removed later.
 	//
 	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
 	// characters.
@@ -339,6 +340,12 @@ type ApiClientStatus struct {
 	// scheduled or one is in progress.
 	// +optional
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
+
+	// lastReleaseTime is the time up to which the client ID and the subjects of the client were
+	// released, which is that of the annotation auth.realmkeeper.dev/release. Unset if nothing was
+	// released.
+	// +optional
+	LastReleaseTime *metav1.Time `json:"lastReleaseTime,omitempty"`
 
 	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
 	// if the client has never been used.

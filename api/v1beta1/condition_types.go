@@ -228,11 +228,13 @@ const (
 
 	// ReasonClientIDConflict is used with the Accepted condition when it is False because another
 	// ApiClient of the realm holds the client ID. It resolves when that ApiClient is deleted, or
-	// when it is added to spec.releasedClients of the realm.
+	// when it releases the client ID.
 	ReasonClientIDConflict ConditionReason = "ClientIDConflict"
 
-	// ReasonClientIDReleased is used with the Accepted condition when it is False because
-	// spec.releasedClients of the realm lists the client.
+	// ReasonClientIDReleased is used with the Accepted condition when it is False because the
+	// client released its client ID, as its annotation auth.realmkeeper.dev/release requests. It
+	// resolves after a minute: the client then acquires the client ID again, unless another one
+	// has.
 	ReasonClientIDReleased ConditionReason = "ClientIDReleased"
 
 	// ReasonSecretConflict is used with the Accepted condition when it is False because a Secret

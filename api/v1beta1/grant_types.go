@@ -98,19 +98,6 @@ type NamespacesFrom string
 // NamespacesFromAll is the set of all namespaces.
 const NamespacesFromAll NamespacesFrom = "All"
 
-// ApiClientReference references an ApiClient in any namespace.
-type ApiClientReference struct {
-	// namespace is the namespace of the ApiClient.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	// +required
-	Namespace string `json:"namespace,omitempty"`
-
-	// name is the name of the ApiClient.
-	// +required
-	Name DNSSubdomain `json:"name,omitempty"`
-}
-
 // Scopes is a set of scope tokens (RFC 6749, section 3.3). "*" is not a scope, because it stands for
 // every scope in a grant.
 //

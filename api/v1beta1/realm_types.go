@@ -97,26 +97,14 @@ type RealmSpec struct {
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
 	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
 	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
-	// longer get tokens, but they keep their client IDs; see releasedClients. To stop every client of
-	// the realm, set suspend to true.
+	// longer get tokens, but they keep their client IDs until they are deleted or released; see
+	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=name
 	// +required
 	Grants []Grant `json:"grants,omitempty"`
-
-	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
-	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
-	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIDReleased),
-	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
-	// keeps its client ID.
-	// +kubebuilder:validation:MaxItems=256
-	// +listType=map
-	// +listMapKey=namespace
-	// +listMapKey=name
-	// +optional
-	ReleasedClients []ApiClientReference `json:"releasedClients,omitempty"`
 
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
 	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every

@@ -180,12 +180,12 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonClientIDConflict: {
 		Severity: SeverityError,
 		Cause:    "Another ApiClient of the realm holds the client ID.",
-		Action:   "Delete one of the two, or create this client with another client ID, or list the other one in spec.releasedClients of the Realm.",
+		Action:   "Delete one of the two, or create this client with another client ID, or let the other one release it with \"kubectl realmkeeper release\".",
 	},
 	ReasonClientIDReleased: {
-		Severity: SeverityError,
-		Cause:    "spec.releasedClients of the Realm lists this client, so it cannot hold its client ID.",
-		Action:   "Remove it from the list, or delete this client.",
+		Severity: SeverityWaiting,
+		Cause:    "The client has released its client ID. For a minute, only other clients can acquire it.",
+		Action:   "Wait. If no other client acquires the client ID, this one does.",
 	},
 	ReasonSecretConflict: {
 		Severity: SeverityError,

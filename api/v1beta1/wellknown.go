@@ -41,6 +41,12 @@ const OwnerAnnotation = "auth.realmkeeper.dev/owner"
 // JSON. It removes those that it no longer sets, and leaves all others alone.
 const AppliedFieldsAnnotation = "auth.realmkeeper.dev/applied-fields"
 
+// ReleaseAnnotation on an ApiClient or a Realm contains a time in RFC 3339 format. The operator releases the
+// client IDs and subjects that were acquired up to this time: those of the ApiClient, or those of all
+// ApiClients of the Realm that no grant covers. The annotation can stay, because it does not affect what is
+// acquired later. "kubectl realmkeeper release" sets it.
+const ReleaseAnnotation = "auth.realmkeeper.dev/release"
+
 const (
 	// ClientSecretLabel marks a Secret that contains the credentials of an ApiClient. Outside the
 	// system and records namespaces, the operator reads no data from Secrets without this label.

@@ -53,6 +53,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newImportCommand(streams),
 		newRestoreCommand(streams),
 		newResumeCommand(streams),
+		newReleaseCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),
 		newServeCommand(streams),

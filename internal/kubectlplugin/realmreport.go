@@ -22,7 +22,6 @@ type realmReport struct {
 	Claims                []string           `json:"claims,omitempty"`
 	AllowedClaims         []string           `json:"allowedClaims,omitempty"`
 	TrustedIssuers        []string           `json:"trustedIssuers,omitempty"`
-	ReleasedClients       []string           `json:"releasedClients,omitempty"`
 	Grants                []v1beta1.Grant    `json:"grants"`
 	SigningKeys           []signingKeyReport `json:"signingKeys,omitempty"`
 	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
@@ -54,9 +53,6 @@ func newRealmReport(t *target) *realmReport {
 	for i := range realm.Spec.TrustedIssuers {
 		r.TrustedIssuers = append(r.TrustedIssuers, realm.Spec.TrustedIssuers[i].Name)
 	}
-	for _, c := range realm.Spec.ReleasedClients {
-		r.ReleasedClients = append(r.ReleasedClients, c.Namespace+"/"+c.Name)
-	}
 	for _, k := range realm.Status.SigningKeys {
 		r.SigningKeys = append(r.SigningKeys, signingKeyReport{
 			KeyID: k.KeyID, Algorithm: string(k.Algorithm), State: string(k.State), ActivationTime: k.ActivationTime, RemovalTime: k.RemovalTime,
@@ -77,7 +73,6 @@ func (r *realmReport) text(w *terminal.Writer, now time.Time) {
 		{"Claims", strings.Join(r.Claims, ", ")},
 		{"Allowed claims", strings.Join(r.AllowedClaims, ", ")},
 		{"Trusted issuers", strings.Join(r.TrustedIssuers, ", ")},
-		{"Released clients", strings.Join(r.ReleasedClients, ", ")},
 		{"Managed by", r.ManagedBy},
 	})
 	w.Heading("GRANTS")

@@ -83,7 +83,11 @@ func stripApiClient(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, nil, nil, nil, nil
+	var annotations map[string]string
+	if at, ok := c.Annotations[v1beta1.ReleaseAnnotation]; ok {
+		annotations = map[string]string{v1beta1.ReleaseAnnotation: at}
+	}
+	c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, annotations, nil, nil, nil
 	share(&c.Kind, &c.APIVersion, &c.Namespace, &c.Spec.RealmRef.Name, &c.Status.TokenEndpoint)
 	for i := range c.Status.Conditions {
 		condition := &c.Status.Conditions[i]

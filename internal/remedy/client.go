@@ -23,9 +23,7 @@ var clients = map[v1beta1.ConditionReason]commands{
 	v1beta1.ReasonClientIDConflict: func(o object) []string {
 		return []string{"kubectl get apiclients -A --field-selector " + untrusted.Quote("spec.realmRef.name="+o.realm)}
 	},
-	v1beta1.ReasonClientIDReleased: func(o object) []string {
-		return []string{o.explainRealm(), o.editRealm()}
-	},
+	v1beta1.ReasonClientIDReleased:           object.describe,
 	v1beta1.ReasonCredentialsSecretsDisabled: newHash,
 	v1beta1.ReasonSecretConflict:             func(o object) []string { return []string{o.inNamespace("describe", "secret", o.secretName())} },
 	v1beta1.ReasonRealmSuspended: func(o object) []string {

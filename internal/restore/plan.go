@@ -301,7 +301,7 @@ func (r *Restore) clientStep(entry *backup.Entry, body record.Client, object *li
 		return keep, fmt.Errorf("ApiClient %s: %w: it has client ID %q in Realm %s, and the backup has %q in Realm %s; to restore that client, delete the ApiClient and restore again",
 			name, ErrOtherClient, object.clientID, object.realm, body.ClientID, body.RealmName)
 	case current != nil && current.owner != name:
-		return keep, fmt.Errorf("ApiClient %s: %w: ApiClient %s holds %q in Realm %s; delete that client or list it in spec.releasedClients of the Realm, and restore again",
+		return keep, fmt.Errorf("ApiClient %s: %w: ApiClient %s holds %q in Realm %s; delete that client or release it with \"kubectl realmkeeper release\", and restore again",
 			name, ErrClientIDHeld, current.owner, body.ClientID, body.RealmName)
 	case current == nil || current.unreadable || object == nil || current.client != object.uid:
 		return put, nil

@@ -41,7 +41,6 @@ func startInstance(t *testing.T) *instance {
 			Name: "acme", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}},
 			Scopes: v1beta1.GrantedScopes{"orders.read"}, Audiences: v1beta1.GrantedAudiences{"*"}, ClientIDs: []string{"payments", "legacy-*"},
 		})
-		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "old-apps", Name: "payments"}}
 	}))
 	i.StartOperator(t, "")
 	i.StartTokenServer(t)

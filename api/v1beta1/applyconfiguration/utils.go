@@ -21,8 +21,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=auth.realmkeeper.dev, Version=v1beta1
 	case v1beta1.SchemeGroupVersion.WithKind("ApiClient"):
 		return &apiv1beta1.ApiClientApplyConfiguration{}
-	case v1beta1.SchemeGroupVersion.WithKind("ApiClientReference"):
-		return &apiv1beta1.ApiClientReferenceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ApiClientSpec"):
 		return &apiv1beta1.ApiClientSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ApiClientStatus"):

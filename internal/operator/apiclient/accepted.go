@@ -19,7 +19,7 @@ func accepted(seen *observed) condition.Result {
 	}
 	c := covered(&seen.request)
 	for _, check := range []func() *condition.Result{
-		seen.clientIDNotReleased, // before the grants, so that a client without a grant can be released
+		seen.clientIDNotReleased,
 		func() *condition.Result { return c.includesNamespace(&seen.request) },
 		seen.scopesInRealm,
 		seen.audiencesInRealm,
@@ -45,6 +45,6 @@ func accepted(seen *observed) condition.Result {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
 	}
-	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + subjectNote(seen)
+	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: message}
 }

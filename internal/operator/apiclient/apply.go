@@ -44,7 +44,7 @@ type applied struct {
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (applied, error) {
 	var a applied
 	if d.release {
-		if err := r.release(ctx, seen); err != nil {
+		if err := r.Records.Delete(ctx, seen.recordSecret); err != nil {
 			return a, fmt.Errorf("releasing the client ID of ApiClient %s: %w", req, err)
 		}
 		seen.setRecord(nil)
@@ -56,7 +56,7 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		}
 		a.written = true
 	}
-	if err := r.giveUpSubjects(ctx, req, d.obsoleteSubjects); err != nil {
+	if err := r.giveUpSubjects(ctx, req, seen, d.obsoleteSubjects); err != nil {
 		return a, err
 	}
 	if seen.credentialsErr = r.putCredentials(ctx, seen, d); apply.IsStale(seen.credentialsErr) {
@@ -133,22 +133,10 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed, a *applied) {
 	a.state, a.created = &state, seen.recordSecret.CreationTimestamp.Time
 }
 
-// release deletes the record if the Realm still releases the client according to the API server.
-// With the cache alone, a client could lose an ID that it has acquired since.
-func (r *Reconciler) release(ctx context.Context, seen *observed) error {
-	realm := &v1beta1.Realm{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.realm), realm); err != nil {
-		return fmt.Errorf("reading Realm %q: %w", seen.realm.Name, err)
-	}
-	if realm.UID != seen.realm.UID || !released(realm, seen.client) {
-		return nil
-	}
-	return r.Records.Delete(ctx, seen.recordSecret)
-}
-
 // giveUpSubjects deletes the records of subjects that the client does not keep according to the API
-// server, either. With the cache alone, it could lose a subject that it lists again.
-func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, obsolete []corev1.Secret) error {
+// server, either. With the cache alone, it could lose a subject that it lists again. A decision to release
+// subjects was made from live reads.
+func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, seen *observed, obsolete []corev1.Secret) error {
 	if len(obsolete) == 0 {
 		return nil
 	}
@@ -162,7 +150,7 @@ func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, obsol
 		return err
 	}
 	for i := range obsolete {
-		if keepsSubject(realm, c, &obsolete[i]) {
+		if !heldUntil(&obsolete[i], seen.releasedUntil()) && keepsSubject(realm, c, &obsolete[i]) {
 			continue
 		}
 		if err := r.Records.Delete(ctx, &obsolete[i]); err != nil {

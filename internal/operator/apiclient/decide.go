@@ -55,7 +55,11 @@ type decision struct {
 // the random source does.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
-	if d.release = d.accepted.Reason == v1beta1.ReasonClientIDReleased && seen.recordSecret != nil; d.release {
+	until := seen.releasedUntil()
+	if d.inconclusive = seen.mustRelease(until) && !seen.live; d.inconclusive {
+		return d, nil
+	}
+	if d.release = heldUntil(seen.recordSecret, until); d.release {
 		return d, nil
 	}
 	if d.blocked = seen.unreadable; d.blocked != nil {

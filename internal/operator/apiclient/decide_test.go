@@ -43,8 +43,8 @@ func observe(change ...func(*observed)) observed {
 		},
 	}
 	seen := observed{live: true, delivery: delivery{authority: []byte("PEM")}, request: request{
-		instance: instance(),
-		client:   &c,
+		instance: instance(), at: now,
+		client: &c,
 		realm: &v1beta1.Realm{
 			ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r1"},
 			Spec: v1beta1.RealmSpec{
@@ -261,26 +261,60 @@ func anotherGrant(audiences ...string) func(*observed) {
 	}
 }
 
-// A client that its Realm releases gives up its record, and with it its client ID. Other rejected
-// clients keep both.
-func TestDecideReleasesOnlyListedClient(t *testing.T) {
-	seen := reconciled(t, observe())
-	seen.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "other", Name: "billing"}, {Namespace: "team", Name: "other"}}
-	d, err := decide(&seen, now, rand.Reader)
-	if err != nil || d.release || d.desired == nil || d.desired.Disabled {
-		t.Errorf("other clients released: %+v, error %v", d, err)
+// releasedAt returns a change that requests the release of the client at a time.
+func releasedAt(at time.Time) func(*observed) {
+	return func(s *observed) {
+		s.client.Annotations = map[string]string{v1beta1.ReleaseAnnotation: at.Format(time.RFC3339)}
 	}
-	seen.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-	d, err = decide(&seen, now, rand.Reader)
-	if err != nil || !d.release || d.desired != nil || d.accepted.Reason != v1beta1.ReasonClientIDReleased {
-		t.Errorf("released: %+v, error %v", d, err)
+}
+
+// A client gives up its record, and with it its client ID, if the record was created up to the time of a
+// release. A Realm releases only clients that no grant covers. The decision needs live reads.
+func TestDecideRelease(t *testing.T) {
+	created := now.Add(-time.Hour)
+	byRealm := func(at time.Time) func(*observed) {
+		return func(s *observed) {
+			s.realm.Annotations = map[string]string{v1beta1.ReleaseAnnotation: at.Format(time.RFC3339)}
+		}
 	}
-	damaged := seen
-	damaged.recordSecret = seen.recordSecret.DeepCopy()
-	damaged.recordSecret.Data = nil
-	damaged.setRecord(damaged.recordSecret)
-	if d, err = decide(&damaged, now, rand.Reader); err != nil || !d.release {
-		t.Errorf("released with an unreadable record: %+v, error %v", d, err)
+	uncovered := func(s *observed) {
+		s.realm.Spec.Grants[0].Namespaces = v1beta1.GrantedNamespaces{Names: []string{"other"}}
+	}
+	damaged := func(s *observed) {
+		s.recordSecret = s.recordSecret.DeepCopy()
+		s.recordSecret.Data = nil
+		s.setRecord(s.recordSecret)
+	}
+	for name, test := range map[string]struct {
+		change []func(*observed)
+		want   bool
+	}{
+		"none":                        {nil, false},
+		"before the record":           {[]func(*observed){releasedAt(created.Add(-time.Second))}, false},
+		"at the creation":             {[]func(*observed){releasedAt(created)}, true},
+		"long ago, after the record":  {[]func(*observed){releasedAt(created.Add(time.Minute))}, true},
+		"in the future":               {[]func(*observed){releasedAt(now.Add(time.Second))}, false},
+		"unreadable record":           {[]func(*observed){releasedAt(now), damaged}, true},
+		"without a grant":             {[]func(*observed){releasedAt(now), uncovered}, true},
+		"by the Realm, granted":       {[]func(*observed){byRealm(now)}, false},
+		"by the Realm, not granted":   {[]func(*observed){byRealm(now), uncovered}, true},
+		"by the Realm, before":        {[]func(*observed){byRealm(created.Add(-time.Second)), uncovered}, false},
+		"by the Realm, in the future": {[]func(*observed){byRealm(now.Add(time.Second)), uncovered}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := reconciled(t, observe())
+			seen.recordSecret.CreationTimestamp = metav1.NewTime(created)
+			for _, f := range test.change {
+				f(&seen)
+			}
+			for _, live := range []bool{false, true} {
+				seen.live = live
+				d, err := decide(&seen, now, rand.Reader)
+				if err != nil || d.release != (test.want && live) || d.inconclusive != (test.want && !live) {
+					t.Errorf("live %t: release %t, inconclusive %t, error %v", live, d.release, d.inconclusive, err)
+				}
+			}
+		})
 	}
 }
 

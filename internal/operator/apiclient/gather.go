@@ -30,7 +30,7 @@ func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live b
 	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
 		return observed{}, fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	seen := observed{live: live, request: request{instance: r.Instance}}
+	seen := observed{live: live, request: request{instance: r.Instance, at: r.Now()}}
 	if c.UID == "" || !c.DeletionTimestamp.IsZero() {
 		return seen, nil
 	}

@@ -3,6 +3,7 @@ package apiclient
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +38,10 @@ type observed struct {
 // not exist are nil.
 type request struct {
 	instance *config.Instance
-	client   *v1beta1.ApiClient
-	realm    *v1beta1.Realm
+	// at is when the objects were read.
+	at     time.Time
+	client *v1beta1.ApiClient
+	realm  *v1beta1.Realm
 	// namespace is the client's namespace; nil if it is unknown.
 	namespace *corev1.Namespace
 	// otherNamespace is the name of another existing namespace whose default client IDs spec.clientID

@@ -17,20 +17,12 @@ func (seen *request) realmExists() *condition.Result {
 	return notReady(v1beta1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
 }
 
-func (seen *request) clientIDNotReleased() *condition.Result {
-	if !released(seen.realm, seen.client) {
-		return nil
-	}
-	return notReady(v1beta1.ReasonClientIDReleased, "Realm %q lists this client in spec.releasedClients, so it cannot hold client ID %q. Remove it from the list, or delete the client.",
-		seen.realm.Name, seen.client.EffectiveClientID())
-}
-
 // clientIDFree accepts only the ApiClient that holds the client ID.
 func (seen *observed) clientIDFree() *condition.Result {
 	if seen.holder.Name == "" {
 		return nil
 	}
-	return notReady(v1beta1.ReasonClientIDConflict, "ApiClient %s holds client ID %q in Realm %q. Create a client with a different client ID, or delete the other ApiClient, or add it to spec.releasedClients of the Realm; this client is then reconciled automatically.",
+	return notReady(v1beta1.ReasonClientIDConflict, "ApiClient %s holds client ID %q in Realm %q. Create a client with a different client ID, or delete the other ApiClient, or release it with \"kubectl realmkeeper release\"; this client is then reconciled automatically.",
 		seen.holder, seen.client.EffectiveClientID(), seen.realm.Name)
 }
 

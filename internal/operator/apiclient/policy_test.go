@@ -65,13 +65,12 @@ func TestAccepted(t *testing.T) {
 		"ID held by another client": {[]func(*observed){func(s *observed) {
 			s.holder = types.NamespacedName{Namespace: "other", Name: "z"}
 		}}, v1beta1.ReasonClientIDConflict, "other/z"},
-		"released": {[]func(*observed){func(s *observed) {
-			s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-		}}, v1beta1.ReasonClientIDReleased, "spec.releasedClients"},
-		"released with an invalid spec": {[]func(*observed){func(s *observed) {
-			s.client.Spec.Scopes = []string{"write"}
-			s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-		}}, v1beta1.ReasonClientIDReleased, "spec.releasedClients"},
+		"just released":         {[]func(*observed){releasedAt(now.Add(-59 * time.Second))}, v1beta1.ReasonClientIDReleased, "acquires it again at"},
+		"released a minute ago": {[]func(*observed){releasedAt(now.Add(-time.Minute))}, v1beta1.ReasonAccepted, ""},
+		"to be released later":  {[]func(*observed){releasedAt(now.Add(time.Second))}, v1beta1.ReasonAccepted, ""},
+		"release that isn't a time": {[]func(*observed){func(s *observed) {
+			s.client.Annotations = map[string]string{v1beta1.ReleaseAnnotation: "now"}
+		}}, v1beta1.ReasonAccepted, "is not a time in RFC 3339 format"},
 		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1beta1.ReasonScopeNotInRealm, "write"},
 		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1beta1.ReasonAudienceNotInRealm, "orders"},
 		"lifetime exceeds the Realm's": {[]func(*observed){func(s *observed) {

@@ -196,7 +196,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return recheckInterval
 	}
 	var next time.Time
-	for _, at := range transitionTimes(seen.client, d) {
+	for _, at := range append(transitionTimes(seen.client, d), seen.releaseTimes()...) {
 		if now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}

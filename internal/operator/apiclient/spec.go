@@ -63,11 +63,6 @@ func resembledNamespace(c *v1beta1.ApiClient) string {
 	return other
 }
 
-// released reports whether the Realm makes the client give up its client ID.
-func released(realm *v1beta1.Realm, c *v1beta1.ApiClient) bool {
-	return slices.Contains(realm.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: c.Namespace, Name: c.Name})
-}
-
 // accountSubject returns the subject of a service account's tokens.
 func accountSubject(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name

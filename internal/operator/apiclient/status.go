@@ -39,6 +39,10 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		LastRotationTime:     c.Status.LastRotationTime,
 		NextRotationTime:     c.Status.NextRotationTime,
 	}
+	s.LastReleaseTime = c.Status.LastReleaseTime
+	if until := seen.releasedUntil(); !until.IsZero() && !heldUntil(seen.recordSecret, until) {
+		s.LastReleaseTime = timeOrNil(until)
+	}
 	if d.accepted.Status == metav1.ConditionTrue {
 		s.Grant, s.Scopes, s.Audiences = c.Status.Grant, c.Status.Scopes, c.Status.Audiences
 	}

@@ -48,19 +48,17 @@ func obsoleteSubjects(seen *observed) []corev1.Secret {
 	if seen.realm == nil {
 		return nil
 	}
+	until := seen.releasedUntil()
 	return slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(secret corev1.Secret) bool {
-		return keepsSubject(seen.realm, seen.client, &secret)
+		return !heldUntil(&secret, until) && keepsSubject(seen.realm, seen.client, &secret)
 	})
 }
 
 // keepsSubject reports whether a client keeps a subject that it holds: as long as its spec lists the
-// subject and the Realm does not release the client. It keeps the subject of an issuer that the Realm
+// subject. It keeps the subject of an issuer that the Realm
 // no longer defines, because a mistake in the Realm must not give it to another tenant. It also
 // keeps an unreadable record, whose subject is unknown.
 func keepsSubject(realm *v1beta1.Realm, c *v1beta1.ApiClient, secret *corev1.Secret) bool {
-	if released(realm, c) {
-		return false
-	}
 	body, err := record.ReadSubject(secret)
 	if err != nil {
 		return true

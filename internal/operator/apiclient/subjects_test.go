@@ -4,9 +4,11 @@ import (
 	"crypto/rand"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -119,9 +121,6 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 // keeps the others, even if it loses its grant or the issuer is renamed.
 func TestObsoleteSubjects(t *testing.T) {
 	federated := []v1beta1.Identity{exact("github", shop), account("robot")}
-	release := func(s *observed) {
-		s.realm.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: "team", Name: "billing"}}
-	}
 	seen := observeFederated(federated)
 	held := []corev1.Secret{
 		*subjectRecord(t, &seen, onGitHub), *subjectRecord(t, &seen, robot),
@@ -149,9 +148,15 @@ func TestObsoleteSubjects(t *testing.T) {
 		"no grant":          {held, func(s *observed) { s.realm.Spec.Grants = nil }, 0},
 		"issuer renamed":    {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Name = "actions" }, 0},
 		"issuer re-pointed": {held, func(s *observed) { s.realm.Spec.TrustedIssuers[0].Issuer = "https://github.example.com" }, 1},
-		"released":          {held, release, 2},
-		"unreadable":        {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.Identities = nil }, 0},
-		"realm is deleted":  {held, func(s *observed) { s.realm = nil }, 0},
+		"released":          {held, func(s *observed) { s.live = true; releasedAt(now)(s) }, 2},
+		"acquired after a release": {held, func(s *observed) {
+			releasedAt(now.Add(-time.Hour))(s)
+			for i := range s.ownSubjects {
+				s.ownSubjects[i].CreationTimestamp = metav1.NewTime(now)
+			}
+		}, 0},
+		"unreadable":       {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.Identities = nil }, 0},
+		"realm is deleted": {held, func(s *observed) { s.realm = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, test.own }, test.change)

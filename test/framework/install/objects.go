@@ -3,6 +3,7 @@ package install
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,17 @@ func Subjects(issuer string, subjects ...string) []v1beta1.Identity {
 		identities = append(identities, v1beta1.Identity{Name: fmt.Sprintf("%s-%d", issuer, i), Issuer: issuer, Subject: subject})
 	}
 	return identities
+}
+
+// Release requests the release of what an ApiClient holds, or of what the clients of a Realm without a grant
+// hold.
+func Release(obj client.Object) {
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[v1beta1.ReleaseAnnotation] = time.Now().UTC().Add(time.Second).Format(time.RFC3339)
+	obj.SetAnnotations(annotations)
 }
 
 // GeneratedSecret returns the source of a client secret that the operator generates.

@@ -47,18 +47,6 @@ var grantValidations = map[string]validation{
 	"grant with a bad audience":   {spec: "grants: [{name: a, namespaces: {from: All}, audiences: ['a:']}]", wantField: "spec.grants[0].audiences[0]", wantRule: `Invalid value: "a:": audiences must contain absolute URIs`},
 	"every scope":                 {spec: inGrant(`scopes: ["*"]`)},
 
-	"released clients":             {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: c}, {namespace: b, name: b}]"},
-	"256 released clients":         {spec: "releasedClients: " + references(256)},
-	"257 released clients":         {spec: "releasedClients: " + references(257), wantField: "spec.releasedClients", wantRule: "must have at most 256 items"},
-	"client released twice":        {spec: "releasedClients: [{namespace: a, name: b}, {namespace: a, name: b}]", wantField: "spec.releasedClients[1]", wantRule: "Duplicate value"},
-	"released without a namespace": {spec: "releasedClients: [{name: b}]", wantField: "spec.releasedClients[0].namespace", wantRule: "Required value"},
-	"released without a name":      {spec: "releasedClients: [{namespace: b}]", wantField: "spec.releasedClients[0].name", wantRule: "Required value"},
-	"released, empty namespace":    {spec: `releasedClients: [{namespace: "", name: b}]`, wantField: "spec.releasedClients[0].namespace", wantRule: tooShort},
-	"released, empty name":         {spec: `releasedClients: [{namespace: a, name: ""}]`, wantField: "spec.releasedClients[0].name", wantRule: tooShort},
-	"released, long namespace":     {spec: "releasedClients: [{namespace: " + strings.Repeat("a", 64) + ", name: b}]", wantField: "spec.releasedClients[0].namespace", wantRule: "may not be more than 63"},
-	"released, name with a slash":  {spec: "releasedClients: [{namespace: a, name: b/c}]", wantField: "spec.releasedClients[0].name", wantRule: `Invalid value: "b/c": ` + dnsSubdomainRule},
-	"released, long name":          {spec: "releasedClients: [{namespace: a, name: " + strings.Repeat("a", 254) + "}]", wantField: "spec.releasedClients[0].name", wantRule: "may not be more than 253"},
-
 	"all namespaces":      {spec: "grants: [{name: all, namespaces: {from: All}, audiences: [a]}]"},
 	"named namespaces":    {spec: "grants: [{name: acme, namespaces: {names: [team-a, b1]}, audiences: [a]}]"},
 	"selected namespaces": {spec: "grants: [{name: acme, namespaces: {selector: {matchLabels: {team: a}}}, audiences: [a]}]"},
@@ -148,9 +136,6 @@ func inIntrospection(members string) string { return "introspection: {" + member
 
 // grants returns a YAML list of n grants.
 func grants(n int) string { return each("{name: g%d, namespaces: {from: All}, audiences: [a]}", n) }
-
-// references returns a YAML list of n references to ApiClients.
-func references(n int) string { return each("{namespace: a, name: r%d}", n) }
 
 // each returns a YAML list of n items with their numbers.
 func each(format string, n int) string {

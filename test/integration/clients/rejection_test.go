@@ -70,9 +70,7 @@ func testNewNamespaceLimitsPrefix(t *testing.T, inst *install.Installation) {
 	scenario.AwaitUsable(t, inst, holder)
 	inst.AwaitTokens(t, credentials, true)
 
-	install.Change(t, inst, realm, func(r *v1beta1.Realm) {
-		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: holder.Namespace, Name: holder.Name}}
-	})
+	install.Change(t, inst, holder, func(c *v1beta1.ApiClient) { install.Release(c) })
 	scenario.AwaitUsable(t, inst, own)
 }
 

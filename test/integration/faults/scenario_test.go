@@ -163,12 +163,10 @@ func (s *changeScenario) inherit(t *testing.T) {
 	t.Helper()
 	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1beta1.ReasonNotGranted)
 	s.inst.AwaitReady(t, s.heir, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
-	install.Change(t, s.inst, s.realm, func(r *v1beta1.Realm) {
-		r.Spec.ReleasedClients = []v1beta1.ApiClientReference{{Namespace: s.team, Name: s.holder.Name}}
-	})
+	install.Change(t, s.inst, s.realm, func(r *v1beta1.Realm) { install.Release(r) })
 	s.inst.AwaitReady(t, s.heir, metav1.ConditionTrue, v1beta1.ReasonReady)
 	s.inst.AwaitTokens(t, s.inst.CredentialsSecret(t, s.heir), true)
-	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1beta1.ReasonClientIDReleased)
+	s.inst.AwaitReady(t, s.holder, metav1.ConditionFalse, v1beta1.ReasonNotGranted)
 }
 
 // awaitChanged waits until all changes are complete.

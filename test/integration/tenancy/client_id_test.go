@@ -235,40 +235,38 @@ func testCombinedGrants(t *testing.T, b *bank) {
 	}
 }
 
-// Only the realm administrator can release a client ID, and only that of the object it names.
+// A tenant can release only its own client.
 func testReleasedClients(t *testing.T, b *bank) {
 	attacker, owner := newTenant(t, b.inst), newTenant(t, b.inst)
 	b.grant(t, attacker, paymentsID, "released")
 	b.grant(t, owner, "released")
-	release := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"releasedClients":[{"namespace":%q,"name":"payments"}]}}`, b.owner()))
-	if err := attacker.Patch(t.Context(), install.Realm(bankName), release); !apierrors.IsForbidden(err) {
-		t.Errorf("a tenant that releases a client gets %v, want 403", err)
+	release := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"2999-01-01T00:00:00Z"}}}`, v1beta1.ReleaseAnnotation))
+	for _, victim := range []client.Object{install.Realm(bankName), b.victims[0].client} {
+		if err := attacker.Patch(t.Context(), victim, release); !apierrors.IsForbidden(err) {
+			t.Errorf("a tenant that releases %T gets %v, want 403", victim, err)
+		}
 	}
 
 	competitor := attacker.apiClient("payments", bankName, paymentsID)(t)
 	expectRejected(t, b.inst, competitor, v1beta1.ReasonClientIDConflict)
-	b.change(t, func(r *v1beta1.Realm) {
-		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: attacker.namespace, Name: "payments"})
-	})
-	expectRejected(t, b.inst, competitor, v1beta1.ReasonClientIDReleased)
+	install.Change(t, b.inst, competitor, func(c *v1beta1.ApiClient) { install.Release(c) })
 	b.expectUnharmed(t)
 
-	// A released client doesn't come back by being created again.
+	// A client that loses its grant keeps its ID until the Realm releases it.
 	before := newHolder(t, b.inst, attacker.apiClient("released", bankName, "released"))
 	waiting := owner.apiClient("waiting", bankName, "released")(t)
 	expectRejected(t, b.inst, waiting, v1beta1.ReasonClientIDConflict)
-	// Nor does it keep the ID because its spec has become invalid.
 	install.Change(t, b.inst, before.client, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"undefined"} })
 	b.inst.AwaitReady(t, before.client, metav1.ConditionFalse, v1beta1.ReasonScopeNotInRealm)
-	b.change(t, func(r *v1beta1.Realm) {
-		r.Spec.ReleasedClients = append(r.Spec.ReleasedClients, v1beta1.ApiClientReference{Namespace: attacker.namespace, Name: "released"})
-	})
+	expectRejected(t, b.inst, waiting, v1beta1.ReasonClientIDConflict)
+	install.Change(t, b.inst, before.client, func(c *v1beta1.ApiClient) { install.Release(c) })
 	after := holderOf(t, b.inst, waiting)
 	expectSuperseded(t, b.inst, before, after)
+	// It doesn't come back by being created again.
 	if err := attacker.Delete(t.Context(), before.client); err != nil {
 		t.Fatal(err)
 	}
-	expectRejected(t, b.inst, attacker.apiClient("released", bankName, "released")(t), v1beta1.ReasonClientIDReleased)
+	expectRejected(t, b.inst, attacker.apiClient("released", bankName, "released")(t), v1beta1.ReasonClientIDConflict)
 	after.expectUnharmed(t)
 }
 

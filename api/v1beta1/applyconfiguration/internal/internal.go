@@ -48,15 +48,6 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientStatus
       default:
         observedGeneration: -1
-- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientReference
-  map:
-    fields:
-    - name: name
-      type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.DNSSubdomain
-    - name: namespace
-      type:
-        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientSpec
   map:
     fields:
@@ -159,6 +150,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwksURI
       type:
         scalar: string
+    - name: lastReleaseTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastRotationTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -550,15 +544,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: limits
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Limits
-    - name: releasedClients
-      type:
-        list:
-          elementType:
-            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ApiClientReference
-          elementRelationship: associative
-          keys:
-          - namespace
-          - name
     - name: scopes
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Scopes

@@ -22,8 +22,9 @@ type ApiClientSpecApplyConfiguration struct {
 	// clientID is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
 	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
 	// clientIDs; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
-	// the first ApiClient that is Accepted holds the client ID until it is deleted, and others are
-	// not Accepted (ClientIDConflict). clientID is immutable and cannot be added or removed later.
+	// the first ApiClient that is Accepted holds the client ID until it is deleted or releases it,
+	// and others are not Accepted (ClientIDConflict). clientID is immutable and cannot be added or
+	// removed later.
 	//
 	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
 	// characters.

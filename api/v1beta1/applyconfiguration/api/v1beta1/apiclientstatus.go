@@ -52,6 +52,10 @@ type ApiClientStatusApplyConfiguration struct {
 	// nextRotationTime is the time at which the next rotation starts. Unset if no rotation is
 	// scheduled or one is in progress.
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
+	// lastReleaseTime is the time up to which the client ID and the subjects of the client were
+	// released, which is that of the annotation auth.realmkeeper.dev/release. Unset if nothing was
+	// released.
+	LastReleaseTime *metav1.Time `json:"lastReleaseTime,omitempty"`
 	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
 	// if the client has never been used.
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
@@ -177,6 +181,14 @@ func (b *ApiClientStatusApplyConfiguration) WithLastRotationTime(value metav1.Ti
 // If called multiple times, the NextRotationTime field is set to the value of the last call.
 func (b *ApiClientStatusApplyConfiguration) WithNextRotationTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
 	b.NextRotationTime = &value
+	return b
+}
+
+// WithLastReleaseTime sets the LastReleaseTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastReleaseTime field is set to the value of the last call.
+func (b *ApiClientStatusApplyConfiguration) WithLastReleaseTime(value metav1.Time) *ApiClientStatusApplyConfiguration {
+	b.LastReleaseTime = &value
 	return b
 }
 

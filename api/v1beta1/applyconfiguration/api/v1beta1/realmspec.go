@@ -43,15 +43,9 @@ type RealmSpecApplyConfiguration struct {
 	// realm, and limits what they can request. An ApiClient is Accepted only if a single grant
 	// covers everything that it requests: its namespace, scopes, audiences, issuers, and client
 	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
-	// longer get tokens, but they keep their client IDs; see releasedClients. To stop every client of
-	// the realm, set suspend to true.
+	// longer get tokens, but they keep their client IDs until they are deleted or released; see
+	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
-	// releasedClients lists at most 256 ApiClients that give up their client IDs and the subjects
-	// that they hold in this realm. An ApiClient normally keeps its client ID until it is deleted,
-	// even if no grant covers it any longer. A listed ApiClient is not Accepted (ClientIDReleased),
-	// and another ApiClient that a grant covers can use its client ID. If unset, every ApiClient
-	// keeps its client ID.
-	ReleasedClients []ApiClientReferenceApplyConfiguration `json:"releasedClients,omitempty"`
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
 	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
 	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
@@ -129,19 +123,6 @@ func (b *RealmSpecApplyConfiguration) WithGrants(values ...*GrantApplyConfigurat
 			panic("nil value passed to WithGrants")
 		}
 		b.Grants = append(b.Grants, *values[i])
-	}
-	return b
-}
-
-// WithReleasedClients adds the given value to the ReleasedClients field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the ReleasedClients field.
-func (b *RealmSpecApplyConfiguration) WithReleasedClients(values ...*ApiClientReferenceApplyConfiguration) *RealmSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithReleasedClients")
-		}
-		b.ReleasedClients = append(b.ReleasedClients, *values[i])
 	}
 	return b
 }

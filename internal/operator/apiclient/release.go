@@ -1,0 +1,91 @@
+package apiclient
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+)
+
+// releaseHold is how long a client that has released its client ID doesn't acquire it again. Others that
+// wait for it acquire it at once.
+const releaseHold = time.Minute
+
+// requestedRelease returns the time in the release annotation of an object; zero if there is no valid one.
+func requestedRelease(of client.Object) time.Time {
+	at, err := time.Parse(time.RFC3339, of.GetAnnotations()[v1beta1.ReleaseAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// ownRelease returns the time up to which the ApiClient itself releases what it holds; zero if it doesn't, or
+// not yet.
+func (seen *request) ownRelease() time.Time {
+	if at := requestedRelease(seen.client); !at.After(seen.at) {
+		return at
+	}
+	return time.Time{}
+}
+
+// releasedUntil returns the time up to which the client must release what it holds; zero if it needn't. A
+// Realm releases only clients that no grant covers.
+func (seen *request) releasedUntil() time.Time {
+	until := seen.ownRelease()
+	if seen.realm == nil {
+		return until
+	}
+	if at := requestedRelease(seen.realm); at.After(until) && !at.After(seen.at) {
+		if c := covered(seen); c.grant == nil || len(c.lacks) > 0 {
+			return at
+		}
+	}
+	return until
+}
+
+// heldUntil reports whether a record was created up to the given time.
+func heldUntil(secret *corev1.Secret, until time.Time) bool {
+	return secret != nil && !until.IsZero() && !secret.CreationTimestamp.After(until)
+}
+
+// mustRelease reports whether the client holds a client ID or a subject that it must release.
+func (seen *observed) mustRelease(until time.Time) bool {
+	for i := range seen.ownSubjects {
+		if heldUntil(&seen.ownSubjects[i], until) {
+			return true
+		}
+	}
+	return heldUntil(seen.recordSecret, until)
+}
+
+// clientIDNotReleased doesn't accept a client that has just released its client ID.
+func (seen *request) clientIDNotReleased() *condition.Result {
+	at := seen.ownRelease()
+	if at.IsZero() || !seen.at.Before(at.Add(releaseHold)) {
+		return nil
+	}
+	return notReady(v1beta1.ReasonClientIDReleased, "The client released its client ID %q at %s. Another client can acquire it. If none does, this client acquires it again at %s.",
+		seen.client.EffectiveClientID(), timestamp(at), timestamp(at.Add(releaseHold)))
+}
+
+// releaseTimes returns the times at which a release takes effect, and at which its hold is over.
+func (seen *request) releaseTimes() []time.Time {
+	own := requestedRelease(seen.client)
+	times := []time.Time{own, own.Add(releaseHold)}
+	if seen.realm != nil {
+		times = append(times, requestedRelease(seen.realm))
+	}
+	return times
+}
+
+// releaseNote is a sentence about a release annotation that is not a time; empty if there is none.
+func releaseNote(of client.Object) string {
+	if _, ok := of.GetAnnotations()[v1beta1.ReleaseAnnotation]; !ok || !requestedRelease(of).IsZero() {
+		return ""
+	}
+	return " The annotation " + v1beta1.ReleaseAnnotation + " has no effect, because it is not a time in RFC 3339 format."
+}
