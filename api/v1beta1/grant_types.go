@@ -19,7 +19,7 @@ type Grant struct {
 	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
 	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
-	// can have at most 64 entries of at most 128 characters. If unset or empty, the grant covers only
+	// can have at most 32 entries of at most 128 characters. If unset or empty, the grant covers only
 	// ApiClients without scopes.
 	// +optional
 	Scopes GrantedScopes `json:"scopes,omitempty"`
@@ -30,13 +30,13 @@ type Grant struct {
 	// +required
 	Audiences GrantedAudiences `json:"audiences,omitempty"`
 
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 32. An entry
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 16. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
 	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
 	// without spec.clientID.
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+[*]?|[*])$')`,message="spec.grants.clientIDs must contain client IDs or prefixes: printable ASCII characters except space, colon, percent sign, and plus sign, with an asterisk only at the end"
@@ -111,7 +111,7 @@ type Scopes []string
 
 // GrantedScopes lists scopes. "*" stands for every scope of the realm.
 //
-// +kubebuilder:validation:MaxItems=64
+// +kubebuilder:validation:MaxItems=32
 // +kubebuilder:validation:items:MinLength=1
 // +kubebuilder:validation:items:MaxLength=128
 // +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"

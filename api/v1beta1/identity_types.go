@@ -84,6 +84,14 @@ type ClaimMatch struct {
 // +listMapKey=name
 type ClaimMatches []ClaimMatch
 
+// RequiredClaims lists claims that every token of an issuer must have, all of them.
+//
+// +kubebuilder:validation:MaxItems=4
+// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message="must list at least one claim; an empty list matches every token of the issuer"
+// +listType=map
+// +listMapKey=name
+type RequiredClaims []ClaimMatch
+
 // Map returns the values by the names of the claims. It returns nil for an empty list.
 func (m ClaimMatches) Map() map[string]string {
 	if len(m) == 0 {

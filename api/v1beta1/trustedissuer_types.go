@@ -41,12 +41,12 @@ type TrustedIssuer struct {
 	// +optional
 	Keys IssuerKeys `json:"keys,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
-	// requiredClaims lists at most 8 claims that every token of the issuer must have with exactly
+	// requiredClaims lists at most 4 claims that every token of the issuer must have with exactly
 	// these string values. Set it for an issuer that is shared with other organizations. It is
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
 	// +optional
-	RequiredClaims ClaimMatches `json:"requiredClaims,omitempty"`
+	RequiredClaims RequiredClaims `json:"requiredClaims,omitempty"`
 }
 
 // IssuerURL identifies an issuer.
@@ -69,7 +69,7 @@ type TrustedAudience string
 // +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksURI) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
 type IssuerKeys struct {
 	// jwks is the key set of the issuer (RFC 7517, section 5) or the bundle of a SPIFFE trust
-	// domain: a JSON object in a string of at most 16384 characters. The operator then sends no
+	// domain: a JSON object in a string of at most 12288 characters. The operator then sends no
 	// request. If unset, the operator gets the keys from jwksURI or discovers them.
 	// +optional
 	JWKS IssuerJWKS `json:"jwks,omitempty"`
@@ -83,7 +83,7 @@ type IssuerKeys struct {
 	JWKSURI string `json:"jwksURI,omitempty"`
 
 	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
-	// PEM format with at most 16384 characters. It replaces the public ones. If unset, the operator
+	// PEM format with at most 12288 characters. It replaces the public ones. If unset, the operator
 	// trusts the public certificate authorities.
 	// +optional
 	CABundle IssuerCABundle `json:"caBundle,omitempty"`
@@ -95,7 +95,7 @@ type IssuerKeys struct {
 // IssuerJWKS is the text of a key set.
 //
 // +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=16384
+// +kubebuilder:validation:MaxLength=12288
 // +kubebuilder:validation:XValidation:rule=`!self.matches(r'PRIVATE KEY|"(d|p|q|dp|dq|qi|oth|k)"\s*:')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.jwks must not contain private or symmetric keys, but a key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
 // +kubebuilder:validation:XValidation:rule=`self.matches(r'^\s*\{[\s\S]*"keys"\s*:[\s\S]*\}\s*$')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.jwks must be a JSON Web Key Set as a string, such as '{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\",\"x\":\"...\"}]}'"
 type IssuerJWKS string
@@ -103,7 +103,7 @@ type IssuerJWKS string
 // IssuerCABundle is a list of certificates in PEM format.
 //
 // +kubebuilder:validation:MinLength=1
-// +kubebuilder:validation:MaxLength=16384
+// +kubebuilder:validation:MaxLength=12288
 // +kubebuilder:validation:XValidation:rule=`!self.contains('PRIVATE KEY')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.caBundle must not contain private keys, but this value has one; treat it as compromised, generate another key, and list only certificates"
 // +kubebuilder:validation:XValidation:rule=`self.contains('-----BEGIN CERTIFICATE-----')`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.caBundle must contain certificates in PEM format"
 type IssuerCABundle string

@@ -54,7 +54,7 @@ func (o *importOptions) addFlags(command *cobra.Command) {
 	flags.StringVarP(&o.target.Namespace, "namespace", "n", "", "Namespace of the ApiClients")
 	flags.StringVar(&o.outputDir, "output-dir", "", "New directory for the files, one for each object. If empty, the objects are written to standard output")
 	flags.StringVar(&o.report, "report", "text", "Format of the report on standard error: text or json")
-	flags.BoolVar(&o.target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing the client IDs in the Realm. Required for more than 1024 clients")
+	flags.BoolVar(&o.target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing the client IDs in the Realm. Required for more than 512 clients")
 	for _, name := range []string{"realm", "namespace"} {
 		_ = command.MarkFlagRequired(name) // the flag exists
 	}

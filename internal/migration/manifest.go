@@ -41,8 +41,8 @@ var ErrAudience = errors.New("an audience is also the name of the realm")
 // These are limits of a Realm.
 const (
 	maxGrants         = 32
-	maxGrantClientIDs = 32
-	maxGrantScopes    = 64
+	maxGrantClientIDs = 16
+	maxGrantScopes    = 32
 )
 
 // Manifests returns the realm and the ApiClients of an export, which must be sorted. The same export

@@ -173,7 +173,10 @@ func TestGrantsListClientIDs(t *testing.T) {
 		target migration.Target
 		want   []string
 	}{
-		"client IDs":    {target, []string{"hydra-1: 32 IDs from c-000 to c-031, scopes [s0]", "hydra-2: 32 IDs from c-032 to c-063, scopes [s0]", "hydra-3: 1 IDs from c-064 to c-064, scopes [s1]"}},
+		"client IDs": {target, []string{
+			"hydra-1: 16 IDs from c-000 to c-015, scopes [s0]", "hydra-2: 16 IDs from c-016 to c-031, scopes [s0]",
+			"hydra-3: 16 IDs from c-032 to c-047, scopes [s0]", "hydra-4: 16 IDs from c-048 to c-063, scopes [s0]", "hydra-5: 1 IDs from c-064 to c-064, scopes [s1]",
+		}},
 		"any client ID": {anyID, []string{"hydra-1: 1 IDs from * to *, scopes [s0 s1]"}},
 	} {
 		var realm v1beta1.Realm
@@ -205,9 +208,9 @@ func TestRealmsAreLimited(t *testing.T) {
 		target  migration.Target
 		want    error
 	}{
-		"as many client IDs as possible": {many(1024, none), target, nil},
-		"too many client IDs":            {many(1025, none), target, migration.ErrTooMany},
-		"any client ID":                  {many(1025, none), anyID, nil},
+		"as many client IDs as possible": {many(512, none), target, nil},
+		"too many client IDs":            {many(513, none), target, migration.ErrTooMany},
+		"any client ID":                  {many(513, none), anyID, nil},
 		"as many scopes as possible":     {many(256, scope), target, nil},
 		"too many scopes":                {many(257, scope), target, migration.ErrTooMany},
 		"as many audiences as possible":  {many(16, audience), target, nil},

@@ -77,7 +77,7 @@ func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current rec
 		issuer := record.Issuer{
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
 			Audience:       audienceOf(spec, instance.Issuer(seen.realm.Name)),
-			RequiredClaims: spec.RequiredClaims.Map(),
+			RequiredClaims: v1beta1.ClaimMatches(spec.RequiredClaims).Map(),
 		}
 		if spec.Keys.JWKS != "" {
 			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it

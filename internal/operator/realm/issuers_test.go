@@ -49,7 +49,7 @@ func decided(t *testing.T, seen observed) decision {
 func TestIssuersAreRecorded(t *testing.T) {
 	key, set := issuerKey(t)
 	fetchedKey, _ := issuerKey(t)
-	ci := v1beta1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1beta1.ClaimMatches{{Name: "repository_owner_id", Value: "4711"}}}
+	ci := v1beta1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1beta1.RequiredClaims{{Name: "repository_owner_id", Value: "4711"}}}
 	edge := v1beta1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}}
 	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]issuerkeys.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
 	want := []record.Issuer{

@@ -33,6 +33,8 @@ func identityWithClaims(claims string) string { return identity("issuer: a, matc
 var identityValidations = map[string]validation{
 	"identity with a subject":          {spec: identityWithSubject("repo:acme/shop:environment:production")},
 	"identity with claims":             {spec: identityWithClaims("[{name: repository, value: acme/shop}, {name: environment, value: production}]")},
+	"8 claims":                         {spec: identityWithClaims(each("{name: c%d, value: a}", 8))},
+	"9 claims":                         {spec: identityWithClaims(each("{name: c%d, value: a}", 9)), wantField: firstIdentity + ".matchClaims", wantRule: "must have at most 8 items"},
 	"identity without a secret":        {spec: "{secret: null, " + identity("issuer: a, subject: b") + "}"},
 	"two identities of an issuer":      {spec: "identities: [{name: i, issuer: a, subject: b}, {name: j, issuer: a, subject: c}]"},
 	"16 identities":                    {spec: "identities: " + each("{name: i%[1]d, issuer: a, subject: s%[1]d}", 16)},

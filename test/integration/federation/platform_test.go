@@ -111,7 +111,7 @@ func TestPlatforms(t *testing.T) {
 	type match = v1beta1.ClaimMatches
 	tests := map[string]struct {
 		*platform
-		required match
+		required v1beta1.RequiredClaims
 		identity identity
 		rejected map[string]map[string]any // changes of claims
 	}{
@@ -120,7 +120,7 @@ func TestPlatforms(t *testing.T) {
 				"subject_types_supported": []string{"public", "pairwise"}, "response_types_supported": []string{"id_token"},
 				"id_token_signing_alg_values_supported": []string{"RS256"}, "scopes_supported": []string{"openid"},
 			}),
-			required: match{{Name: "repository_owner_id", Value: "4711"}},
+			required: v1beta1.RequiredClaims{{Name: "repository_owner_id", Value: "4711"}},
 			identity: identity{Subject: issuer.GitHubSubject},
 			rejected: map[string]map[string]any{
 				"another owner":     {"repository_owner_id": "4712"},
@@ -133,7 +133,7 @@ func TestPlatforms(t *testing.T) {
 			platform: startPlatform(t, jose.RS256, issuer.GitLab, map[string]any{
 				"authorization_endpoint": "https://gitlab.example.com/oauth/authorize", "subject_types_supported": []string{"public"},
 			}),
-			required: match{{Name: "namespace_id", Value: "72"}},
+			required: v1beta1.RequiredClaims{{Name: "namespace_id", Value: "72"}},
 			identity: identity{MatchClaims: match{{Name: "project_id", Value: "20"}, {Name: "ref_protected", Value: "true"}}},
 			rejected: map[string]map[string]any{
 				"unprotected branch": {"ref_protected": "false"},

@@ -618,6 +618,13 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.RequiredClaims
+  list:
+    elementType:
+      namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatch
+    elementRelationship: associative
+    keys:
+    - name
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Scopes
   list:
     elementType:
@@ -727,7 +734,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: requiredClaims
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatches
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.RequiredClaims
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedIssuerStatus
   map:
     fields:

@@ -20,14 +20,14 @@ type GrantApplyConfiguration struct {
 	// namespaces selects the namespaces whose ApiClients the grant covers.
 	Namespaces *GrantedNamespacesApplyConfiguration `json:"namespaces,omitempty"`
 	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
-	// can have at most 64 entries of at most 128 characters. If unset or empty, the grant covers only
+	// can have at most 32 entries of at most 128 characters. If unset or empty, the grant covers only
 	// ApiClients without scopes.
 	Scopes *apiv1beta1.GrantedScopes `json:"scopes,omitempty"`
 	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect. "*"
 	// stands for every audience of the realm. It must have 1 to 16 entries of at most 256 characters,
 	// because every token has an audience. Audiences that the realm does not define have no effect.
 	Audiences *apiv1beta1.GrantedAudiences `json:"audiences,omitempty"`
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 32. An entry
+	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 16. An entry
 	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
 	// another existing namespace and a dot, because those are the default client IDs of that
 	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID

@@ -16,14 +16,14 @@ import (
 // set.
 type IssuerKeysApplyConfiguration struct {
 	// jwks is the key set of the issuer (RFC 7517, section 5) or the bundle of a SPIFFE trust
-	// domain: a JSON object in a string of at most 16384 characters. The operator then sends no
+	// domain: a JSON object in a string of at most 12288 characters. The operator then sends no
 	// request. If unset, the operator gets the keys from jwksURI or discovers them.
 	JWKS *apiv1beta1.IssuerJWKS `json:"jwks,omitempty"`
 	// jwksURI is the HTTPS URL of the issuer's key set, at most 512 characters. Use it for issuers
 	// without a metadata document. If unset, the operator gets it from the metadata document.
 	JWKSURI *string `json:"jwksURI,omitempty"`
 	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
-	// PEM format with at most 16384 characters. It replaces the public ones. If unset, the operator
+	// PEM format with at most 12288 characters. It replaces the public ones. If unset, the operator
 	// trusts the public certificate authorities.
 	CABundle *apiv1beta1.IssuerCABundle `json:"caBundle,omitempty"`
 }

@@ -36,11 +36,11 @@ type TrustedIssuerApplyConfiguration struct {
 	// them: it gets the metadata document at /.well-known/openid-configuration below the issuer
 	// (OpenID Connect Discovery 1.0, section 4), and the keys from the jwks_uri in it.
 	Keys *IssuerKeysApplyConfiguration `json:"keys,omitempty"`
-	// requiredClaims lists at most 8 claims that every token of the issuer must have with exactly
+	// requiredClaims lists at most 4 claims that every token of the issuer must have with exactly
 	// these string values. Set it for an issuer that is shared with other organizations. It is
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
-	RequiredClaims *apiv1beta1.ClaimMatches `json:"requiredClaims,omitempty"`
+	RequiredClaims *apiv1beta1.RequiredClaims `json:"requiredClaims,omitempty"`
 }
 
 // TrustedIssuerApplyConfiguration constructs a declarative configuration of the TrustedIssuer type for use with
@@ -84,7 +84,7 @@ func (b *TrustedIssuerApplyConfiguration) WithKeys(value *IssuerKeysApplyConfigu
 // WithRequiredClaims sets the RequiredClaims field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the RequiredClaims field is set to the value of the last call.
-func (b *TrustedIssuerApplyConfiguration) WithRequiredClaims(value apiv1beta1.ClaimMatches) *TrustedIssuerApplyConfiguration {
+func (b *TrustedIssuerApplyConfiguration) WithRequiredClaims(value apiv1beta1.RequiredClaims) *TrustedIssuerApplyConfiguration {
 	b.RequiredClaims = &value
 	return b
 }
