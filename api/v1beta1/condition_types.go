@@ -1,6 +1,6 @@
 package v1beta1
 
-// ConditionType is the type of a condition in the status of a Realm or ApiClient.
+// ConditionType is the type of a condition in the status of a Realm, an ApiClient, or the Instance.
 type ConditionType string
 
 const (
@@ -34,17 +34,19 @@ const (
 	ConditionProgrammed ConditionType = "Programmed"
 
 	// ConditionReady summarizes the other conditions. On an ApiClient it is True only if the client
-	// can get a token now. On a Realm it is True only if its clients can.
+	// can get a token now. On a Realm it is True only if its clients can. On the Instance it is True
+	// only if a token server is live and every live token server is Current.
 	//
 	// It is True with the reason ReasonReady.
 	//
 	// It is Unknown with ReasonProgressing while the operator is working and no user action is
-	// needed.
+	// needed, and on the Instance while a live token server lags behind the latest records.
 	//
 	// It is False only for a failure or an intentional state: with ReasonSuspended,
 	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, with ReasonKMSUnavailable (Realm)
 	// while a live token server has not decrypted the active key, or with the reason for which Accepted
-	// or Programmed is False.
+	// or Programmed is False. On the Instance it is False with ReasonNoTokenServer,
+	// ReasonRecordsNotLoaded, or ReasonKMSUnavailable.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
@@ -99,12 +101,28 @@ const (
 	// secrets of the backup in addition to its own. It is True with ReasonRestoredFromBackup. The
 	// message lists the secrets and when they expire. It does not affect Ready.
 	ConditionRestored ConditionType = "Restored"
+
+	// ConditionCertificatesIssued is present on the Instance only with the managed CA. It reports
+	// whether the CA can sign the certificate of the token servers. It does not affect Ready, because
+	// token servers use their certificate until it expires.
+	//
+	// It is True with ReasonCertificatesIssued, Unknown with ReasonProgressing until there is a CA, and
+	// False with ReasonCAUnusable.
+	ConditionCertificatesIssued ConditionType = "CertificatesIssued"
+
+	// ConditionKMSConnected is present on the Instance only while new signing keys are encrypted with a
+	// KMS plugin. It reports whether the plugin of the operator responds. It does not affect Ready,
+	// because only new keys need the plugin.
+	//
+	// It is True with ReasonKMSConnected, Unknown with ReasonProgressing until the plugin was asked for
+	// the first time, and False with ReasonKMSUnavailable.
+	ConditionKMSConnected ConditionType = "KMSConnected"
 )
 
-// ConditionReason is the reason of a condition in the status of a Realm or ApiClient.
+// ConditionReason is the reason of a condition in the status of a Realm, an ApiClient, or the Instance.
 type ConditionReason string
 
-// Reasons that Realms and ApiClients share.
+// Reasons that Realms and ApiClients share, and the Instance in part.
 const (
 	// ReasonAccepted is used with the Accepted condition when it is True.
 	ReasonAccepted ConditionReason = "Accepted"
@@ -179,7 +197,9 @@ const (
 	// plugin failed to encrypt a new key that the realm needs. The operator keeps trying. Keys that
 	// token servers already use stay in use, and rotations wait. It is also used with the
 	// Programmed and Ready conditions when they are False because the realm has no key yet, and with
-	// the Ready condition when live token servers have not decrypted the active key.
+	// the Ready condition, also of the Instance, when live token servers have not decrypted the active
+	// key. On the Instance, it is used with the KMSConnected condition when it is False because the
+	// plugin of the operator does not respond.
 	ReasonKMSUnavailable ConditionReason = "KMSUnavailable"
 
 	// ReasonKMSNotConfigured is used with the KeysEncrypted condition when it is False because a
@@ -325,4 +345,22 @@ const (
 	// ReasonUsageIncomplete is used with the OldSecretInUse condition when token servers have not
 	// reported all uses, for example because one was killed, so the old secret counts as used.
 	ReasonUsageIncomplete ConditionReason = "UsageIncomplete"
+)
+
+// Reasons for the Instance.
+const (
+	// ReasonRecordsNotLoaded is used with the Ready condition when it is False because a live token
+	// server cannot read some records. It serves the last version of them that it could read.
+	ReasonRecordsNotLoaded ConditionReason = "RecordsNotLoaded"
+
+	// ReasonCertificatesIssued is used with the CertificatesIssued condition when it is True.
+	ReasonCertificatesIssued ConditionReason = "CertificatesIssued"
+
+	// ReasonCAUnusable is used with the CertificatesIssued condition when it is False because the
+	// Secret with the managed CA is damaged, or has a CA that cannot sign for the token servers. The
+	// operator does not replace it, because clients trust it.
+	ReasonCAUnusable ConditionReason = "CAUnusable"
+
+	// ReasonKMSConnected is used with the KMSConnected condition when it is True.
+	ReasonKMSConnected ConditionReason = "KMSConnected"
 )

@@ -15,6 +15,9 @@ func (r *Realm) GetConditions() []metav1.Condition { return r.Status.Conditions 
 // GetConditions returns the conditions of the client.
 func (c *ApiClient) GetConditions() []metav1.Condition { return c.Status.Conditions }
 
+// GetConditions returns the conditions of the instance.
+func (i *Instance) GetConditions() []metav1.Condition { return i.Status.Conditions }
+
 // EffectiveAlgorithm returns the algorithm of new keys of the realm. It defaults to ES256.
 func (s Signing) EffectiveAlgorithm() SigningAlgorithm {
 	return cmp.Or(s.Algorithm, SigningAlgorithmES256)

@@ -29,6 +29,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Realm{}, &RealmList{},
 		&ApiClient{}, &ApiClientList{},
+		&Instance{}, &InstanceList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

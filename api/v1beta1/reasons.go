@@ -129,7 +129,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonKMSUnavailable: {
 		Severity: SeverityWarning,
-		Cause:    "The KMS plugin failed to encrypt a new signing key, or to decrypt the active key for the token servers that the message names. Keys that token servers already use stay in use, and new keys wait.",
+		Cause:    "The KMS plugin does not respond, failed to encrypt a new signing key, or failed to decrypt the active key for the token servers that the message names. Keys that token servers already use stay in use, and new keys wait.",
 		Action:   "Check the containers kms-plugin in the Pods of the operator and of these token servers, and the logs. They keep trying.",
 	},
 	ReasonKMSNotConfigured: {
@@ -271,5 +271,23 @@ var explanations = map[ConditionReason]Explanation{
 		Severity: SeverityWarning,
 		Cause:    "A token server was killed or does not report uses, so it is not known whether the old secret is still used.",
 		Action:   "Wait, or look for a token server that is stale. The old secret expires after rotation.expireWhenUnused.max at the latest.",
+	},
+	ReasonRecordsNotLoaded: {
+		Severity: SeverityWarning,
+		Cause:    "A token server cannot read some records, because they are damaged or were written by a newer operator. It serves the last version of them that it could read.",
+		Action:   "If the versions of the token servers and the operator differ, finish the upgrade. Otherwise, look for Realms with KeysUnreadable and ApiClients with RecordUnreadable.",
+	},
+	ReasonCertificatesIssued: {
+		Severity: SeverityNone,
+		Cause:    "The managed CA signs the certificate of the token servers.",
+	},
+	ReasonCAUnusable: {
+		Severity: SeverityWarning,
+		Cause:    "The managed CA cannot sign the certificate of the token servers. They use the last certificate until it expires.",
+		Action:   "Restore or correct the Secret realmkeeper-ca in the system namespace. If you delete it, the operator generates a new CA, and clients must load ca.crt again.",
+	},
+	ReasonKMSConnected: {
+		Severity: SeverityNone,
+		Cause:    "The KMS plugin of the operator responds.",
 	},
 }

@@ -77,6 +77,7 @@ const annotationsOf = `  {{- with %s }}
 
 var sources = []source{
 	{path: "crd/bases/auth.realmkeeper.dev_apiclients.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
+	{path: "crd/bases/auth.realmkeeper.dev_instances.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
 	{path: "crd/bases/auth.realmkeeper.dev_realms.yaml", to: "crds", condition: "crds.enabled", annotations: keep},
 	{path: "rbac/instance.yaml", to: "rbac"},
 	{path: "rbac/role.yaml", to: "rbac"},

@@ -10,8 +10,9 @@ import (
 
 const head = `# Reasons
 
-The conditions of Realms and ApiClients have these reasons. The message of the condition names the
-objects and values, and ` + "`kubectl realmkeeper explain`" + ` prints the commands that help.
+The conditions of Realms, ApiClients, and the Instance have these reasons. The message of the
+condition names the objects and values. ` + "`kubectl realmkeeper explain`" + ` prints the commands that
+help, and for the Instance ` + "`kubectl realmkeeper status`" + `.
 
 - **None**: everything works as specified.
 - **Progress**: the operator or a token server is working. It ends without your action.

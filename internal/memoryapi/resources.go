@@ -13,11 +13,13 @@ import (
 	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration"
 )
 
-// Resources returns the resources that the controllers of Realms and ApiClients and the token servers use.
+// Resources returns Realmkeeper's own resources, and those of Kubernetes that the controllers of Realms and
+// ApiClients and the token servers use.
 func Resources() []Resource {
 	return []Resource{
 		{GroupVersionResource: v1beta1.GroupVersion.WithResource("realms"), Kind: "Realm", HasStatus: true},
 		{GroupVersionResource: v1beta1.GroupVersion.WithResource("apiclients"), Kind: "ApiClient", Namespaced: true, HasStatus: true},
+		{GroupVersionResource: v1beta1.GroupVersion.WithResource("instances"), Kind: "Instance", HasStatus: true},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("namespaces"), Kind: "Namespace"},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("secrets"), Kind: "Secret", Namespaced: true},
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("configmaps"), Kind: "ConfigMap", Namespaced: true},

@@ -31,6 +31,12 @@ func ForRealm(r *v1beta1.Realm, reason v1beta1.ConditionReason) (Remedy, bool) {
 	return lookup(reason, object{"realm", "", r.Name, r.Name, nil, nil}, realms(r), shared)
 }
 
+// ForInstance returns the remedy of a reason in the conditions of the Instance. It returns false for a
+// reason that this version does not know.
+func ForInstance(i *v1beta1.Instance, reason v1beta1.ConditionReason) (Remedy, bool) {
+	return lookup(reason, object{"instance", "", i.Name, "", nil, nil}, instances(i), shared)
+}
+
 func lookup(reason v1beta1.ConditionReason, o object, tables ...map[v1beta1.ConditionReason]commands) (Remedy, bool) {
 	explanation, known := reason.Explain()
 	for _, table := range tables {
@@ -41,15 +47,17 @@ func lookup(reason v1beta1.ConditionReason, o object, tables ...map[v1beta1.Cond
 	return Remedy{}, false
 }
 
-// shared contains the commands for the reasons that Realms and ApiClients share.
+// tokenServers selects the Deployment and the Pods of the token servers.
+const tokenServers = "app.kubernetes.io/name=realmkeeper,app.kubernetes.io/component=token-server"
+
+// shared contains the commands for the reasons that several kinds share.
 var shared = map[v1beta1.ConditionReason]commands{
 	v1beta1.ReasonAccepted:    object.describe,
 	v1beta1.ReasonReady:       object.try,
 	v1beta1.ReasonProgressing: object.status,
 	v1beta1.ReasonSuspended:   func(o object) []string { return []string{o.plugin("resume")} },
 	v1beta1.ReasonNoTokenServer: func(object) []string {
-		const selected = " -A -l app.kubernetes.io/name=realmkeeper,app.kubernetes.io/component=token-server"
-		return []string{"kubectl get deployments,pods" + selected, "kubectl describe pods" + selected}
+		return []string{"kubectl get deployments,pods -A -l " + tokenServers, "kubectl describe pods -A -l " + tokenServers}
 	},
 	v1beta1.ReasonRestoredFromBackup: func(object) []string { return []string{"kubectl realmkeeper restore --finish"} },
 	v1beta1.ReasonClaimsTooLarge:     object.compareWithRealm,

@@ -32,12 +32,19 @@ func acme() *v1beta1.Realm {
 	}
 }
 
+func realmkeeper() *v1beta1.Instance {
+	return &v1beta1.Instance{
+		ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName}, Status: v1beta1.InstanceStatus{SystemNamespace: "realmkeeper-system"},
+	}
+}
+
 // A reason that is added to the API needs a remedy.
 func TestEveryReasonHasRemedy(t *testing.T) {
 	for _, reason := range v1beta1.Reasons() {
 		ofClient, client := remedy.ForClient(billing(), acme, reason)
 		ofRealm, realm := remedy.ForRealm(acme(), reason)
-		if !client && !realm {
+		ofInstance, instance := remedy.ForInstance(realmkeeper(), reason)
+		if !client && !realm && !instance {
 			t.Errorf("Reason %s has no remedy", reason)
 		}
 		if client {
@@ -46,13 +53,16 @@ func TestEveryReasonHasRemedy(t *testing.T) {
 		if realm {
 			check(t, reason, ofRealm)
 		}
+		if instance {
+			check(t, reason, ofInstance)
+		}
 	}
 }
 
 // done contains the reasons that require no action.
 var done = map[v1beta1.ConditionReason]bool{
 	v1beta1.ReasonAccepted: true, v1beta1.ReasonReady: true, v1beta1.ReasonIssuersResolved: true,
-	v1beta1.ReasonKeysEncrypted: true,
+	v1beta1.ReasonKeysEncrypted: true, v1beta1.ReasonCertificatesIssued: true, v1beta1.ReasonKMSConnected: true,
 }
 
 // check fails the test if a part of the remedy is missing or malformed.

@@ -25,6 +25,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.ApiClientSpecApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ApiClientStatus"):
 		return &apiv1beta1.ApiClientStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("CertificateAuthorityStatus"):
+		return &apiv1beta1.CertificateAuthorityStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Claim"):
 		return &apiv1beta1.ClaimApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ClaimMatch"):
@@ -47,16 +49,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.HashSecretReferenceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Identity"):
 		return &apiv1beta1.IdentityApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Instance"):
+		return &apiv1beta1.InstanceApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("InstanceStatus"):
+		return &apiv1beta1.InstanceStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Introspection"):
 		return &apiv1beta1.IntrospectionApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("IssuerKeys"):
 		return &apiv1beta1.IssuerKeysApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("KeyEncryptionStatus"):
+		return &apiv1beta1.KeyEncryptionStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("Limits"):
 		return &apiv1beta1.LimitsApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("NamespaceSelector"):
 		return &apiv1beta1.NamespaceSelectorApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("NamespaceSelectorRequirement"):
 		return &apiv1beta1.NamespaceSelectorRequirementApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("NextCertificateAuthorityStatus"):
+		return &apiv1beta1.NextCertificateAuthorityStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ProvidedSecret"):
 		return &apiv1beta1.ProvidedSecretApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("PublicKey"):
@@ -81,6 +91,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.SigningApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("SigningKeyStatus"):
 		return &apiv1beta1.SigningKeyStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("TokenServerStatus"):
+		return &apiv1beta1.TokenServerStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrustedIssuer"):
 		return &apiv1beta1.TrustedIssuerApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrustedIssuerStatus"):

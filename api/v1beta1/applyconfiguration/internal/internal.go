@@ -182,6 +182,15 @@ var schemaYAML = typed.YAMLObject(`types:
     elementType:
       scalar: string
     elementRelationship: associative
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.CertificateAuthorityStatus
+  map:
+    fields:
+    - name: expirationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: next
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.NextCertificateAuthorityStatus
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Claim
   map:
     fields:
@@ -394,6 +403,66 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: subject
       type:
         scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.Instance
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: status
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.InstanceStatus
+      default:
+        observedGeneration: -1
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.InstanceStatus
+  map:
+    fields:
+    - name: certificateAuthority
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.CertificateAuthorityStatus
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: keyEncryption
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.KeyEncryptionStatus
+    - name: liveTokenServers
+      type:
+        scalar: numeric
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: recordsNamespace
+      type:
+        scalar: string
+    - name: serviceURL
+      type:
+        scalar: string
+    - name: systemNamespace
+      type:
+        scalar: string
+    - name: tokenServers
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerStatus
+          elementRelationship: associative
+          keys:
+          - name
+    - name: version
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Introspection
   map:
     fields:
@@ -420,6 +489,17 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.JSONWebKey
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.KeyEncryptionMode
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.KeyEncryptionStatus
+  map:
+    fields:
+    - name: keyID
+      type:
+        scalar: string
+    - name: mode
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.KeyEncryptionMode
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.LabelKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.LabelValue
@@ -463,6 +543,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespacesFrom
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.NextCertificateAuthorityStatus
+  map:
+    fields:
+    - name: activationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: expirationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.PEMPublicKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ProvidedSecret
@@ -715,6 +804,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningKeyState
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerState
+  scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerStatus
+  map:
+    fields:
+    - name: heartbeatTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerState
+    - name: version
+      type:
+        scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedAudience
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedIssuer
