@@ -5,6 +5,7 @@ package heartbeat
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,6 +24,8 @@ const (
 	// LoadedAnnotation contains the latest resource version of the records that the server serves. It is
 	// absent until the server has loaded the records.
 	LoadedAnnotation = "auth.realmkeeper.dev/loaded"
+	// SoftwareAnnotation contains the version of the server's software.
+	SoftwareAnnotation = "auth.realmkeeper.dev/software-version"
 	// DeadAnnotation contains the renew time with which the leader saw the Lease for so long that the
 	// server counts as dead. The mark holds for this renew time only: a server that renews its Lease
 	// counts again.
@@ -70,6 +73,8 @@ type Heartbeat struct {
 	// Version is the latest resource version of the records that the server serves. It is empty until the
 	// server has loaded the records.
 	Version string
+	// Software is the version of the server's software, such as "v0.1.0". Empty if it is unknown.
+	Software string
 	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
 	// UsageUntil is the time on the server's clock before which it has reported all uses of credentials
@@ -99,6 +104,9 @@ func (h *Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigur
 	annotations := map[string]string{}
 	if h.Version != "" {
 		annotations[LoadedAnnotation] = h.Version
+	}
+	if h.Software != "" {
+		annotations[SoftwareAnnotation] = h.Software
 	}
 	if !h.UsageUntil.IsZero() {
 		annotations[UsageAnnotation] = h.UsageUntil.UTC().Format(time.RFC3339)
@@ -146,12 +154,28 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 		resolution = 0
 	}
 	return Heartbeat{
-		Server: *lease.Spec.HolderIdentity, Version: version, Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
+		Server: *lease.Spec.HolderIdentity, Version: version, Software: parseSoftware(lease.Annotations[SoftwareAnnotation]), Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
 		UndecryptedNext:   parseNames(lease.Annotations[UndecryptedNextAnnotation]),
 		UndecryptedActive: parseNames(lease.Annotations[UndecryptedActiveAnnotation]),
 		Unreadable:        parseNames(lease.Annotations[UnreadableAnnotation]),
 		Dead:              lease.Annotations[DeadAnnotation] == DeadMark(lease),
 	}, nil
+}
+
+// maxSoftware is the maximum length of the version of the software.
+const maxSoftware = 128
+
+// parseSoftware returns the version of the software, or an empty string for a value that isn't one. The
+// operator shows it to users, so it contains no other characters than those of versions.
+func parseSoftware(value string) string {
+	unusual := func(r rune) bool {
+		letterOrDigit := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !letterOrDigit && !strings.ContainsRune("-.+_", r)
+	}
+	if len(value) > maxSoftware || strings.ContainsFunc(value, unusual) {
+		return ""
+	}
+	return value
 }
 
 // DeadMark returns the value of DeadAnnotation that marks a Lease as dead.

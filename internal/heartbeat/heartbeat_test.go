@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
+var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Software: "v0.1.0-3-g9f2d26e1", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}
 
 // stored returns the Lease that the API server stores for a heartbeat.
 func stored(t *testing.T, beat *heartbeat.Heartbeat) *coordinationv1.Lease {
@@ -113,6 +113,24 @@ func TestReached(t *testing.T) {
 func TestIntervals(t *testing.T) {
 	if heartbeat.Duration < 3*heartbeat.MaxInterval || heartbeat.MinInterval < 500*time.Millisecond || heartbeat.MinInterval > heartbeat.MaxInterval {
 		t.Errorf("intervals %s to %s, duration %s", heartbeat.MinInterval, heartbeat.MaxInterval, heartbeat.Duration)
+	}
+}
+
+// The version of the software is only shown, so a missing or invalid one doesn't invalidate the heartbeat.
+func TestInvalidSoftwareIsUnknown(t *testing.T) {
+	for name, value := range map[string]string{
+		"missing":             "",
+		"too long":            strings.Repeat("1", 129),
+		"control characters":  "v1\x1b[31m",
+		"spaces and line end": "v1 is\nnew",
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := stored(t, &sample)
+			l.Annotations[heartbeat.SoftwareAnnotation] = value
+			want := sample
+			want.Software = ""
+			testkit.Diff(t, "heartbeat", want, testkit.Value(heartbeat.Parse(l))(t))
+		})
 	}
 }
 

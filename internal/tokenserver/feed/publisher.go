@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 const (
@@ -171,13 +172,13 @@ func (p *publisher) rejoinIfTooLate() bool {
 func (p *publisher) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	now, version := p.Now(), p.progress.reached()
-	beat := heartbeat.Heartbeat{Server: p.Server, Renewed: now, Refresh: p.requests.current(now)}
-	if version == "" {
+	now, reached := p.Now(), p.progress.reached()
+	beat := heartbeat.Heartbeat{Server: p.Server, Software: version.Version, Renewed: now, Refresh: p.requests.current(now)}
+	if reached == "" {
 		beat.Version, beat.UndecryptedNext, beat.UndecryptedActive = p.previous.Version, p.previous.UndecryptedNext, p.previous.UndecryptedActive
 		beat.Unreadable = p.previous.Unreadable
 	} else {
-		beat.Version, beat.Unreadable = version, p.unreadable() // of at least the records up to version
+		beat.Version, beat.Unreadable = reached, p.unreadable() // of at least the records up to reached
 		beat.UndecryptedNext, beat.UndecryptedActive = p.keys.undecrypted()
 	}
 	if p.Usage != nil {
@@ -189,7 +190,7 @@ func (p *publisher) write(ctx context.Context) error {
 		return fmt.Errorf("writing Lease %s: %w", heartbeat.LeaseName(p.Server), err)
 	}
 	p.lastContact.Set(float64(now.UnixMilli()) / 1000)
-	p.progress.report(version, now)
+	p.progress.report(reached, now)
 	return nil
 }
 
