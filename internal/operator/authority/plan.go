@@ -99,28 +99,41 @@ func (a *Authority) advance(now time.Time, policy Policy, random io.Reader) (Ste
 		return Generated, a.replace(now, policy, random)
 	}
 	leaf := a.Current.Leaf
-	generated, renamed := certificate.IsGenerated(leaf), !certificate.Permits(leaf, policy.Hosts)
+	if err := a.Check(now, policy); err != nil {
+		return "", err
+	}
 	switch {
-	case renamed && !generated:
-		return "", fmt.Errorf("%w: the name constraints of the certificate in Secret %s permit only %v, not all of %v; replace it, or delete the Secret to generate a new CA",
-			ErrUnusable, SecretName, leaf.PermittedDNSDomains, policy.Hosts)
-	case renamed:
+	case !certificate.Permits(leaf, policy.Hosts):
 		return Renamed, a.replace(now, policy, random)
 	case expired(leaf, now):
 		return Expired, a.replace(now, policy, random)
-	case now.Before(leaf.NotBefore) && !generated:
-		return "", fmt.Errorf("%w: the CA in Secret %s is not valid before %s; check it, and the clock of the node",
-			ErrUnusable, SecretName, leaf.NotBefore.Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
 		return NotYetValid, a.replace(now, policy, random)
 	case a.Next == nil && !now.Before(a.publishAt(policy)):
 		var err error
 		a.Next, err = certificate.NewCA(policy.Hosts, policy.Lifetime, now, random)
 		return Published, err
-	case a.Next != nil && !now.Before(a.switchAt(policy)):
+	case a.Next != nil && !now.Before(a.SwitchAt(policy)):
 		return Switched, a.replace(now, policy, random)
 	}
 	return "", nil
+}
+
+// Check returns an error that wraps ErrUnusable if the CA can't sign, and must not be replaced because a user
+// provided it.
+func (a *Authority) Check(now time.Time, policy Policy) error {
+	leaf := a.Current.Leaf
+	switch {
+	case certificate.IsGenerated(leaf):
+		return nil
+	case !certificate.Permits(leaf, policy.Hosts):
+		return fmt.Errorf("%w: the name constraints of the certificate in Secret %s permit only %v, not all of %v; replace it, or delete the Secret to generate a new CA",
+			ErrUnusable, SecretName, leaf.PermittedDNSDomains, policy.Hosts)
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("%w: the CA in Secret %s is not valid before %s; check it, and the clock of the node",
+			ErrUnusable, SecretName, leaf.NotBefore.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // replace makes the next CA sign, or a new one if there is none.
@@ -159,7 +172,7 @@ func (a *Authority) next(now time.Time, policy Policy) time.Time {
 	if a.Next == nil {
 		times = append(times, a.publishAt(policy))
 	} else {
-		times = append(times, a.switchAt(policy))
+		times = append(times, a.SwitchAt(policy))
 	}
 	times = slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(now) })
 	if len(times) == 0 {
@@ -174,10 +187,10 @@ func (a *Authority) publishAt(policy Policy) time.Time {
 	return roundUp(a.Current.Leaf.NotAfter.Add(-reserve - overlap))
 }
 
-// switchAt returns the time at which the next CA signs. It is early enough that each serving certificate
+// SwitchAt returns the time at which the next CA signs. There must be one. It is early enough that each serving certificate
 // of the old one can be used until it expires. If the next CA was published late, it is later, because
 // clients need the overlap more: at the end of the overlap, or after half of the time that is left.
-func (a *Authority) switchAt(policy Policy) time.Time {
+func (a *Authority) SwitchAt(policy Policy) time.Time {
 	reserve, overlap := a.margins(policy)
 	end, published := a.Current.Leaf.NotAfter, a.Next.Leaf.NotBefore.Add(certificate.Backdate)
 	at := published.Add(max(time.Second, min(overlap, end.Sub(published)/2)))

@@ -39,6 +39,7 @@ type decoded struct {
 	data      map[string][]byte
 	authority *Authority
 	bundle    []byte // nil: the CA is unusable
+	err       error  // wraps ErrUnusable, or nil
 }
 
 // NewReader returns a Reader. system is a cache of the operator's Secrets in the system namespace.
@@ -49,6 +50,24 @@ func NewReader(system cache.Cache, live client.Reader, namespace string) *Reader
 // Bundle returns the certificates that clients must trust in PEM format, or nil if there is no usable
 // CA.
 func (r *Reader) Bundle(ctx context.Context) ([]byte, error) {
+	d, err := r.read(ctx)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	return d.bundle, nil
+}
+
+// Authority returns the CA, or nil if there is none. The error wraps ErrUnusable if the CA can't be used.
+func (r *Reader) Authority(ctx context.Context) (*Authority, error) {
+	d, err := r.read(ctx)
+	if d == nil || err != nil {
+		return nil, err
+	}
+	return d.authority, d.err
+}
+
+// read returns nil if there is no Secret.
+func (r *Reader) read(ctx context.Context) (*decoded, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: r.namespace, Name: SecretName}
 	err := r.system.Get(ctx, key, secret)
@@ -56,12 +75,12 @@ func (r *Reader) Bundle(ctx context.Context) ([]byte, error) {
 		err = r.live.Get(ctx, key, secret) // a CA that a user created lacks the label that the cache selects
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, nil //nolint:nilnil // There is no CA yet.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the managed CA: %w", err)
 	}
-	return r.decode(secret).bundle, nil
+	return r.decode(secret), nil
 }
 
 func (r *Reader) decode(secret *corev1.Secret) *decoded {
@@ -73,10 +92,9 @@ func (r *Reader) decode(secret *corev1.Secret) *decoded {
 	return last
 }
 
-// decode ignores errors, which the token service reconciler reports.
 func decode(secret *corev1.Secret) *decoded {
 	d := &decoded{kind: secret.Type, data: secret.Data}
-	if d.authority, _ = Decode(secret); d.authority != nil {
+	if d.authority, d.err = Decode(secret); d.authority != nil {
 		d.bundle = certificate.Encode(d.authority.Bundle())
 	}
 	return d
