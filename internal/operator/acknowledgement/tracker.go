@@ -62,6 +62,11 @@ type Tracker struct {
 	changed map[Kind]*trigger.Source
 	// arrived is the latest resource version of the operator's own Lease that the watch has delivered.
 	arrived string
+	// newest is the newest version of a record that was requested with Follow.
+	newest string
+	// serversChanged triggers observer when the state of a server may have changed.
+	serversChanged trigger.Source
+	observer       reconcile.Request
 }
 
 // server is a token server with a Lease. The heartbeat is empty if the Lease is invalid.
@@ -74,6 +79,7 @@ type server struct {
 	// observed is when the Lease last changed according to this process's clock, so other machines' clocks
 	// don't matter.
 	observed time.Time
+	lag
 }
 
 // counts reports whether the operator waits for the server. A server that has not loaded the records yet
@@ -114,6 +120,9 @@ func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tra
 func (t *Tracker) Follow(kind Kind, object reconcile.Request, records ...Record) State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	for _, r := range records {
+		t.setNewest(r.Version)
+	}
 	w := watch{kind, object}
 	current := t.answer(w, records)
 	t.setAnswer(w, watched{records, current})
@@ -217,7 +226,11 @@ func (t *Tracker) setLease(lease *coordinationv1.Lease) {
 	if received, err := heartbeat.Parse(lease); err == nil {
 		current.Heartbeat, current.mark = received, heartbeat.DeadMark(lease)
 	}
+	current.lag = known.catchUp(&current.Heartbeat, t.newest, now)
 	t.servers[lease.Name] = current
+	if known.uid != current.uid || looksDifferent(&known, &current) {
+		t.serversChanged.Enqueue(t.observer)
+	}
 	switch {
 	case known.counts() != current.counts(), !slices.Equal(known.UndecryptedNext, current.UndecryptedNext),
 		!slices.Equal(known.UndecryptedActive, current.UndecryptedActive), !slices.Equal(known.Unreadable, current.Unreadable):
@@ -236,6 +249,7 @@ func (t *Tracker) removeServer(lease string) {
 	defer t.mu.Unlock()
 	known := t.servers[lease]
 	delete(t.servers, lease)
+	t.serversChanged.Enqueue(t.observer)
 	if known.counts() {
 		enqueueChanged(t, t.watched)
 	}
