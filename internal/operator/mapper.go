@@ -38,6 +38,6 @@ func newMapper(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 	add(meta.RESTScopeRoot, certificatesv1beta1.SchemeGroupVersion, "ClusterTrustBundle")
 	add(meta.RESTScopeRoot, rbacv1.SchemeGroupVersion, "ClusterRoleBinding")
 	add(meta.RESTScopeNamespace, v1beta1.GroupVersion, "ApiClient")
-	add(meta.RESTScopeRoot, v1beta1.GroupVersion, "Realm")
+	add(meta.RESTScopeRoot, v1beta1.GroupVersion, "Realm", "Instance")
 	return mapper, nil
 }

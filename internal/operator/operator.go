@@ -1,4 +1,4 @@
-// Package operator sets up the operator: the manager, its caches and the three controllers.
+// Package operator sets up the operator: the manager, its caches and the four controllers.
 package operator
 
 import (
@@ -37,6 +37,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+	"github.com/realmkeeper/realmkeeper/internal/operator/instance"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -47,6 +48,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
+	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 // The records and the token servers' heartbeats.
@@ -204,10 +206,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
 	}
+	bundles := authority.NewReader(caches.system, mgr.GetAPIReader(), o.Instance.SystemNamespace)
 	known := namespaces.New(mgr.GetCache(), mgr.GetAPIReader(), served, o.Instance.Scaled(pollInterval))
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
-		Authority: authority.NewReader(caches.system, mgr.GetAPIReader(), o.Instance.SystemNamespace),
+		Authority: bundles,
 		Hasher:    provided.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
@@ -231,6 +234,13 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)
+	}
+	state := &instance.Reconciler{
+		Client: mgr.GetClient(), System: caches.system, Authority: bundles, Tracker: tracker, Sealing: sealer,
+		Instance: o.Instance, Events: notice.NewRecorder(events), Version: version.Version, Now: now,
+	}
+	if err := state.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the Instance controller: %w", err)
 	}
 	return nil
 }

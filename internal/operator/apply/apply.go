@@ -44,7 +44,7 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 	return nil
 }
 
-// Status applies the status of a Realm or ApiClient. If the object has been deleted, IsStale returns true
+// Status applies the status of a Realm, an ApiClient, or the Instance. If the object has been deleted, IsStale returns true
 // for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
 	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)

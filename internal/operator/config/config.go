@@ -347,17 +347,20 @@ func (i *Instance) ClusterURL() string {
 	return "https://" + i.ServiceHost()
 }
 
-// Issuer returns the issuer of a realm, which is also the base of its URLs.
-func (i *Instance) Issuer(realm string) string {
+// ServiceURL returns the external base URL of the token service.
+func (i *Instance) ServiceURL() string {
 	if i.LocalURL != "" {
-		return i.LocalURL + "/" + realm
+		return i.LocalURL
 	}
 	host := i.Host()
 	if i.ExternalPort != 443 {
 		host = net.JoinHostPort(host, strconv.Itoa(int(i.ExternalPort)))
 	}
-	return "https://" + host + "/" + realm
+	return "https://" + host
 }
+
+// Issuer returns the issuer of a realm, which is also the base of its URLs.
+func (i *Instance) Issuer(realm string) string { return i.ServiceURL() + "/" + realm }
 
 // TokenLifetime returns a realm's token lifetime. The argument is the lifetime from its spec, or
 // nil if unset.

@@ -34,7 +34,7 @@ const (
 
 // Installation is an instance of Realmkeeper with its own system namespace. Realms are
 // cluster-scoped, so only one installation can run at a time. At the end of the test, it is stopped
-// and all Realms and ApiClients are deleted.
+// and the Instance and all Realms and ApiClients are deleted.
 type Installation struct {
 	Env *env.Env
 	// Namespace is the system namespace.
@@ -209,6 +209,9 @@ func (i *Installation) cleanUp(t testing.TB) {
 		if err := i.Env.Client.Delete(ctx, &clients.Items[k]); client.IgnoreNotFound(err) != nil {
 			t.Errorf("Failed to delete ApiClients: %v", err)
 		}
+	}
+	if err := i.Env.Client.DeleteAllOf(ctx, &v1beta1.Instance{}); client.IgnoreNotFound(err) != nil {
+		t.Errorf("Failed to delete the Instance: %v", err)
 	}
 	i.releaseCluster(ctx, t)
 	if t.Failed() {

@@ -57,12 +57,14 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 	})
 }
 
-// Conditions returns the conditions of a Realm or ApiClient.
+// Conditions returns the conditions of a Realm, an ApiClient, or the Instance.
 func Conditions(obj client.Object) []metav1.Condition {
 	switch o := obj.(type) {
 	case *v1beta1.Realm:
 		return o.Status.Conditions
 	case *v1beta1.ApiClient:
+		return o.Status.Conditions
+	case *v1beta1.Instance:
 		return o.Status.Conditions
 	}
 	return nil

@@ -1,0 +1,78 @@
+// Package instance reconciles the Instance, which shows the state of the installation. It creates the object
+// and writes its status, and nothing else depends on it.
+package instance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+)
+
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=instances,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=instances/status,verbs=patch
+
+// Reconciler reconciles the Instance. All exported fields are required.
+type Reconciler struct {
+	Client    client.Client
+	System    cache.Cache // the operator's certificates in the system namespace
+	Authority *authority.Reader
+	Tracker   *acknowledgement.Tracker
+	Sealing   *sealing.Sealer
+	Instance  *config.Instance
+	Events    *notice.Recorder
+	// Version is the version of this operator.
+	Version string
+	Now     func() time.Time
+
+	plugin plugin
+}
+
+// singleton is the only request of this controller.
+var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1beta1.InstanceName}}
+
+// SetupWithManager adds the controller to the manager. It reconciles at startup, and when the Instance, a
+// token server, the managed CA, or the state of the KMS plugin changes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Sealing.Mode == sealing.Encrypt {
+		r.plugin.status = r.Sealing.Encrypter.Status
+		if err := mgr.Add(&r.plugin); err != nil {
+			return fmt.Errorf("adding the checks of the KMS plugin: %w", err)
+		}
+	}
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{singleton}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&v1beta1.Instance{}).
+		WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			q.Add(singleton)
+			return nil
+		})).
+		WatchesRawSource(source.Kind(r.System, client.Object(&corev1.Secret{}), enqueue,
+			predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == authority.SecretName }))).
+		WatchesRawSource(r.Tracker.ServersSource(singleton.Name)).
+		WatchesRawSource(&r.plugin.changed).
+		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).
+		Complete(apply.RetryConflicts(r))
+}

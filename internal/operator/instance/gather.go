@@ -1,0 +1,43 @@
+package instance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+)
+
+// observed is the state that the status is based on.
+type observed struct {
+	instance *v1beta1.Instance // nil if there is none
+	servers  []acknowledgement.Server
+	// ca is the managed CA; nil if there is none. unusable is the reason why it can't be read.
+	ca       *authority.Authority
+	unusable error
+	mode     sealing.Mode
+	plugin   pluginState
+}
+
+// gather reads from caches.
+func (r *Reconciler) gather(ctx context.Context) (observed, error) {
+	seen := observed{instance: &v1beta1.Instance{}, servers: r.Tracker.Servers(), mode: r.Sealing.Mode, plugin: r.plugin.state()}
+	if err := r.Client.Get(ctx, singleton.NamespacedName, seen.instance); apierrors.IsNotFound(err) {
+		seen.instance = nil
+	} else if err != nil {
+		return observed{}, fmt.Errorf("reading the Instance: %w", err)
+	}
+	if r.Instance.TLS.Managed == nil {
+		return seen, nil
+	}
+	var err error
+	if seen.ca, err = r.Authority.Authority(ctx); errors.Is(err, authority.ErrUnusable) {
+		seen.unusable, err = err, nil
+	}
+	return seen, err
+}

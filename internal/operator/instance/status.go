@@ -1,0 +1,140 @@
+package instance
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+)
+
+// recheck is when the status is computed again while a CA is unusable, which also depends on the time.
+const recheck = time.Minute
+
+// status returns the new status of the Instance, and when it changes although nothing else does; zero if it
+// doesn't. It is a pure function.
+func status(seen *observed, instance *config.Instance, version string, now time.Time) (s v1beta1.InstanceStatus, next time.Time) {
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	var servers []server
+	live := int32(0)
+	for i := range seen.servers {
+		described := describe(&seen.servers[i], now)
+		servers = append(servers, described)
+		sooner(described.next)
+		if described.live() {
+			live++
+		}
+	}
+	s = v1beta1.InstanceStatus{
+		ObservedGeneration: seen.instance.Generation,
+		Version:            version,
+		ServiceURL:         instance.ServiceURL(),
+		SystemNamespace:    instance.SystemNamespace,
+		RecordsNamespace:   instance.RecordsNamespace,
+		LiveTokenServers:   &live,
+		TokenServers:       listed(servers),
+		KeyEncryption:      keyEncryption(seen),
+	}
+	conditions := condition.NewSet(seen.instance.Status.Conditions, seen.instance.Generation, metav1.NewTime(now))
+	conditions.Summarize(ready(servers))
+	if instance.TLS.Managed != nil {
+		var issued condition.Result
+		if s.CertificateAuthority, issued = certificateAuthority(seen, authority.PolicyOf(instance), now); issued.Status == metav1.ConditionFalse {
+			sooner(now.Add(recheck))
+		}
+		conditions.Put(v1beta1.ConditionCertificatesIssued, issued)
+	}
+	if seen.mode == sealing.Encrypt {
+		conditions.Put(v1beta1.ConditionKMSConnected, connected(seen.plugin, seen.instance.Status.Conditions))
+	}
+	s.Conditions = conditions.Conditions()
+	return s, next
+}
+
+// ready returns the result for the Ready condition: that of the worst live token server.
+func ready(servers []server) condition.Result {
+	behind, live := map[v1beta1.ConditionReason][]string{}, 0
+	for _, s := range servers {
+		if s.live() {
+			live++
+			behind[s.reason] = append(behind[s.reason], s.Name)
+		}
+	}
+	switch {
+	case live == 0:
+		return acknowledgement.NoServer.Result()
+	case len(behind[v1beta1.ReasonRecordsNotLoaded]) > 0:
+		return condition.NotReady(v1beta1.ReasonRecordsNotLoaded, "These token servers cannot read some records: "+names(behind[v1beta1.ReasonRecordsNotLoaded])+".")
+	case len(behind[v1beta1.ReasonKMSUnavailable]) > 0:
+		return condition.NotReady(v1beta1.ReasonKMSUnavailable, fmt.Sprintf(
+			"These token servers have not decrypted all active signing keys: %s. See the logs of their containers kms-plugin and token-server.", names(behind[v1beta1.ReasonKMSUnavailable])))
+	case len(behind[v1beta1.ReasonProgressing]) > 0:
+		return condition.Progressing("Waiting for these token servers to load the latest records: " + names(behind[v1beta1.ReasonProgressing]) + ".")
+	}
+	return condition.Ready("Every live token server serves the latest records.")
+}
+
+// certificateAuthority describes the managed CA. The status is nil if it can't be used.
+func certificateAuthority(seen *observed, policy authority.Policy, now time.Time) (*v1beta1.CertificateAuthorityStatus, condition.Result) {
+	err := seen.unusable
+	if err == nil && seen.ca == nil {
+		return nil, condition.Progressing("The operator is generating the CA.")
+	}
+	if err == nil {
+		err = seen.ca.Check(now, policy)
+	}
+	if err != nil {
+		return nil, condition.NotReady(v1beta1.ReasonCAUnusable, "The token servers keep their last certificate: "+err.Error()+".")
+	}
+	s := &v1beta1.CertificateAuthorityStatus{ExpirationTime: metav1.NewTime(seen.ca.Current.Leaf.NotAfter)}
+	if next := seen.ca.Next; next != nil {
+		s.Next = &v1beta1.NextCertificateAuthorityStatus{
+			ActivationTime: metav1.NewTime(seen.ca.SwitchAt(policy)), ExpirationTime: metav1.NewTime(next.Leaf.NotAfter),
+		}
+	}
+	return s, condition.Result{
+		Status: metav1.ConditionTrue, Reason: v1beta1.ReasonCertificatesIssued, Message: "The managed CA signs the certificate of the token servers.",
+	}
+}
+
+// keyEncryption describes the KMS plugin. While it doesn't respond, its last key ID stays.
+func keyEncryption(seen *observed) *v1beta1.KeyEncryptionStatus {
+	switch seen.mode {
+	case sealing.Encrypt:
+		s := &v1beta1.KeyEncryptionStatus{Mode: v1beta1.KeyEncryptionEncrypt, KeyID: seen.plugin.keyID}
+		if before := seen.instance.Status.KeyEncryption; before != nil && s.KeyID == "" {
+			s.KeyID = before.KeyID
+		}
+		return s
+	case sealing.Decrypt:
+		return &v1beta1.KeyEncryptionStatus{Mode: v1beta1.KeyEncryptionDecrypt}
+	}
+	return nil
+}
+
+// connected returns the result for the KMSConnected condition. Like the conditions of Realms, it contains
+// nothing that the plugin said. A new leader keeps the condition until it has checked the plugin.
+func connected(p pluginState, before []metav1.Condition) condition.Result {
+	known := meta.FindStatusCondition(before, string(v1beta1.ConditionKMSConnected))
+	switch {
+	case !p.checked && known != nil:
+		return condition.Result{Status: known.Status, Reason: v1beta1.ConditionReason(known.Reason), Message: known.Message}
+	case !p.checked:
+		return condition.Progressing("The operator is connecting to the KMS plugin.")
+	case p.keyID == "":
+		return condition.NotReady(v1beta1.ReasonKMSUnavailable,
+			"The KMS plugin of the operator does not respond. No new signing key is stored until it does. See the operator log.")
+	}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonKMSConnected, Message: "The KMS plugin of the operator responds."}
+}

@@ -1,0 +1,212 @@
+package instance
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func configuration(t *testing.T) *config.Instance {
+	t.Helper()
+	c := testkit.Value(config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\n" +
+		"instanceDomain: example.com\nexternalPort: 8443\nsecurity: {defaultTokenLifetime: 5m}\n")))(t)
+	c.SystemNamespace, c.RecordsNamespace = "system", "records"
+	return c
+}
+
+func reasonOf(s *v1beta1.InstanceStatus, kind v1beta1.ConditionType) string {
+	if c := meta.FindStatusCondition(s.Conditions, string(kind)); c != nil {
+		return string(c.Status) + " " + c.Reason
+	}
+	return ""
+}
+
+// renewed returns a token server that serves records, and has lagged for some time.
+func renewed(name string, lag time.Duration, change ...func(*heartbeat.Heartbeat)) acknowledgement.Server {
+	s := acknowledgement.Server{Name: name, Heartbeat: heartbeat.Heartbeat{Server: name, Version: "7", Software: "v1", Renewed: now}}
+	if lag > 0 {
+		s.Lagging = now.Add(-lag)
+	}
+	for _, change := range change {
+		change(&s.Heartbeat)
+	}
+	return s
+}
+
+func TestStatusOfTokenServers(t *testing.T) {
+	dead := func(h *heartbeat.Heartbeat) { h.Dead = true }
+	starting := func(h *heartbeat.Heartbeat) { h.Version, h.Software = "", "" }
+	unreadable := func(h *heartbeat.Heartbeat) { h.Unreadable = []string{"realm-1"} }
+	undecrypted := func(h *heartbeat.Heartbeat) { h.UndecryptedActive = []string{"acme"} }
+	for name, test := range map[string]struct {
+		servers    []acknowledgement.Server
+		wantStates string
+		wantReady  string
+		wantLive   int32
+		wantNext   time.Duration // zero if there is no next change
+	}{
+		"none":                        {nil, "", "False NoTokenServer", 0, 0},
+		"one is starting":             {[]acknowledgement.Server{renewed("a", 0, starting)}, "a Starting", "False NoTokenServer", 0, 0},
+		"current, and one starts":     {[]acknowledgement.Server{renewed("a", 0), renewed("b", 0, starting)}, "a v1 Current, b Starting", "True Ready", 1, 0},
+		"a lag within the grace":      {[]acknowledgement.Server{renewed("a", 3*time.Second), renewed("b", 4*time.Second)}, "a v1 Current, b v1 Current", "True Ready", 2, 6 * time.Second},
+		"a longer lag":                {[]acknowledgement.Server{renewed("a", 0), renewed("b", grace)}, "a v1 Current, b v1 Behind", "Unknown Progressing", 2, 0},
+		"unreadable records":          {[]acknowledgement.Server{renewed("a", grace), renewed("b", 0, unreadable)}, "a v1 Behind, b v1 Behind", "False RecordsNotLoaded", 2, 0},
+		"a key is not decrypted yet":  {[]acknowledgement.Server{renewed("a", 1*time.Second, undecrypted)}, "a v1 Current", "True Ready", 1, 9 * time.Second},
+		"a key can't be decrypted":    {[]acknowledgement.Server{renewed("a", grace, undecrypted)}, "a v1 Behind", "False KMSUnavailable", 1, 0},
+		"one stopped, one is current": {[]acknowledgement.Server{renewed("a", time.Hour, dead), renewed("b", 0)}, "a v1 Stale 0s, b v1 Current", "True Ready", 1, 0},
+		"all stopped":                 {[]acknowledgement.Server{renewed("a", 0, dead, unreadable)}, "a v1 Stale 0s", "False NoTokenServer", 0, 0},
+		"an invalid Lease":            {[]acknowledgement.Server{{Name: "a"}}, "a Stale", "False NoTokenServer", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := &observed{instance: &v1beta1.Instance{}, servers: test.servers}
+			s, next := status(seen, configuration(t), "v2", now)
+			var states []string
+			for _, listed := range s.TokenServers {
+				state := strings.TrimSpace(listed.Name+" "+listed.Version) + " " + string(listed.State)
+				if listed.HeartbeatTime != nil {
+					state += " " + now.Sub(listed.HeartbeatTime.Time).String()
+				}
+				states = append(states, state)
+				if silent := listed.State == v1beta1.TokenServerCurrent || listed.State == v1beta1.TokenServerStarting; (listed.Message == "") != silent {
+					t.Errorf("message of %s is %q", state, listed.Message)
+				}
+			}
+			testkit.Diff(t, "states", test.wantStates, strings.Join(states, ", "))
+			testkit.Diff(t, "Ready", test.wantReady, reasonOf(&s, v1beta1.ConditionReady))
+			testkit.Diff(t, "live token servers", test.wantLive, *s.LiveTokenServers)
+			if want := now.Add(test.wantNext); (test.wantNext == 0) != next.IsZero() || test.wantNext != 0 && !next.Equal(want) {
+				t.Errorf("next change at %s, want it after %s", next, test.wantNext)
+			}
+			// An idle instance causes no writes.
+			seen.instance.Status = s
+			for i := range seen.servers {
+				if !seen.servers[i].Dead && !seen.servers[i].Renewed.IsZero() {
+					seen.servers[i].Renewed = now.Add(9 * time.Minute)
+				}
+			}
+			later, _ := status(seen, configuration(t), "v2", now.Add(time.Millisecond))
+			testkit.Diff(t, "status after more heartbeats", s, later)
+		})
+	}
+}
+
+func TestStatusOfInstance(t *testing.T) {
+	s, _ := status(&observed{instance: &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}, configuration(t), "v2", now)
+	got := []any{s.ObservedGeneration, s.Version, s.ServiceURL, s.SystemNamespace, s.RecordsNamespace}
+	testkit.Diff(t, "status", []any{int64(3), "v2", "https://api.example.com:8443", "system", "records"}, got)
+}
+
+// The API accepts at most 64 token servers, and those with a problem must be among them.
+func TestManyTokenServers(t *testing.T) {
+	var servers []acknowledgement.Server
+	for n := range 70 {
+		servers = append(servers, renewed(fmt.Sprintf("s%02d", n), 0))
+	}
+	servers[69].Dead = true
+	s, _ := status(&observed{instance: &v1beta1.Instance{}, servers: servers}, configuration(t), "v2", now)
+	first, last := s.TokenServers[0], s.TokenServers[len(s.TokenServers)-1]
+	if len(s.TokenServers) != 64 || *s.LiveTokenServers != 69 || first.Name != "s00" || last.Name != "s69" || last.State != v1beta1.TokenServerStale {
+		t.Errorf("%d token servers, %d live, from %s to %s %s", len(s.TokenServers), *s.LiveTokenServers, first.Name, last.Name, last.State)
+	}
+}
+
+func TestStatusOfCertificateAuthority(t *testing.T) {
+	instance := configuration(t)
+	policy := authority.PolicyOf(instance)
+	ca := testkit.Value(authority.Make(now, nil, policy, rand.Reader))(t).Authority
+	published := testkit.Value(authority.Make(ca.Current.Leaf.NotAfter.Add(-policy.Overlap-policy.ServingLifetime), ca, policy, rand.Reader))(t).Authority
+	end := metav1.NewTime(ca.Current.Leaf.NotAfter)
+	for name, test := range map[string]struct {
+		seen       observed
+		byUser     bool
+		want       *v1beta1.CertificateAuthorityStatus
+		wantReason string
+		wantNext   bool
+	}{
+		"not generated yet": {observed{}, false, nil, "Unknown Progressing", false},
+		"it signs":          {observed{ca: ca}, false, &v1beta1.CertificateAuthorityStatus{ExpirationTime: end}, "True CertificatesIssued", false},
+		"the next one is published": {observed{ca: published}, false, &v1beta1.CertificateAuthorityStatus{ExpirationTime: end, Next: &v1beta1.NextCertificateAuthorityStatus{
+			ActivationTime: metav1.NewTime(published.SwitchAt(policy)), ExpirationTime: metav1.NewTime(published.Next.Leaf.NotAfter),
+		}}, "True CertificatesIssued", false},
+		"damaged":                     {observed{unusable: authority.ErrUnusable}, false, nil, "False CAUnusable", true},
+		"the user has another Secret": {observed{ca: ca}, true, nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := configuration(t)
+			if test.byUser {
+				instance.TLS.Managed = nil
+			}
+			test.seen.instance = &v1beta1.Instance{}
+			s, next := status(&test.seen, instance, "v2", now)
+			testkit.Diff(t, "CA", test.want, s.CertificateAuthority)
+			testkit.Diff(t, "CertificatesIssued", test.wantReason, reasonOf(&s, v1beta1.ConditionCertificatesIssued))
+			testkit.Diff(t, "is computed again", test.wantNext, !next.IsZero())
+		})
+	}
+}
+
+func TestStatusOfKeyEncryption(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode       sealing.Mode
+		plugin     pluginState
+		want       *v1beta1.KeyEncryptionStatus
+		wantReason string
+	}{
+		"no plugin":                   {sealing.Off, pluginState{}, nil, ""},
+		"only decryption":             {sealing.Decrypt, pluginState{}, &v1beta1.KeyEncryptionStatus{Mode: "Decrypt"}, ""},
+		"not checked after a restart": {sealing.Encrypt, pluginState{}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}, "True KMSConnected"},
+		"it responds":                 {sealing.Encrypt, pluginState{checked: true, keyID: "new"}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "new"}, "True KMSConnected"},
+		"it doesn't respond":          {sealing.Encrypt, pluginState{checked: true}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}, "False KMSUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := &observed{instance: &v1beta1.Instance{}, mode: test.mode, plugin: test.plugin}
+			seen.instance.Status.KeyEncryption = &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}
+			seen.instance.Status.Conditions = []metav1.Condition{{Type: "KMSConnected", Status: "True", Reason: "KMSConnected"}}
+			s, _ := status(seen, configuration(t), "v2", now)
+			testkit.Diff(t, "key encryption", test.want, s.KeyEncryption)
+			testkit.Diff(t, "KMSConnected", test.wantReason, reasonOf(&s, v1beta1.ConditionKMSConnected))
+		})
+	}
+}
+
+// The status is written at most once in 5 seconds. The time of the last write is that of the API server, in
+// whole seconds.
+func TestWriteDelay(t *testing.T) {
+	for name, test := range map[string]struct {
+		written time.Duration // before now
+		want    time.Duration // at most zero if the status may be written
+	}{
+		"long ago":                   {time.Hour, 0},
+		"exactly long enough ago":    {6 * time.Second, 0},
+		"less than that":             {5 * time.Second, time.Second},
+		"now":                        {0, 6 * time.Second},
+		"the API server's clock ran": {-time.Hour, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entry := metav1.ManagedFieldsEntry{
+				Manager: v1beta1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, Subresource: "status", Time: &metav1.Time{Time: now.Add(-test.written)},
+			}
+			created := metav1.ManagedFieldsEntry{Manager: v1beta1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: now}}
+			instance := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{created, entry}}}
+			testkit.Diff(t, "delay", test.want, max(writeDelay(instance, now), 0))
+		})
+	}
+	if delay := writeDelay(&v1beta1.Instance{}, now); delay > 0 {
+		t.Errorf("the first write waits for %s", delay)
+	}
+}
