@@ -63,3 +63,18 @@ func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1
 func printTo(out io.Writer, format string, r report) error {
 	return (&clusterOptions{output: format, streams: genericiooptions.IOStreams{Out: out, ErrOut: out}}).print(r)
 }
+
+// InstanceProblems returns the problems that the Instance shows.
+func InstanceProblems(i *v1beta1.Instance) []Problem { return instanceProblems(i) }
+
+// OperatorProblems returns the problem of an operator of which the given number of replicas is ready. Its
+// leader Lease was last renewed at a time, which is zero if an operator leads.
+func OperatorProblems(stopped, now time.Time, ready int32) []Problem {
+	r := &statusReport{Operator: &workload{Ready: ready, Replicas: 1}, stopped: stopped, now: now}
+	return r.operatorProblems()
+}
+
+// PrintInstance prints the Instance in the report of status.
+func PrintInstance(out io.Writer, format string, i *v1beta1.Instance) error {
+	return printTo(out, format, &statusReport{Instance: &i.Status, Problems: instanceProblems(i)})
+}

@@ -165,11 +165,12 @@ func TestReportsOfHostileObjects(t *testing.T) {
 				"client":   func(out io.Writer) error { return kubectlplugin.PrintExplanation(out, format, c, nil, event) },
 				"realm":    func(out io.Writer) error { return kubectlplugin.PrintExplanation(out, format, nil, realm, event) },
 				"problems": func(out io.Writer) error { return kubectlplugin.PrintProblems(out, format, c, realm) },
+				"instance": func(out io.Writer) error { return kubectlplugin.PrintInstance(out, format, hostileInstance(valid)) },
 			} {
 				var out bytes.Buffer
 				testkit.Do(t, printReport(&out))
 				hostile.CheckPrintable(t, out.String())
-				if format == "" || name == "problems" {
+				if format == "" || name == "problems" || name == "instance" {
 					continue
 				}
 				var got struct{ Events []struct{ Message string } }
@@ -190,4 +191,14 @@ func TestReportsOfHostileObjects(t *testing.T) {
 		}
 	}
 	testkit.Diff(t, "Arguments", want, hostile.Run(t, strings.Join(commands, "\n"), "kubectl"))
+}
+
+func hostileInstance(text string) *v1beta1.Instance {
+	i := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName}}
+	i.Status = v1beta1.InstanceStatus{
+		Version: text, ServiceURL: text, SystemNamespace: text, KeyEncryption: &v1beta1.KeyEncryptionStatus{Mode: v1beta1.KeyEncryptionEncrypt, KeyID: text},
+		Conditions:   []metav1.Condition{{Type: string(v1beta1.ConditionReady), Status: metav1.ConditionFalse, Reason: text, Message: text}},
+		TokenServers: []v1beta1.TokenServerStatus{{Name: text, Version: text, State: v1beta1.TokenServerStale, Message: text}},
+	}
+	return i
 }

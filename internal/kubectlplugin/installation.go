@@ -17,8 +17,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// Objects of an installation. The ClusterRoleBinding names its namespaces, and the ConfigMap contains
-// the instance configuration.
+// Objects of an installation, which exist before the operator has created the Instance. The
+// ClusterRoleBinding names its namespaces, and the ConfigMap contains the instance configuration. Unlike the
+// Instance, which may be one of an earlier installation, they are always those of the current one.
 const (
 	instanceBinding = "realmkeeper-instance"
 	instanceConfig  = "realmkeeper-config"
@@ -40,9 +41,8 @@ var errNoInstance = errors.New("no instance of Realmkeeper was found")
 // flags, or empty.
 func (c *cluster) installation(ctx context.Context, recordsNamespace, serviceURL string) (*installation, error) {
 	found := &installation{recordsNamespace: recordsNamespace}
-	binding := &rbacv1.ClusterRoleBinding{}
-	err := c.Get(ctx, client.ObjectKey{Name: instanceBinding}, binding)
-	system, records, ok := strings.Cut(binding.RoleRef.Name, ":")
+	instance, _ := c.readInstance(ctx) // It only replaces what can't be read otherwise.
+	system, records, err := c.namespaces(ctx, &instance.Status)
 	switch {
 	case recordsNamespace != "":
 		found.systemNamespace = system
@@ -50,27 +50,37 @@ func (c *cluster) installation(ctx context.Context, recordsNamespace, serviceURL
 		return nil, fmt.Errorf("%w: ClusterRoleBinding %s is missing; check the context of your kubeconfig, install Realmkeeper, or set --records-namespace", errNoInstance, instanceBinding)
 	case err != nil:
 		return nil, fmt.Errorf("reading ClusterRoleBinding %s, which names the records namespace; set --records-namespace if you may not read it: %w", instanceBinding, err)
-	case !ok:
+	case records == "":
 		return nil, fmt.Errorf("%w: ClusterRoleBinding %s does not name the records namespace; set --records-namespace", errNoInstance, instanceBinding)
 	default:
 		found.systemNamespace, found.recordsNamespace = system, records
 	}
-	return found, c.findServiceURL(ctx, found, serviceURL)
+	return found, c.findServiceURL(ctx, found, &instance.Status, serviceURL)
+}
+
+// namespaces returns the system namespace and the records namespace, or empty strings if the
+// ClusterRoleBinding doesn't name them. Users who may not read it get those of the Instance.
+func (c *cluster) namespaces(ctx context.Context, instance *v1beta1.InstanceStatus) (system, records string, err error) {
+	binding := &rbacv1.ClusterRoleBinding{}
+	err = c.Get(ctx, client.ObjectKey{Name: instanceBinding}, binding)
+	if apierrors.IsForbidden(err) && instance.SystemNamespace != "" {
+		return instance.SystemNamespace, instance.RecordsNamespace, nil
+	}
+	system, records, _ = strings.Cut(binding.RoleRef.Name, ":")
+	return system, records, err
 }
 
 var errServiceURL = errors.New("wrong --service-url")
 
-// findServiceURL finds the base URL of the issuers: from the instance configuration, then from a
-// Realm, then from the flag.
-func (c *cluster) findServiceURL(ctx context.Context, found *installation, flag string) (err error) {
+// findServiceURL finds the base URL of the issuers: from the instance configuration, then from the
+// Instance, then from the flag.
+func (c *cluster) findServiceURL(ctx context.Context, found *installation, instance *v1beta1.InstanceStatus, flag string) (err error) {
 	flag = strings.TrimSuffix(flag, "/")
 	if found.serviceURL, err = c.configuredURL(ctx, found.systemNamespace); err != nil {
 		return err
 	}
-	if found.serviceURL == "" {
-		if found.serviceURL, err = c.reportedURL(ctx); err != nil {
-			return err
-		}
+	if found.serviceURL == "" && (found.systemNamespace == "" || found.systemNamespace == instance.SystemNamespace) {
+		found.serviceURL = instance.ServiceURL
 	}
 	if found.serviceURL == "" {
 		found.serviceURL = flag
@@ -107,18 +117,4 @@ func (c *cluster) configuredURL(ctx context.Context, namespace string) (string, 
 		host = net.JoinHostPort(host, strconv.Itoa(instance.ExternalPort))
 	}
 	return "https://" + host, nil
-}
-
-// reportedURL returns the URL in the status of a Realm. It is empty if no Realm has an issuer yet.
-func (c *cluster) reportedURL(ctx context.Context) (string, error) {
-	realms := &v1beta1.RealmList{}
-	if err := c.List(ctx, realms, client.Limit(pageSize)); err != nil {
-		return "", describeError(err, "listing Realms")
-	}
-	for i := range realms.Items {
-		if base, ok := strings.CutSuffix(realms.Items[i].Status.Issuer, "/"+realms.Items[i].Name); ok {
-			return base, nil
-		}
-	}
-	return "", nil
 }

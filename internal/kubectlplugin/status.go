@@ -59,17 +59,19 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
 // statusReport is the report of status.
 type statusReport struct {
-	Problems     []problem       `json:"problems"`
-	Kubernetes   string          `json:"kubernetes,omitempty"`
-	Operator     *workload       `json:"operator,omitempty"`
-	TokenService *workload       `json:"tokenService,omitempty"`
-	TokenServers []serverReport  `json:"tokenServers"`
-	Realms       []realmSummary  `json:"realms"`
-	Clients      map[string]int  `json:"clients"`
-	Notes        []string        `json:"notes,omitempty"`
-	detail       *realmReport    // of the realm that the user named
-	restore      *leader.Restore // that holds the leader Lease
-	now          time.Time
+	Problems     []problem `json:"problems"`
+	Kubernetes   string    `json:"kubernetes,omitempty"`
+	Operator     *workload `json:"operator,omitempty"`
+	TokenService *workload `json:"tokenService,omitempty"`
+	// Instance is nil if it doesn't exist or can't be read.
+	Instance *v1beta1.InstanceStatus `json:"instance,omitempty"`
+	Realms   []realmSummary          `json:"realms"`
+	Clients  map[string]int          `json:"clients"`
+	Notes    []string                `json:"notes,omitempty"`
+	detail   *realmReport            // of the realm that the user named
+	restore  *leader.Restore         // that holds the leader Lease
+	stopped  time.Time               // when the last leader stopped renewing the leader Lease; zero if one leads
+	now      time.Time
 }
 
 // realmSummary is the state of a realm.
@@ -83,7 +85,7 @@ type realmSummary struct {
 }
 
 func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) (*statusReport, error) {
-	r := &statusReport{Problems: []problem{}, TokenServers: []serverReport{}, Realms: []realmSummary{}, Clients: map[string]int{}}
+	r := &statusReport{Problems: []problem{}, Realms: []realmSummary{}, Clients: map[string]int{}}
 	problems := newProblems()
 	realms, err := o.realms(ctx, c, args)
 	if err != nil {
@@ -116,9 +118,11 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 		}
 	}
 	c.kubernetes(ctx, r)
-	c.workloads(ctx, r)
+	instance := c.instance(ctx, r)
+	c.workloads(ctx, r, instance)
 	r.now = c.clock.now()
-	r.Problems = slices.Concat(r.kubernetesProblems(), r.restoreProblems(), r.workloadProblems(), problems.sorted())
+	r.Problems = slices.Concat(
+		r.kubernetesProblems(), r.restoreProblems(), r.operatorProblems(), instanceProblems(instance), r.workloadProblems(), problems.sorted())
 	return r, nil
 }
 

@@ -3,6 +3,7 @@ package kubectlplugin_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,77 @@ func TestProblemsAreGrouped(t *testing.T) {
 		"ImportedHash: ApiClient acme/weak",
 	}
 	testkit.Diff(t, "Problems", want, titles)
+}
+
+// The conditions of the Instance that aren't True are problems with their remedy, and so are token servers that
+// nothing waits for.
+func TestProblemsOfInstance(t *testing.T) {
+	instance := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName}}
+	for name, test := range map[string]struct {
+		status v1beta1.InstanceStatus
+		want   []string // with a "!" if it is not only a warning
+	}{
+		"healthy": {v1beta1.InstanceStatus{
+			Conditions:   []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady)},
+			TokenServers: []v1beta1.TokenServerStatus{{Name: "a", State: v1beta1.TokenServerCurrent}, {Name: "b", State: v1beta1.TokenServerStarting}},
+		}, nil},
+		"no token server": {v1beta1.InstanceStatus{
+			Conditions: []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNoTokenServer)},
+		}, []string{"!NoTokenServer: Instance realmkeeper"}},
+		"a token server lags": {v1beta1.InstanceStatus{
+			Conditions: []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonProgressing)},
+		}, []string{"Progressing: Instance realmkeeper"}},
+		"warnings": {v1beta1.InstanceStatus{
+			Conditions: []metav1.Condition{
+				condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady),
+				condition(v1beta1.ConditionCertificatesIssued, metav1.ConditionFalse, v1beta1.ReasonCAUnusable),
+				condition(v1beta1.ConditionKMSConnected, metav1.ConditionFalse, v1beta1.ReasonKMSUnavailable),
+			},
+			TokenServers: []v1beta1.TokenServerStatus{{Name: "a", State: v1beta1.TokenServerStale, Message: "Message."}},
+		}, []string{"CAUnusable: Instance realmkeeper", "KMSUnavailable: Instance realmkeeper", "Token server a is stale"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance.Status = test.status
+			instance.Status.SystemNamespace = "system"
+			var titles []string
+			for _, p := range kubectlplugin.InstanceProblems(instance) {
+				title := kubectlplugin.Title(p)
+				if !p.Warning {
+					title = "!" + title
+				}
+				titles = append(titles, title)
+				if p.Message == "" || p.Action == "" || len(p.Commands) == 0 {
+					t.Errorf("Problem %+v lacks a part", p)
+				}
+			}
+			testkit.Diff(t, "Problems", test.want, titles)
+		})
+	}
+	if got := kubectlplugin.InstanceProblems(nil); got != nil {
+		t.Errorf("Problems of an Instance that is missing: %+v", got)
+	}
+}
+
+// Without an operator, the Instance looks as healthy as it was.
+func TestStoppedOperatorIsProblem(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		stopped time.Time
+		ready   int32
+		want    string
+	}{
+		"it works":                {time.Time{}, 1, ""},
+		"no replica is ready":     {time.Time{}, 0, "0 of 1 replicas are ready."},
+		"the Lease isn't renewed": {now.Add(-72 * time.Hour), 1, "The leader Lease was last renewed 3d ago."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if found := kubectlplugin.OperatorProblems(test.stopped, now, test.ready); len(found) == 1 {
+				got = strings.SplitAfter(found[0].Message, ".")[0]
+			}
+			testkit.Diff(t, "problem", test.want, got)
+		})
+	}
 }
 
 // The clock of the user's machine may be wrong by years.

@@ -14,7 +14,12 @@ import (
 func (r *statusReport) text(w *terminal.Writer) {
 	r.problemsText(w)
 	w.Heading("INSTANCE")
-	w.Fields([][2]string{{"Kubernetes", cmp.Or(r.Kubernetes, "unknown")}, {"Operator", describeWorkload(r.Operator)}, {"Token servers", describeWorkload(r.TokenService)}})
+	fields := [][2]string{{"Kubernetes", cmp.Or(r.Kubernetes, "unknown")}}
+	if i := r.Instance; i != nil {
+		fields = append(fields, [2]string{"Version", i.Version}, [2]string{"URL", i.ServiceURL},
+			[2]string{"CA", authorityText(i, r.now)}, [2]string{"Key encryption", encryptionText(i)})
+	}
+	w.Fields(append(fields, [2]string{"Operator", describeWorkload(r.Operator)}, [2]string{"Token servers", describeWorkload(r.TokenService)}))
 	r.serversText(w)
 	if r.detail != nil {
 		w.Heading("REALM " + r.Realms[0].Name)
@@ -58,14 +63,17 @@ func describeWorkload(d *workload) string {
 }
 
 func (r *statusReport) serversText(w *terminal.Writer) {
-	if len(r.TokenServers) == 0 {
+	if r.Instance == nil || len(r.Instance.TokenServers) == 0 {
 		return
 	}
 	var rows []terminal.Row
-	for _, s := range r.TokenServers {
-		row := terminal.Row{Cells: []string{s.Name, "heartbeat " + terminal.Relative(s.HeartbeatTime.Time, r.now), "live"}}
-		if s.Stale {
-			row.Color, row.Cells[2] = terminal.Red, "stale"
+	for _, s := range r.Instance.TokenServers {
+		row := terminal.Row{Cells: []string{s.Name, cmp.Or(s.Version, "unknown version"), string(s.State)}}
+		if s.HeartbeatTime != nil {
+			row.Cells[2] += ", last heartbeat " + terminal.Relative(s.HeartbeatTime.Time, r.now)
+		}
+		if s.State == v1beta1.TokenServerBehind || s.State == v1beta1.TokenServerStale {
+			row.Color = terminal.Red
 		}
 		rows = append(rows, row)
 	}

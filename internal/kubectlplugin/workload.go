@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
@@ -44,59 +39,31 @@ func (d *workload) version() string {
 	return "image " + d.Image
 }
 
-// serverReport is the heartbeat of a token server.
-type serverReport struct {
-	Name string `json:"name"`
-	// HeartbeatTime is when the server last reported, according to its own clock.
-	HeartbeatTime metav1.Time `json:"heartbeatTime"`
-	// Stale is true if the server has missed its heartbeats.
-	Stale bool `json:"stale"`
-	// Version is the latest resource version of the records that it serves.
-	Version string `json:"version"`
-}
-
 // Labels of the Deployments.
 const (
 	nameLabel      = "app.kubernetes.io/name"
 	componentLabel = "app.kubernetes.io/component"
 )
 
-// workloads adds the operator and the token servers to a status. Users without permission to read
-// them get a note instead.
-func (c *cluster) workloads(ctx context.Context, r *statusReport) {
+// workloads adds the Deployments of the operator and the token servers to a status, and who leads. Users
+// without permission to read the Deployments get a note instead.
+func (c *cluster) workloads(ctx context.Context, r *statusReport, instance *v1beta1.Instance) {
 	r.Operator = c.workload(ctx, r, "operator")
 	r.TokenService = c.workload(ctx, r, "token-server")
-	c.restores(ctx, r)
-	leases := &coordinationv1.LeaseList{}
-	if err := c.List(ctx, leases, client.MatchingLabels{heartbeat.Label: heartbeat.LabelValue}); err != nil {
-		r.note("token servers", "Leases", err)
-		r.TokenServers = nil
+	if instance == nil {
+		instance = &v1beta1.Instance{}
+	}
+	system, _, err := c.namespaces(ctx, &instance.Status)
+	if err != nil {
 		return
 	}
-	for i := range leases.Items {
-		beat, err := heartbeat.Parse(&leases.Items[i])
-		if err != nil {
-			r.Notes = append(r.Notes, err.Error()+".")
-			continue
-		}
-		r.TokenServers = append(r.TokenServers, serverReport{
-			Name: beat.Server, HeartbeatTime: metav1.NewTime(beat.Renewed.UTC().Truncate(time.Second)),
-			Stale: c.clock.now().Sub(beat.Renewed) > heartbeat.Duration, Version: beat.Version,
-		})
-	}
-	slices.SortFunc(r.TokenServers, func(a, b serverReport) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// restores adds the restore that holds the leader Lease to a status. Users without permission to read it
-// get no note, because the status is complete without a restore.
-func (c *cluster) restores(ctx context.Context, r *statusReport) {
-	binding := &rbacv1.ClusterRoleBinding{}
-	if c.Get(ctx, client.ObjectKey{Name: instanceBinding}, binding) != nil {
-		return
-	}
-	namespace, _, _ := strings.Cut(binding.RoleRef.Name, ":")
-	if found, err := leader.FindRestore(ctx, c, namespace, c.clock.now()); err == nil {
+	// Users without permission to read the leader Lease get no note, because the status is complete if an
+	// operator leads.
+	if found, err := leader.FindRestore(ctx, c, system, c.clock.now()); err == nil {
 		r.restore = found
+	}
+	if stopped, err := leader.FindStopped(ctx, c, system, c.clock.now()); err == nil {
+		r.stopped = stopped
 	}
 }
 
@@ -167,33 +134,15 @@ func (r *statusReport) kubernetesProblems() []problem {
 	}}
 }
 
-// workloadProblems returns the problems of the token servers.
+// workloadProblems returns a problem if token servers have not even started.
 func (r *statusReport) workloadProblems() []problem {
-	if r.TokenServers == nil {
-		return nil // the Leases could not be read
+	t := r.TokenService
+	if r.Instance == nil || t == nil || t.Ready >= t.Replicas || int(t.Replicas) <= len(r.Instance.TokenServers) {
+		return nil
 	}
-	const pods = "kubectl describe pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"
-	if len(r.TokenServers) == 0 {
-		return []problem{{
-			Reason: "No token server is running", Message: "No token server reports to the operator, so no client can get a token.",
-			Action: "Check the token server Deployment and its Pods.", Commands: []string{pods},
-		}}
-	}
-	var found []problem
-	for _, s := range r.TokenServers {
-		if s.Stale {
-			found = append(found, problem{
-				Reason:  "Token server " + s.Name + " is stale",
-				Message: fmt.Sprintf("It has not reported for more than %s. Changes wait for it until the operator counts it as dead.", heartbeat.Duration),
-				Action:  "Check its Pod, and whether it reaches the API server.", Commands: []string{pods},
-			})
-		}
-	}
-	if t := r.TokenService; t != nil && t.Ready < t.Replicas && int(t.Replicas) > len(r.TokenServers) {
-		found = append(found, problem{
-			Reason: "Token servers are missing", Message: fmt.Sprintf("%d of %d replicas are ready.", t.Ready, t.Replicas),
-			Action: "Check the Pods of the token server.", Commands: []string{pods},
-		})
-	}
-	return found
+	return []problem{{
+		Reason: "Token servers are missing", Message: fmt.Sprintf("%d of %d replicas are ready.", t.Ready, t.Replicas),
+		Action:   "Check the Pods of the token server.",
+		Commands: []string{"kubectl describe pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"},
+	}}
 }

@@ -103,6 +103,20 @@ func CheckNoRestore(ctx context.Context, c client.Reader, namespace string, now 
 		ErrRestoreHolds, namespace, LeaseName, r)
 }
 
+// stoppedAfter is the time without a renewal after which no operator leads. Another one usually takes over within
+// seconds.
+const stoppedAfter = 30 * time.Second
+
+// FindStopped returns when the last leader renewed the Lease, if nobody renews it any longer at the given time of
+// the API server. It is zero if somebody does, or if there was no leader.
+func FindStopped(ctx context.Context, c client.Reader, namespace string, now time.Time) (time.Time, error) {
+	lease, err := read(ctx, c, namespace)
+	if err != nil || lease == nil || lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) < stoppedAfter {
+		return time.Time{}, err
+	}
+	return lease.Spec.RenewTime.Time, nil
+}
+
 // read returns the Lease, or nil if there is none.
 func read(ctx context.Context, c client.Reader, namespace string) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}

@@ -178,6 +178,26 @@ func TestCheckNoRestore(t *testing.T) {
 	}
 }
 
+// An operator that hands over or is replaced is not missing.
+func TestFindStopped(t *testing.T) {
+	for name, test := range map[string]struct {
+		leases []client.Object
+		want   bool
+	}{
+		"no operator has led":    {nil, false},
+		"an operator leads":      {[]client.Object{held("operator-1", 2*time.Second)}, false},
+		"another one takes over": {[]client.Object{held("", 29*time.Second)}, false},
+		"it was killed":          {[]client.Object{held("operator-1", 30*time.Second)}, true},
+		"it was stopped":         {[]client.Object{held("", time.Hour)}, true},
+	} {
+		r := restorer(t, test.leases...)
+		stopped, err := leader.FindStopped(t.Context(), r.Client, "system", time.Now())
+		if err != nil || stopped.IsZero() == test.want {
+			t.Errorf("%s: stopped at %s, %v; want a time: %t", name, stopped, err, test.want)
+		}
+	}
+}
+
 func TestAbort(t *testing.T) {
 	r := restorer(t, held("restore/1", time.Second))
 	if _, err := r.Abort(t.Context()); !errors.Is(err, leader.ErrRestoreRunning) {

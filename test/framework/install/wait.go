@@ -57,6 +57,27 @@ func (i *Installation) AwaitReady(t testing.TB, obj client.Object, status metav1
 	})
 }
 
+// AwaitTokenServers waits until the Instance shows all token servers as Current.
+func (i *Installation) AwaitTokenServers(t testing.TB) {
+	t.Helper()
+	instance := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName}}
+	Eventually(t, "the Instance to show all token servers", func() error {
+		if err := i.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(instance), instance); err != nil {
+			return err
+		}
+		current := 0
+		for _, s := range instance.Status.TokenServers {
+			if s.State == v1beta1.TokenServerCurrent {
+				current++
+			}
+		}
+		if current != len(i.servers) {
+			return fmt.Errorf("%d of %d are Current: %+v", current, len(i.servers), instance.Status.TokenServers)
+		}
+		return nil
+	})
+}
+
 // Conditions returns the conditions of a Realm, an ApiClient, or the Instance.
 func Conditions(obj client.Object) []metav1.Condition {
 	switch o := obj.(type) {

@@ -27,6 +27,7 @@ var varying = []struct {
 	{regexp.MustCompile(`Active +for ([0-9]+[smhd])+`), "Active  for AGE"},
 	{regexp.MustCompile(`realmkeeper-test[a-z0-9-]*|test[a-z-]*-[a-z0-9]{5}\b`), "NAMESPACE"},
 	{regexp.MustCompile(`Kubernetes +v1\.[0-9.]+`), "Kubernetes  KUBERNETES"},
+	{regexp.MustCompile(`(Version +|token-server-[0-9] +)[-0-9A-Za-z.]+`), "${1}VERSION"},
 	{regexp.MustCompile(`(\S) {2,}`), "$1  "}, // the widths of columns
 }
 

@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -69,7 +70,7 @@ func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 	})
 	out := strings.Join(strings.Fields(sh.succeeds(t, "kubectl realmkeeper status --as viewer")), " ")
-	for _, want := range []string{"ScopeNotInRealm", "no permission to list Deployments", "no permission to list Leases"} {
+	for _, want := range []string{"ScopeNotInRealm", "no permission to list Deployments", "token-server-1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("status for a user without permissions does not contain %q: %s", want, out)
 		}
@@ -77,6 +78,16 @@ func testPermissions(t *testing.T, inst *install.Installation, sh *shell) {
 	if strings.Contains(out, "No token server is running") {
 		t.Errorf("status reports token servers that the user may not read as missing: %s", out)
 	}
+	role.Rules[0].Resources = []string{"realms", "apiclients"}
+	if err := inst.Env.Client.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	install.Eventually(t, "status without permission for the Instance", func() error {
+		if out := sh.succeeds(t, "kubectl realmkeeper status --as viewer"); !strings.Contains(strings.Join(strings.Fields(out), " "), "no permission to get the Instance") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	if out := sh.succeeds(t, "kubectl realmkeeper explain apiclient/billing --as viewer -n "+team); !strings.Contains(out, "Events could not be read") {
 		t.Errorf("explain does not say that Events are missing: %s", out)
 	}

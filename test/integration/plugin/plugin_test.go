@@ -61,6 +61,8 @@ func TestPlugin(t *testing.T) {
 	inst.AwaitReady(t, rejected, metav1.ConditionFalse, v1beta1.ReasonScopeNotInRealm)
 	inst.AwaitSettled(t)
 
+	inst.AwaitTokenServers(t)
+
 	// The output of these commands depends on all objects, so they run before the subtests that add
 	// some.
 	plugin.Golden(t, "status.golden", sh.succeeds(t, "kubectl realmkeeper status"))
@@ -107,8 +109,8 @@ func checkStatusFormats(t *testing.T, sh *shell) {
 			Reason  string
 			Objects []string
 		}
-		TokenServers []struct{ Name string }
-		Clients      map[string]int
+		Instance struct{ TokenServers []struct{ Name string } }
+		Clients  map[string]int
 	}
 	var fromJSON, fromYAML status
 	if err := json.Unmarshal([]byte(sh.succeeds(t, "kubectl realmkeeper status -o json -A")), &fromJSON); err != nil {
@@ -118,7 +120,7 @@ func checkStatusFormats(t *testing.T, sh *shell) {
 		t.Error(err)
 	}
 	for _, s := range []status{fromJSON, fromYAML} {
-		if len(s.Problems) != 1 || s.Problems[0].Objects[0] != team+"/shipping" || len(s.TokenServers) != 2 || s.Clients["Suspended"] != 1 {
+		if len(s.Problems) != 1 || s.Problems[0].Objects[0] != team+"/shipping" || len(s.Instance.TokenServers) != 2 || s.Clients["Suspended"] != 1 {
 			t.Errorf("status is %+v", s)
 		}
 	}
