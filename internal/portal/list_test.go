@@ -290,6 +290,71 @@ func TestOverview(t *testing.T) {
 	}
 }
 
+// Users who may get the Instance see what is wrong with it and what to do. Others see nothing of it.
+func TestOverviewShowsInstance(t *testing.T) {
+	t.Parallel()
+	ready := func(status metav1.ConditionStatus, reason v1beta1.ConditionReason) metav1.Condition {
+		return metav1.Condition{Type: string(v1beta1.ConditionReady), Status: status, Reason: string(reason), Message: "The message.", ObservedGeneration: 1}
+	}
+	current := v1beta1.TokenServerStatus{Name: "server-0", Version: "v1.2.3", State: v1beta1.TokenServerCurrent}
+	stale := v1beta1.TokenServerStatus{Name: "server-1", State: v1beta1.TokenServerStale, Message: "It is silent.", HeartbeatTime: &metav1.Time{Time: time.Now()}}
+	nothing := []string{"Nothing needs attention."}
+	for name, test := range map[string]struct {
+		status   *v1beta1.InstanceStatus // nil if the user may not get it
+		want     []string
+		wantNone []string
+	}{
+		"no permission": {nil, nothing, []string{"Instance", "Token server"}},
+		"healthy": {
+			&v1beta1.InstanceStatus{Version: "v1.2.4", Conditions: []metav1.Condition{ready("True", v1beta1.ReasonReady)}, TokenServers: []v1beta1.TokenServerStatus{current}},
+			append(nothing, "Version <bdi>v1.2.4</bdi>", "<bdi>server-0</bdi>", `badge good">Current`, "<bdi>v1.2.3</bdi>"),
+			[]string{`href="#instance"`, "The message."},
+		},
+		"one stopped": {
+			&v1beta1.InstanceStatus{Conditions: []metav1.Condition{ready("True", v1beta1.ReasonReady)}, TokenServers: []v1beta1.TokenServerStatus{current, stale}},
+			[]string{`href="#instance"`, "A token server is stale", `badge bad">Stale`, "It is silent.", "Last heartbeat"},
+			nothing,
+		},
+		"no token server": {
+			&v1beta1.InstanceStatus{Conditions: []metav1.Condition{ready("False", v1beta1.ReasonNoTokenServer)}},
+			[]string{`href="#instance"`, "The message.", "Check the token server Deployment and its Pods.", "kubectl describe pods", "No token servers."},
+			nothing,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := startPortal(t)
+			f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/instances/realmkeeper") {
+					return false
+				}
+				if test.status == nil {
+					w.WriteHeader(http.StatusForbidden)
+					_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
+					return true
+				}
+				i := v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName, Generation: 1}, Status: *test.status}
+				i.APIVersion, i.Kind = v1beta1.GroupVersion.String(), "Instance"
+				_ = json.NewEncoder(w).Encode(i)
+				return true
+			})
+			user := f.browser(elsewhere)
+			user.signIn(goodToken)
+			page := user.get("/")
+			for _, want := range test.want {
+				if !strings.Contains(page.body, want) {
+					t.Errorf("Overview lacks %q:\n%s", want, page.body)
+				}
+			}
+			for _, unwanted := range test.wantNone {
+				if strings.Contains(page.body, unwanted) {
+					t.Errorf("Overview contains %q:\n%s", unwanted, page.body)
+				}
+			}
+		})
+	}
+}
+
 // Clients can name any number of realms that don't exist. The size of the page must not depend on
 // their number.
 func TestOverviewListsFewRealms(t *testing.T) {

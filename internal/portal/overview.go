@@ -19,7 +19,9 @@ type overviewPage struct {
 	Realms []*tally
 	// RealmProblems are the realms that aren't Ready.
 	RealmProblems []realmView
-	StaleAfter    string // such as 90 days
+	// Instance is nil if the user isn't allowed to get it.
+	Instance   *instanceView
+	StaleAfter string // such as 90 days
 	// Partial is set if there are more clients than the portal counts.
 	Partial bool
 	// Unlisted is set if Realms lacks some realms.
@@ -111,8 +113,9 @@ func (p *portal) showOverview(w http.ResponseWriter, req *request) error {
 	if !validName(page.Namespace) {
 		return fmt.Errorf("%w: the namespace name is not valid", errInput)
 	}
-	var realmsErr error
+	var realmsErr, instanceErr error
 	var reading sync.WaitGroup
+	reading.Go(func() { page.Instance, instanceErr = req.instance() })
 	reading.Go(func() { page.RealmProblems, realmsErr = req.realmProblems() })
 	err := p.countClients(req, &page)
 	reading.Wait()
@@ -122,8 +125,8 @@ func (p *portal) showOverview(w http.ResponseWriter, req *request) error {
 		page.Hidden, page.Denied, status = true, page.Namespace, http.StatusForbidden
 		page.Grant = req.grant(cmp.Or(page.Namespace, req.ownNamespace()))
 		page.Namespace = cmp.Or(page.Namespace, req.ownNamespace()) // the likely namespace of its role binding
-	case cmp.Or(err, realmsErr) != nil:
-		return cmp.Or(err, realmsErr)
+	case cmp.Or(err, realmsErr, instanceErr) != nil:
+		return cmp.Or(err, realmsErr, instanceErr)
 	}
 	p.render(w, req, status, "overview.html", "Overview", page)
 	return nil

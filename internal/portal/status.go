@@ -51,16 +51,18 @@ func stateOf(conditions []metav1.Condition, generation int64) State {
 }
 
 var conditionLabels = map[v1beta1.ConditionType]string{
-	v1beta1.ConditionReady:           "Ready",
-	v1beta1.ConditionAccepted:        "Configuration valid",
-	v1beta1.ConditionProgrammed:      "Loaded by token servers",
-	v1beta1.ConditionReconciling:     "Reconciling",
-	v1beta1.ConditionStalled:         "Action required",
-	v1beta1.ConditionWeaklyHashed:    "Weak secret hash",
-	v1beta1.ConditionIssuersResolved: "Keys of trusted issuers loaded",
-	v1beta1.ConditionKeysEncrypted:   "Signing keys encrypted",
-	v1beta1.ConditionOldSecretInUse:  "Old secret still in use",
-	v1beta1.ConditionRestored:        "Restored from a backup",
+	v1beta1.ConditionReady:              "Ready",
+	v1beta1.ConditionAccepted:           "Configuration valid",
+	v1beta1.ConditionProgrammed:         "Loaded by token servers",
+	v1beta1.ConditionReconciling:        "Reconciling",
+	v1beta1.ConditionStalled:            "Action required",
+	v1beta1.ConditionWeaklyHashed:       "Weak secret hash",
+	v1beta1.ConditionIssuersResolved:    "Keys of trusted issuers loaded",
+	v1beta1.ConditionKeysEncrypted:      "Signing keys encrypted",
+	v1beta1.ConditionOldSecretInUse:     "Old secret still in use",
+	v1beta1.ConditionRestored:           "Restored from a backup",
+	v1beta1.ConditionCertificatesIssued: "Certificates issued",
+	v1beta1.ConditionKMSConnected:       "KMS plugin responds",
 }
 
 func causeOf(reason v1beta1.ConditionReason) string {

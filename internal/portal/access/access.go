@@ -73,6 +73,7 @@ func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for kind, scope := range map[schema.GroupVersionKind]meta.RESTScope{
 		v1beta1.GroupVersion.WithKind("Realm"):                                 meta.RESTScopeRoot,
+		v1beta1.GroupVersion.WithKind("Instance"):                              meta.RESTScopeRoot,
 		v1beta1.GroupVersion.WithKind("ApiClient"):                             meta.RESTScopeNamespace,
 		corev1.SchemeGroupVersion.WithKind("Namespace"):                        meta.RESTScopeRoot,
 		corev1.SchemeGroupVersion.WithKind("Event"):                            meta.RESTScopeNamespace,
