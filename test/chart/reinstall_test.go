@@ -57,8 +57,8 @@ func TestReinstallKeepsTokensAndSecrets(t *testing.T) {
 	r.helm(t, helm4, "uninstall", releaseName)
 	stop(t, inst)
 	r.awaitObjects(t, slices.Concat(before, []string{
-		"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev",
-		"Realm acme", "ApiClient " + team + "/billing", "Secret " + team + "/billing",
+		"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition instances.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev",
+		"Realm acme", "Instance realmkeeper", "ApiClient " + team + "/billing", "Secret " + team + "/billing",
 		"Namespace SYSTEM-records", "Secret SYSTEM-records/beacon", "Secret SYSTEM-records/realm-UID", "Secret SYSTEM-records/client-UID", "ConfigMap SYSTEM-records/usage",
 		"Namespace SYSTEM", "Secret SYSTEM/realmkeeper-ca", "Secret SYSTEM/realmkeeper-serving-cert", "Lease SYSTEM/realmkeeper-operator",
 	}))

@@ -118,7 +118,7 @@ func removeAll() error {
 		{"helm", "uninstall", release, "--namespace", systemNamespace, "--ignore-not-found"},
 		{"kubectl", "delete", "deployments,replicasets", "--namespace", systemNamespace, "--all"},
 		{"kubectl", "delete", "pods", "--namespace", systemNamespace, "--all", "--force"},
-		{"kubectl", "delete", "crd", "--ignore-not-found", "realms.auth.realmkeeper.dev", "apiclients.auth.realmkeeper.dev"},
+		{"kubectl", "delete", "crd", "--ignore-not-found", "realms.auth.realmkeeper.dev", "apiclients.auth.realmkeeper.dev", "instances.auth.realmkeeper.dev"},
 		{"kubectl", "delete", "namespace", "--ignore-not-found", systemNamespace, recordsNamespace},
 	} {
 		if _, err := try(ctx, tool(args[0]), args[1:]...); err != nil {

@@ -60,7 +60,7 @@ func TestManifests(t *testing.T) {
 		const protected = " Prune=false,Delete=false disabled\n"
 		want := strings.Join([]string{
 			"Namespace realmkeeper-system", "Namespace realmkeeper-system-records",
-			"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev", "",
+			"CustomResourceDefinition apiclients.auth.realmkeeper.dev", "CustomResourceDefinition instances.auth.realmkeeper.dev", "CustomResourceDefinition realms.auth.realmkeeper.dev", "",
 		}, protected)
 		if kept != want {
 			t.Errorf("Kept objects: got\n%s\nwant\n%s", kept, want)
