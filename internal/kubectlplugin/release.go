@@ -55,8 +55,8 @@ func (o *changeOptions) release(ctx context.Context, c *cluster, t *target) (rep
 		return r, describeError(err, "changing "+t.String())
 	}
 	if t.client == nil {
-		r.Action = "releases its clients"
-		r.Messages = append(r.Messages, fmt.Sprintf("The operator releases the client IDs and subjects that ApiClients without a grant hold since %s or earlier.", timestamp(at)))
+		r.Action = "will be released"
+		r.Messages = append(r.Messages, fmt.Sprintf("The operator releases the client IDs and subjects that ApiClients without a grant acquired up to %s.", timestamp(at)))
 		return r, nil
 	}
 	if !o.wait {

@@ -64,6 +64,22 @@ func testSuspendAndResume(t *testing.T, inst *install.Installation, sh *shell) {
 	sh.succeeds(t, "kubectl realmkeeper resume realm/suspension --wait -o yaml")
 }
 
+// A released client ID goes to the client that waits for it.
+func testRelease(t *testing.T, inst *install.Installation, sh *shell) {
+	named := func(name string) *v1beta1.ApiClient {
+		return install.ApiClient(team, name, "releasing", func(c *v1beta1.ApiClient) { c.Spec.ClientID = "payments" })
+	}
+	holder, heir := named("holder"), named("heir")
+	inst.Create(t, install.Realm("releasing"), holder)
+	inst.AwaitReady(t, holder, metav1.ConditionTrue, v1beta1.ReasonReady)
+	inst.Create(t, heir)
+	inst.AwaitReady(t, heir, metav1.ConditionFalse, v1beta1.ReasonClientIDConflict)
+	plugin.Golden(t, "release.golden", sh.succeeds(t, "kubectl realmkeeper release apiclient/holder -n "+team))
+	inst.AwaitReady(t, heir, metav1.ConditionTrue, v1beta1.ReasonReady)
+	plugin.Golden(t, "release-realm.golden", sh.succeeds(t, "kubectl realmkeeper release realm/releasing"))
+	sh.fails(t, "kubectl realmkeeper release apiclient/none -n "+team, "none")
+}
+
 func testRevoke(t *testing.T, inst *install.Installation, sh *shell) {
 	c := usable(t, inst, "revocation")
 	server := inst.Servers()[0]

@@ -81,6 +81,7 @@ func TestPlugin(t *testing.T) {
 	t.Run("verbs", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *install.Installation, *shell){
 			"suspend and resume":     testSuspendAndResume,
+			"release":                testRelease,
 			"token":                  testToken,
 			"revoke":                 testRevoke,
 			"revoke a secret":        testRevokeSecret,
