@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -183,4 +184,52 @@ func kstatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 		t.Fatal(err)
 	}
 	return result.Status
+}
+
+// Every reason for which an object isn't Ready has the health that its severity requires, also a reason that
+// is added later. The conditions are those that the operator writes for the reason.
+func TestHealthOfEachReason(t *testing.T) {
+	want := map[v1beta1.Severity]health{
+		v1beta1.SeverityError: failed, v1beta1.SeverityIntended: suspended, v1beta1.SeverityProgress: progressing,
+		v1beta1.SeverityWaiting: progressing, v1beta1.SeverityConsequence: progressing, v1beta1.SeverityWarning: progressing,
+	}
+	for _, reason := range v1beta1.Reasons() {
+		severity := reason.Severity()
+		if severity == v1beta1.SeverityNone {
+			continue
+		}
+		result := condition.NotReady(reason, "message")
+		if severity == v1beta1.SeverityProgress {
+			result = condition.Progressing("message")
+		}
+		for _, obj := range []client.Object{install.Realm("acme"), install.ApiClient("team", "billing", "acme")} {
+			set := condition.NewSet(nil, 1, metav1.Now())
+			set.Summarize(result)
+			obj.SetGeneration(1)
+			switch o := obj.(type) {
+			case *v1beta1.Realm:
+				o.Status = v1beta1.RealmStatus{ObservedGeneration: 1, Conditions: set.Conditions()}
+			case *v1beta1.ApiClient:
+				o.Status = v1beta1.ApiClientStatus{ObservedGeneration: 1, Conditions: set.Conditions()}
+			}
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			live := &unstructured.Unstructured{Object: content}
+			kind := "ApiClient"
+			if obj.GetNamespace() == "" {
+				kind = "Realm"
+				if reason == v1beta1.ReasonExpired || reason == v1beta1.ReasonRealmSuspended {
+					continue // Only ApiClients have it.
+				}
+			}
+			live.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kind))
+			got := health{Kstatus: kstatusOf(t, live), Flux: fluxStatusOf(t, live), Argo: argoHealthOf(t, live).Status}
+			if got != want[severity] {
+				t.Errorf("%s with %s (%s): %+v, want %+v", kind, reason, severity, got, want[severity])
+			}
+			t.Logf("%-32s %-12s %-10s kstatus %-10s Flux %-10s Argo CD %s", reason, severity, kind, got.Kstatus, got.Flux, got.Argo)
+		}
+	}
 }
