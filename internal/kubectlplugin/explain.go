@@ -123,6 +123,7 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 			r.Client.TokenLifetime = view.Duration(t.parent.Status.TokenLifetime)
 		}
 	}
+	r.notes = append(r.notes, droppedFields(t.object)...)
 	var err error
 	if r.Events, err = c.events(ctx, t); err != nil {
 		r.notes = append(r.notes, "Events could not be read: "+err.Error())

@@ -58,6 +58,7 @@ var (
 // objects are the objects of the API: those in files, and what the operator and the token server write.
 type objects struct {
 	store     *memoryapi.Store
+	rules     *admission.Rules
 	namespace string // of objects that have none
 	order     []key  // of the ApiClients in the files
 }
@@ -81,10 +82,14 @@ func newObjects(namespace string, saved []*unstructured.Unstructured) (*objects,
 	store, err := memoryapi.New(memoryapi.Options{
 		Resources: memoryapi.Resources(), Types: memoryapi.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
 	}, saved...)
-	return &objects{store: store, namespace: namespace}, err
+	return &objects{store: store, rules: rules, namespace: namespace}, err
 }
 
-var errTwice = errors.New("the object is also in")
+var (
+	errTwice        = errors.New("the object is also in")
+	errNoKind       = errors.New("no such kind")
+	errUnknownField = errors.New("unknown field")
+)
 
 // apply replaces all objects of files with those of the documents, and returns the errors. An object with
 // an error keeps its last admitted content.
@@ -95,6 +100,9 @@ func (o *objects) apply(ctx context.Context, documents []document) []error {
 	for _, d := range documents {
 		resource := o.resourceOf(d.object)
 		if resource == nil {
+			if kind := d.object.GroupVersionKind(); kind.Group == v1beta1.GroupVersion.Group {
+				errs = append(errs, fileError{d.file, fmt.Errorf("%w: %s %s; the kinds are Realm and ApiClient in version %s", errNoKind, d.object.GetAPIVersion(), kind.Kind, v1beta1.GroupVersion)})
+			}
 			continue
 		}
 		k := keyOf(d.object)
@@ -103,8 +111,12 @@ func (o *objects) apply(ctx context.Context, documents []document) []error {
 			continue
 		}
 		found[k] = d.file
+		unknown := o.rules.Unknown(d.object)
 		if err := o.admit(ctx, resource, d.object); err != nil {
 			errs = append(errs, fileError{d.file, err})
+			for _, field := range unknown {
+				errs = append(errs, fileError{d.file, fmt.Errorf("%s: %w: %s", k, errUnknownField, field)})
+			}
 		}
 		if resource.GroupVersionResource == clientResource {
 			order = append(order, k)
