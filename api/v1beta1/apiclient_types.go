@@ -5,11 +5,11 @@ import (
 )
 
 // ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
-// grant (RFC 6749, section 4.4).
+// grant (RFC 6749, section 4.4) or the JWT bearer grant (RFC 7523, section 2.1).
 //
-// If you delete an ApiClient and create it again, the new object is a different client: the secrets
-// of the old one are rejected. Tokens issued to the old client pass offline verification until they
-// expire.
+// If you delete an ApiClient and create it again, the new object is a different client: a generated
+// secret of the old one is rejected. Tokens of the old client fail introspection and the verify
+// endpoint, but verification with only the public keys accepts them until they expire.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -34,7 +34,9 @@ type ApiClient struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec defines the desired state of the ApiClient.
+	// spec defines the desired state of the ApiClient. At least one of secret, publicKeys, and
+	// identities must be set. A name in parentheses in the description of a field is the reason of
+	// the Accepted condition.
 	// +required
 	Spec ApiClientSpec `json:"spec,omitzero"`
 
@@ -59,7 +61,7 @@ type ApiClientList struct {
 // identities must be set. They are independent: to add or remove one does not change another.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.secret) || has(self.publicKeys) || has(self.identities)`,reason=FieldValueRequired,fieldPath=".secret",message="the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, and spec.identities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
-// +kubebuilder:validation:XValidation:rule=`has(self.clientID) == has(oldSelf.clientID) && (!has(self.clientID) || self.clientID == oldSelf.clientID)`,fieldPath=".clientID",messageExpression="'spec.clientID is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientID) ? oldSelf.clientID : 'unset')"
+// +kubebuilder:validation:XValidation:rule=`has(self.clientID) == has(oldSelf.clientID) && (!has(self.clientID) || self.clientID == oldSelf.clientID)`,fieldPath=".clientID",messageExpression="'spec.clientID is immutable (it cannot be changed, added, or removed); it is ' + (has(oldSelf.clientID) ? oldSelf.clientID : 'unset') + '; create another ApiClient instead'"
 type ApiClientSpec struct {
 	// realmRef references the realm of this client. A grant of the realm must cover the client; see
 	// spec.grants of the Realm. You can create the client before the realm.
@@ -90,15 +92,17 @@ type ApiClientSpec struct {
 	// scopes lists the scopes that the client can request. It can have at most 256 entries of at
 	// most 128 characters. A token request without a scope gets all of them. Each scope must be
 	// defined by the realm; otherwise the client is not Accepted (ScopeNotInRealm). The grant that
-	// covers the client must allow all of them. If unset or empty, the client has no scopes.
+	// covers the client must allow all of them; otherwise the client is not Accepted (NotGranted).
+	// If unset or empty, the client has no scopes.
 	// +optional
 	Scopes Scopes `json:"scopes,omitempty"`
 
 	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. A token request without an audience gets all of
 	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
-	// (AudienceNotInRealm). The grant that covers the client must allow all of them. If unset or
-	// empty, the client has all audiences of the first grant that covers it.
+	// (AudienceNotInRealm). The grant that covers the client must allow all of them; otherwise the
+	// client is not Accepted (NotGranted). If unset or empty, the client has all audiences of the
+	// first grant that covers it.
 	// +optional
 	Audiences Audiences `json:"audiences,omitempty"`
 
@@ -121,9 +125,10 @@ type ApiClientSpec struct {
 	// +optional
 	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
-	// suspend stops the client while it is true. A suspended client cannot get tokens, and the
-	// introspection and verify endpoints reject its existing tokens. Nothing is deleted: if you set
-	// suspend to false, the client continues with the same secret. Defaults to false.
+	// suspend stops the client while it is true. A suspended client cannot get tokens, and
+	// introspection and the verify endpoint reject its existing tokens. Nothing is deleted, and
+	// rotations continue. If you set suspend to false, the client can get tokens again. Defaults to
+	// false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 
@@ -139,26 +144,26 @@ type ApiClientSpec struct {
 	// +optional
 	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 
-	// tokensValidAfterTime revokes older tokens: the introspection and verify endpoints reject tokens
-	// of the client that were issued before this time, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
-	// the future rejects every token until it has passed. Verifiers that only use the public keys
-	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
-	// rejected because of their age.
+	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
+	// tokens of the client that were issued before this time, an RFC 3339 time between the years
+	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
+	// time in the future rejects every token until it has passed. Verifiers that only use the
+	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
+	// are rejected because of their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
 	TokensValidAfterTime *metav1.Time `json:"tokensValidAfterTime,omitempty"`
 
-	// secret selects the source of the client secret: generated by the operator, provided in a
-	// Secret, or given as hashes. You can change the source later; the previous secret then stays
-	// valid for the overlap of the new source, if it has one. If you remove secret, the client
-	// secret is revoked immediately. If unset, the client has no client secret, and publicKeys
-	// or identities must be set.
+	// secret selects the source of the client secret, exactly one of generated, provided, and
+	// hashed. You can change the source later. The previous secret then stays valid for the overlap
+	// of the new source; hashed has none, so that it is revoked immediately. If you remove secret,
+	// the client secret is revoked immediately. If unset, the client has no client secret, and
+	// publicKeys or identities must be set.
 	// +optional
 	Secret *ClientSecretSource `json:"secret,omitempty"`
 
-	// publicKeys lists at most 4 public keys with which the client authenticates instead of a
+	// publicKeys lists 1 to 4 public keys with which the client authenticates instead of a
 	// secret. The client signs assertions with the private key (private_key_jwt: RFC 7523, and
 	// OpenID Connect Core 1.0, section 9). A key is valid while it is listed; list two keys to let
 	// workloads switch from one to the other. A client with an unsupported key is not Accepted
@@ -171,12 +176,12 @@ type ApiClientSpec struct {
 	// +optional
 	PublicKeys []PublicKey `json:"publicKeys,omitempty"`
 
-	// identities lists at most 16 workloads that can authenticate as the client with a token that they
-	// already have: service accounts in the client's namespace, and identities of trusted issuers of
-	// the realm, such as CI jobs and Pods of other clusters. Such a token is presented as the client
-	// assertion, or with the JWT bearer grant (RFC 7523). A grant of the realm must allow the issuers,
-	// which includes "kubernetes" for service accounts. If unset, no such token can authenticate the
-	// client.
+	// identities lists 1 to 16 workloads that can authenticate as the client with a token that they
+	// already have. They are service accounts in the client's namespace, or have an issuer that the
+	// realm trusts, such as CI jobs and Pods of other clusters. They present the token as client
+	// assertion, or with the JWT bearer grant (RFC 7523). The grant that covers the client must
+	// allow the issuers, and "kubernetes" for service accounts; otherwise the client is not
+	// Accepted (NotGranted). If unset, no such token can authenticate the client.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(x, !has(x.serviceAccount) || self.exists_one(y, has(y.serviceAccount) && y.serviceAccount.name == x.serviceAccount.name))`,message="spec.identities must not have two entries with the same serviceAccount"
@@ -186,16 +191,17 @@ type ApiClientSpec struct {
 	Identities []Identity `json:"identities,omitempty"`
 
 	// senderConstraint requires that the client's tokens are bound to a key. DPoP requires a DPoP
-	// proof (RFC 9449) in every token request and every API request with such a token. If unset, the
-	// tokens of requests with a proof are bound, and others are not, unless a grant for one of the
-	// client's scopes requires it.
+	// proof (RFC 9449) in every token request and every API request with such a token. If unset,
+	// the tokens of requests with a proof are bound, and others are not. A grant can require it
+	// too; see spec.grants of the Realm.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 
-	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those of
-	// the realm. The realm must list their names in allowedClaims; otherwise the client is not
-	// Accepted (ClaimNotInRealm). A change applies to tokens issued after it. If unset, the tokens
-	// contain only the fixed claims of the realm.
+	// claims lists at most 16 fixed claims that the client's tokens contain, in addition to those
+	// of the realm. The realm must list their names in allowedClaims; otherwise the client is not
+	// Accepted (ClaimNotInRealm). The claims of the realm and the client together can have at most
+	// 16 entries and 2048 bytes as JSON (ClaimsTooLarge). A change applies to tokens issued after
+	// it. If unset or empty, the tokens contain only the fixed claims of the realm.
 	// +optional
 	Claims Claims `json:"claims,omitempty"`
 }
@@ -206,9 +212,9 @@ type Introspection struct {
 	// audiences lists the audiences whose tokens the client can introspect: the aud claim of a
 	// token must contain one of them. For other tokens, except its own, the client gets the
 	// response for an inactive token. It can have at most 16 entries of at most 256 characters.
-	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that covers
-	// the client must allow all of them. If unset or empty, the client can introspect only its own
-	// tokens.
+	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that
+	// covers the client must allow all of them (NotGranted). If unset or empty, the client can
+	// introspect only its own tokens.
 	// +optional
 	Audiences Audiences `json:"audiences,omitempty"`
 }
@@ -219,8 +225,8 @@ type RealmReference struct {
 	// client.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
-	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
+	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable; create another ApiClient instead"
 	// +required
 	Name string `json:"name,omitempty"`
 }
@@ -231,17 +237,19 @@ type RealmReference struct {
 // +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must have exactly one of: generated, provided, hashed"
 type ClientSecretSource struct {
 	// generated configures a secret of 256 random bits. The operator generates it and stores it in
-	// a Secret in the client's namespace, which workloads can mount.
+	// the credentials Secret, a Secret in the client's namespace that workloads can mount. It is
+	// deleted with the ApiClient. If unset, provided or hashed must be set.
 	// +optional
 	Generated *GeneratedSecret `json:"generated,omitempty"`
 
-	// provided uses a secret from an existing Secret in the client's namespace.
+	// provided uses a secret from an existing Secret in the client's namespace. If unset, generated
+	// or hashed must be set.
 	// +optional
 	Provided *ProvidedSecret `json:"provided,omitempty"` //nolint:kubeapilinter // All members of the union are pointers.
 
-	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
+	// hashed lists the hashes of one or two secrets. The cluster never stores their plaintext. A
 	// secret is valid while its hash is listed; list two to let workloads switch from one to the
-	// other.
+	// other. If unset, generated or provided must be set.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	// +listType=map
@@ -252,10 +260,11 @@ type ClientSecretSource struct {
 
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatus struct {
-	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling, Stalled, and WeaklyHashed are present only while they are True, and
-	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
-	// accepts secrets of a backup.
+	// conditions describes the state of the client. Accepted says whether the spec is valid and the
+	// realm allows the client, Programmed whether every live token server has loaded it, and Ready
+	// whether the client can get tokens. These three are always present. Reconciling, Stalled, and
+	// WeaklyHashed are present only while they are True, and OldSecretInUse only while it is True
+	// or Unknown. Restored is present while the client accepts secrets of a backup.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
@@ -342,8 +351,8 @@ type ApiClientStatus struct {
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 
 	// lastReleaseTime is the time up to which the client ID and the subjects of the client were
-	// released, which is that of the annotation auth.realmkeeper.dev/release. Unset if nothing was
-	// released.
+	// released. It is that of the annotation auth.realmkeeper.dev/release of the client or of its
+	// Realm. Unset if nothing was released.
 	// +optional
 	LastReleaseTime *metav1.Time `json:"lastReleaseTime,omitempty"`
 
@@ -352,9 +361,9 @@ type ApiClientStatus struct {
 	// +optional
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
 
-	// credentials lists the credentials of the client, without their values: the client secrets
-	// that are accepted, oldest first, and then the public keys and identities of the spec, unused
-	// ones too.
+	// credentials lists the credentials of the client, without their values: the recorded client
+	// secrets that have not expired, and then the public keys and identities of the spec, unused
+	// ones too. Secrets that were restored from a backup are not listed.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map
 	// +listMapKey=type
@@ -383,7 +392,8 @@ type CredentialStatus struct {
 	// +optional
 	State CredentialState `json:"state,omitempty"`
 
-	// creationTime is the time at which the secret was created. Unset for other credentials.
+	// creationTime is the time at which the secret was generated, or at which the operator first
+	// recorded a provided or hashed secret. Unset for other credentials.
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
 
@@ -391,10 +401,10 @@ type CredentialStatus struct {
 	// +optional
 	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 
-	// lastUsedTime is when a client last authenticated with the credential, truncated to the resolution
-	// of the instance configuration, by default to the hour. Later uses within that hour do not
-	// change it, and a new value appears after a few minutes. Unset if the credential has never been
-	// used.
+	// lastUsedTime is when a client last authenticated with the credential, truncated to
+	// usage.resolution of the instance configuration, by default to the hour. Later uses in the
+	// same period do not change it. A new value appears with a delay of minutes, and of up to an
+	// hour if the client uses several credentials. Unset if the credential has never been used.
 	// +optional
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
 }

@@ -16,7 +16,7 @@ const (
 	// ReasonScopeNotInRealm, ReasonAudienceNotInRealm, ReasonNotGranted,
 	// ReasonLifetimeExceedsRealm, ReasonClientIDReleased, ReasonClientIDConflict,
 	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonSecretNotFound,
-	// ReasonSecretNotLabelled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
+	// ReasonSecretNotLabeled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
 	// ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound, ReasonIssuerNotInRealm,
 	// ReasonClaimNotInRealm, or ReasonClaimsTooLarge.
 	ConditionAccepted ConditionType = "Accepted"
@@ -294,10 +294,10 @@ const (
 	// both exist.
 	ReasonSecretNotFound ConditionReason = "SecretNotFound"
 
-	// ReasonSecretNotLabelled is used with the Accepted condition when it is False because a
+	// ReasonSecretNotLabeled is used with the Accepted condition when it is False because a
 	// Secret that provides the client secret or a hash of it does not have the label that allows the
 	// operator to read it.
-	ReasonSecretNotLabelled ConditionReason = "SecretNotLabelled"
+	ReasonSecretNotLabeled ConditionReason = "SecretNotLabeled"
 
 	// ReasonSecretTooShort is used with the Accepted condition when it is False because the
 	// provided client secret has fewer than 16 characters.

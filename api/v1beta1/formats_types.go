@@ -11,26 +11,26 @@ import (
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=253
-// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="must have at most 253 lowercase letters, digits, and inner hyphens and dots"
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$')`,message="must have at most 253 lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends"
 type DNSSubdomain = string
 
 // LabelKey is the key of a label.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=317
-// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')`,message="must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -"
+// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')`,message="must be a valid label key: an optional DNS prefix and a slash, then at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends"
 type LabelKey string
 
 // LabelValue is a label value: empty, or at most 63 letters, digits, dots, underscores, and hyphens
 // that begin and end with a letter or digit.
 //
 // +kubebuilder:validation:MaxLength=63
-// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')`,message="must be a valid label value: at most 63 letters, digits, and inner . _ -"
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$')`,message="must be a valid label value: at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends"
 type LabelValue string
 
 // Labels maps label keys to values.
 //
-// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
+// +kubebuilder:validation:XValidation:rule=`self.all(key, key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'must have valid label keys (an optional DNS prefix and a slash, then at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends), not ' + self.filter(key, !(key.indexOf('/') <= 253 && key.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$')))[0]`
 type Labels map[string]LabelValue
 
 // Duration is a duration in hours, minutes, and whole seconds, such as "1h30m".

@@ -19,8 +19,8 @@ type GeneratedSecret struct {
 	// +optional
 	SecretName DNSSubdomain `json:"secretName,omitempty"`
 
-	// template is metadata that is added to the credentials Secret. If unset, the operator adds
-	// only its own metadata.
+	// template is metadata that is added to the credentials Secret. If unset or empty, the operator
+	// adds only its own metadata.
 	// +optional
 	Template SecretTemplate `json:"template,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
@@ -43,7 +43,7 @@ type GeneratedSecret struct {
 	// the certificate authority of the token endpoint in PEM format, and always has this name.
 	//
 	// The resulting names must be unique, and must not be ca.crt. Keys that are not listed keep
-	// their default names. If unset, all keys have their default names.
+	// their default names. If unset or empty, all keys have their default names.
 	// +kubebuilder:validation:MaxProperties=8
 	// +kubebuilder:validation:XValidation:rule=`self.all(key, key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope'])`,messageExpression=`'spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not ' + self.filter(key, !(key in ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope']))[0]`
 	// +kubebuilder:validation:XValidation:rule=`['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].all(key, ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))`,messageExpression=`'spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: ' + ['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].filter(key, !['client_id', 'client_secret', 'next_client_secret', 'token_url', 'cluster_token_url', 'issuer', 'jwks_url', 'scope', 'ca.crt'].exists_one(other, (other in self ? self[other] : other) == (key in self ? self[key] : key)))[0]`
@@ -68,9 +68,9 @@ type GeneratedSecret struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.expireWhenUnused) || !has(self.interval) || !has(self.expireWhenUnused.max) || !self.expireWhenUnused.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.expireWhenUnused.max) < duration(self.interval)`,fieldPath=".expireWhenUnused.max",messageExpression="'spec.secret.generated.rotation.expireWhenUnused.max must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 // +kubebuilder:validation:XValidation:rule=`!has(self.overlap) || !has(self.interval) || !self.overlap.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.interval.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.overlap) < duration(self.interval)`,fieldPath=".overlap",messageExpression="'spec.secret.generated.rotation.overlap must be shorter than spec.secret.generated.rotation.interval, which is ' + self.interval"
 type SecretRotation struct {
-	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
-	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
-	// their age.
+	// interval is the age at which a secret is rotated, once the previous old secret has expired: a
+	// duration of at least 1h in hours, minutes, and whole seconds, such as "720h". If unset,
+	// secrets are not rotated because of their age.
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.interval must be at least 1h"
 	// +optional
 	Interval *Duration `json:"interval,omitempty"`
@@ -84,16 +84,17 @@ type SecretRotation struct {
 	// +optional
 	Overlap *Duration `json:"overlap,omitempty"`
 
-	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
-	// fixed overlap. If unset, overlap applies.
+	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for
+	// a fixed overlap. This also applies to the secret that the client had before spec.secret was
+	// changed to generated. If unset, overlap applies.
 	// +optional
 	ExpireWhenUnused *ExpireWhenUnused `json:"expireWhenUnused,omitempty"` //nolint:kubeapilinter // If it is nil, overlap applies.
 
 	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
 	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
-	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
-	// rotation takes place.
+	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. A rotation waits until the
+	// previous old secret has expired. Newer secrets are not affected, so the field can stay in Git
+	// permanently; set a later time to rotate again. If unset, no such rotation takes place.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
@@ -105,17 +106,18 @@ type SecretRotation struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!self.after.matches(r'^([0-9]{1,5}[hms]){1,3}$') || !self.max.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self.after) <= duration(self.max)`,fieldPath=".after",messageExpression="'spec.secret.generated.rotation.expireWhenUnused.after must not be longer than spec.secret.generated.rotation.expireWhenUnused.max, which is ' + self.max"
 type ExpireWhenUnused struct {
-	// after is how long the old secret must have been unused before it expires: a duration of at least
-	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
-	// time between two token requests of your slowest workload. The operator waits at least the
-	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
-	// default), because last uses are not known more precisely.
+	// after is how long the old secret must have been unused before it expires: a duration of at
+	// least 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than
+	// the time between two token requests of your slowest workload. The operator waits at least the
+	// token lifetime of the client plus twice usage.resolution of the instance configuration,
+	// because last uses are not known more precisely. The resolution is 1h by default.
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('1h')`,message="spec.secret.generated.rotation.expireWhenUnused.after must be at least 1h"
 	// +required
 	After *Duration `json:"after,omitempty"`
 
-	// max is how long the old secret stays valid at most, even if it is in use: a duration of at
-	// least after and shorter than interval, in hours, minutes, and whole seconds, such as "720h".
+	// max is how long the old secret stays valid at most, even if it is in use. It is a duration in
+	// hours, minutes, and whole seconds, such as "720h". It must not be shorter than after, and
+	// must be shorter than interval.
 	// +required
 	Max *Duration `json:"max,omitempty"`
 }
@@ -124,20 +126,20 @@ type ExpireWhenUnused struct {
 type SecretTemplate struct {
 	// labels lists labels for the Secret. It can have at most 16 entries. Other programs select
 	// Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app,
-	// component, env, environment, project, team, and tier are allowed. If unset, no labels are
-	// added.
+	// component, env, environment, project, team, and tier are allowed. If unset or empty, no
+	// labels are added.
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.startsWith('app.kubernetes.io/') || key in ['app', 'component', 'env', 'environment', 'project', 'team', 'tier'])`,messageExpression=`'spec.secret.generated.template.labels must not have the key ' + self.filter(key, !(key.startsWith('app.kubernetes.io/') || key in ['app', 'component', 'env', 'environment', 'project', 'team', 'tier']))[0] + '; other programs select Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app, component, env, environment, project, team, and tier are allowed'`
 	// +optional
 	Labels Labels `json:"labels,omitempty"`
 
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
-	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys without
-	// a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset, no annotations are
-	// added.
+	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys
+	// without a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset or empty,
+	// no annotations are added.
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(key, !key.contains('/') || key.startsWith('app.kubernetes.io/'))`,messageExpression=`'spec.secret.generated.template.annotations must not have the key ' + self.filter(key, key.contains('/') && !key.startsWith('app.kubernetes.io/'))[0] + '; other programs act on annotations with a prefix, so only keys without a prefix and keys with the prefix app.kubernetes.io/ are allowed'`
-	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, and inner . _ -), not ' + self.filter(key, !key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))[0]`
+	// +kubebuilder:validation:XValidation:rule=`self.all(key, key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))`,messageExpression=`'spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends), not ' + self.filter(key, !key.matches(r'^([^/]*/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$'))[0]`
 	// +optional
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }

@@ -6,21 +6,23 @@ import (
 
 // Grant allows the ApiClients in some namespaces to use a Realm, and limits what they can request.
 type Grant struct {
-	// name identifies the grant in messages: at most 63 lowercase letters, digits, and inner
-	// hyphens. It must be unique in the realm.
+	// name identifies the grant in messages: at most 63 lowercase letters, digits, and hyphens,
+	// with a letter or digit at both ends. It must be unique in the realm.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// namespaces selects the namespaces whose ApiClients the grant covers.
+	// namespaces selects the namespaces whose ApiClients the grant covers. Exactly one of from,
+	// names, and selector must be set.
 	// +required
 	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
-	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
-	// can have at most 32 entries of at most 128 characters. If unset or empty, the grant covers only
-	// ApiClients without scopes.
+	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm.
+	// It can have at most 32 entries of at most 128 characters; a client with more scopes needs
+	// "*". Scopes that the realm does not define have no effect. If unset or empty, the grant
+	// covers only ApiClients without scopes.
 	// +optional
 	Scopes GrantedScopes `json:"scopes,omitempty"`
 
@@ -30,12 +32,12 @@ type Grant struct {
 	// +required
 	Audiences GrantedAudiences `json:"audiences,omitempty"`
 
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 16. An entry
-	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
-	// another existing namespace and a dot, because those are the default client IDs of that
-	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
-	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
-	// without spec.clientID.
+	// clientIDs lists the values that an ApiClient can have in spec.clientID. It can have at most
+	// 16 entries of at most 256 characters. An entry that ends in "*" is a prefix, and "*" alone
+	// covers every client ID. A prefix does not cover the default client IDs of other namespaces:
+	// those that begin with the name of another existing namespace and a dot. An ApiClient that
+	// already holds such a client ID keeps it. The default client ID "<namespace>.<name>" needs no
+	// entry. If unset or empty, the grant covers only ApiClients without spec.clientID.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
@@ -51,15 +53,15 @@ type Grant struct {
 	// +kubebuilder:validation:MaxItems=17
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?|[*])$')`,message="spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens; or an asterisk for all issuers"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([a-z0-9]([a-z0-9-]*[a-z0-9])?|[*])$')`,message="spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends; or an asterisk for all issuers"
 	// +listType=atomic
 	// +optional
 	Issuers []string `json:"issuers,omitempty"`
 
-	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in the
-	// namespaces of the grant that has one of its scopes or no scope, even if another grant covers the
-	// ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request
-	// with such a token. If unset, the ApiClient decides.
+	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in
+	// the namespaces of the grant that lists one of the grant's scopes or lists no scopes, even if
+	// another grant covers the ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token
+	// request and every API request with such a token. If unset, this grant does not require it.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }
@@ -73,13 +75,13 @@ type GrantedNamespaces struct {
 	// +optional
 	From NamespacesFrom `json:"from,omitempty"`
 
-	// names lists namespaces. It must have 1 to 64 entries. The namespaces do not need to exist yet.
-	// If unset, from or selector must be set.
+	// names lists namespaces. It must have 1 to 64 entries of at most 63 characters. The namespaces
+	// do not need to exist yet. If unset, from or selector must be set.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +listType=atomic
 	// +optional
 	Names []string `json:"names,omitempty"`
@@ -149,13 +151,13 @@ type GrantedAudiences []string
 // +kubebuilder:validation:XValidation:rule=`(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)`,message="spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use from: All"
 type NamespaceSelector struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
-	// most 4 entries. If unset, no labels are required.
+	// most 4 entries. If unset or empty, no labels are required.
 	// +kubebuilder:validation:MaxProperties=4
 	// +optional
 	MatchLabels Labels `json:"matchLabels,omitempty"`
 
 	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
-	// have at most 4 entries. If unset, there are no further requirements.
+	// have at most 4 entries. If unset or empty, there are no further requirements.
 	// +kubebuilder:validation:MaxItems=4
 	// +listType=atomic
 	// +optional

@@ -7,37 +7,39 @@ package v1beta1
 // +kubebuilder:validation:XValidation:rule=`!has(self.issuer) || has(self.subject) != has(self.matchClaims)`,reason=FieldValueRequired,message="spec.identities with an issuer must have exactly one of subject, which is the exact subject of a token, and matchClaims, which a token must have with exactly these values"
 // +kubebuilder:validation:XValidation:rule=`!has(self.serviceAccount) || !(has(self.subject) || has(self.matchClaims))`,reason=FieldValueForbidden,message="spec.identities with a serviceAccount must not have subject or matchClaims"
 type Identity struct {
-	// name identifies the identity in the status: at most 63 lowercase letters, digits, and inner
-	// hyphens. It must be unique in this client. If you change an identity and keep its name, its last
-	// use is kept.
+	// name identifies the identity in the status: at most 63 lowercase letters, digits, and
+	// hyphens, with a letter or digit at both ends. It must be unique in this client. If you change
+	// an identity and keep its name, its last use is kept.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.identities.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.identities.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +required
 	Name string `json:"name,omitempty"`
 
 	// serviceAccount references a service account in the client's namespace. A Pod presents its
-	// projected service account token, issued for the realm's issuer as audience. The service account
-	// does not need to exist yet; but if none exists and the client has no other way to authenticate,
-	// the client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
-	// created again is a different one: its old tokens do not become valid again. If unset, issuer
-	// must be set.
+	// projected service account token, issued for the realm's issuer as audience. The service
+	// account does not need to exist yet; but if none exists and the client has no other way to
+	// authenticate, the client is not Accepted (ServiceAccountNotFound). A service account that is
+	// deleted and created again is a different one: its old tokens do not become valid again. As
+	// for subject, the first client that lists the service account holds it. If unset, issuer must
+	// be set.
 	// +optional
 	ServiceAccount ServiceAccountReference `json:"serviceAccount,omitzero"`
 
-	// issuer is the name of an issuer in spec.trustedIssuers of the realm. A name that the realm does
-	// not list makes the client not Accepted (IssuerNotInRealm). If unset, serviceAccount must be set.
+	// issuer is the name of an issuer in spec.trustedIssuers of the realm. If the realm does not
+	// list the name, the client is not Accepted (IssuerNotInRealm). If unset, serviceAccount must
+	// be set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.identities.issuer must be the name of an issuer, not its URL: at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.identities.issuer must be the name of an issuer, not its URL: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +kubebuilder:validation:XValidation:rule=`self != 'kubernetes'`,message="spec.identities.issuer must not be kubernetes; for a service account of this cluster, set serviceAccount instead"
 	// +optional
 	Issuer string `json:"issuer,omitempty"`
 
-	// subject is the exact sub claim of the tokens, 1 to 512 characters without control characters
+	// subject is the exact sub claim of the tokens, at most 512 bytes without control characters
 	// and asterisks, such as "repo:acme/shop:environment:production". Among the clients of the
-	// realm that list the same subject, the first one holds it: requests without client_id get that
-	// client. If unset, matchClaims or serviceAccount must be set.
+	// realm that list the same subject of the same issuer, the first one holds it: requests without
+	// client_id get that client. If unset, matchClaims or serviceAccount must be set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[^*\x00-\x1f\x7f]+$')`,message="spec.identities.subject must be an exact subject without wildcards and control characters; to match some tokens of an issuer, use matchClaims"

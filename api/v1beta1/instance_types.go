@@ -10,7 +10,7 @@ const InstanceName = "realmkeeper"
 // Instance is the installation of Realmkeeper in this cluster: its version, its token servers, its
 // certificate authority, and its key encryption. The operator creates the only Instance, named
 // realmkeeper, and keeps its status up to date. It has no spec: the instance configuration
-// configures the installation.
+// configures the installation. It is in the ConfigMap realmkeeper-config in the system namespace.
 //
 // While no operator leads, the status is not updated. If you delete the Instance, the operator
 // creates it again.
@@ -75,8 +75,9 @@ type InstanceStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// serviceURL is the base URL of the token service: https://api.<instance domain>. The issuer of a
-	// Realm is this URL followed by a slash and the name of the Realm.
+	// serviceURL is the base URL of the token service: https://api.<instance domain>, with a port
+	// if it is not 443. The issuer of a Realm is this URL followed by a slash and the name of the
+	// Realm.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
@@ -101,8 +102,8 @@ type InstanceStatus struct {
 	// +optional
 	LiveTokenServers *int32 `json:"liveTokenServers,omitempty"`
 
-	// tokenServers describes at most 64 token servers. If there are more, those that are not Current
-	// come first.
+	// tokenServers describes at most 64 token servers. If there are more, those that are Current
+	// are omitted first.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=name
@@ -182,7 +183,7 @@ type CertificateAuthorityStatus struct {
 	// +required
 	ExpirationTime metav1.Time `json:"expirationTime,omitzero"` //nolint:kubeapilinter // It is a string in JSON.
 
-	// next describes the next CA, which clients trust already. Unset until it is published in ca.crt.
+	// next describes the next CA, which ca.crt contains already. Unset until then.
 	// +optional
 	Next *NextCertificateAuthorityStatus `json:"next,omitempty"`
 }

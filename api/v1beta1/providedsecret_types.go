@@ -25,25 +25,25 @@ type ProvidedSecret struct {
 type SecretKeyReference struct {
 	// name is the name of the Secret. The Secret must have the label
 	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read
-	// it. If the label is missing, the client is not Accepted (SecretNotLabelled). If the Secret is
+	// it. If the label is missing, the client is not Accepted (SecretNotLabeled). If the Secret is
 	// missing, the client is not Accepted (SecretNotFound).
 	// +required
 	Name DNSSubdomain `json:"name,omitempty"`
 
-	// key is the data key that contains the client secret. The secret must have 16 to 1024
+	// key is the data key that contains the client secret. The secret must be UTF-8 with 16 to 1024
 	// characters and no control characters, such as a trailing line break; otherwise the client is
 	// not Accepted (SecretTooShort, SecretNotUsable). Defaults to "client_secret".
 	// +optional
 	Key SecretDataKey `json:"key,omitempty"`
 }
 
-// HashedSecret is the hash of a client secret whose plaintext never enters the cluster. To create
+// HashedSecret is the hash of a client secret whose plaintext the cluster never stores. To create
 // one, run "kubectl realmkeeper hash". Exactly one of hash and hashSecretRef must be set.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.hash) != has(self.hashSecretRef)`,reason=FieldValueRequired,message="spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
 type HashedSecret struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
-	// underscores, and hyphens.
+	// underscores, and hyphens. It must be unique in this client.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$')`,message="spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
@@ -66,22 +66,23 @@ type HashedSecret struct {
 	//   - $2b$<cost>$<salt and tag>, also with 2a and 2y: bcrypt with a cost from 08 to 12; secrets
 	//     with more than 72 bytes never match
 	//
-	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
-	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
-	// has the condition WeaklyHashed.
+	// Salt, tag, and MAC are encoded in Base64 without padding, except in the formats of bcrypt and
+	// passlib. The salt of an HMAC has 16 bytes, and other salts have 8 to 64. PBKDF2 and bcrypt
+	// are only supported to import secrets from other systems: they are cheaper to guess than
+	// Argon2id, and the client has the condition WeaklyHashed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, for example with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
 	// +optional
 	Hash string `json:"hash,omitempty"`
 
-	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only those
-	// who can read the Secret can see it. A changed hash applies immediately. The client is not
-	// Accepted while the Secret or its label is missing (SecretNotFound, SecretNotLabelled). If unset,
-	// hash must be set.
+	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only
+	// those who can read the Secret can see it. A changed hash applies immediately. The client is
+	// not Accepted while the Secret, its key, or its label is missing (SecretNotFound,
+	// SecretNotLabeled). If unset, hash must be set.
 	// +optional
 	HashSecretRef HashSecretReference `json:"hashSecretRef,omitzero"`
 

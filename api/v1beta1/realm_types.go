@@ -8,7 +8,8 @@ import (
 // audiences, and clients. Clients are added with ApiClients.
 //
 // The name of a Realm is the first path segment of its endpoints, so it must be a DNS label of at
-// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token.
+// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token, with
+// a port if it is not 443.
 //
 // If you delete a Realm and create it again, the new object is a different realm: it signs with new
 // keys, and tokens of the old realm fail verification.
@@ -25,7 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Algorithm",type=string,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].algorithm`
 // +kubebuilder:printcolumn:name="Key age",type=date,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].activationTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
-// +kubebuilder:validation:XValidation:rule=`self.metadata.name.matches(r'^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')`,messageExpression="'metadata.name must be a DNS label (lowercase letters, digits, and inner hyphens, at most 63 characters), not ' + self.metadata.name"
+// +kubebuilder:validation:XValidation:rule=`self.metadata.name.matches(r'^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$')`,messageExpression="'metadata.name must be a DNS label (lowercase letters, digits, and hyphens, with a letter or digit at both ends, at most 63 characters), not ' + self.metadata.name"
 type Realm struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -60,16 +61,17 @@ type RealmList struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.claims) || !has(self.allowedClaims) || self.claims.all(c, !self.allowedClaims.exists(name, name.lowerAscii() == c.name.lowerAscii()))`,fieldPath=".allowedClaims",message="spec.allowedClaims must not list a claim, in any case, that spec.claims sets for every client"
 type RealmSpec struct {
 	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
-	// on tokens. Defaults to metadata.name.
+	// on tokens. If unset or empty, metadata.name is displayed.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	DisplayName string `json:"displayName,omitempty"` //nolint:kubeapilinter // "" means the same as an unset field.
 
 	// tokenLifetime is the lifetime of the realm's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It is also the maximum for the
-	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
-	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
-	// Defaults to the instance's default lifetime, including later changes to it.
+	// tokenLifetime of ApiClients. It must not exceed security.maximumTokenLifetime of the instance
+	// configuration; otherwise the realm is not Accepted (LifetimeExceedsInstanceMaximum). A change
+	// applies to tokens issued after it. Defaults to the instance's default lifetime, including
+	// later changes to it.
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))`,message="spec.tokenLifetime must be between 10s and 24h"
 	// +optional
 	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
@@ -80,8 +82,8 @@ type RealmSpec struct {
 	// 7519, section 2), such as "orders".
 	//
 	// A token contains all audiences of its client unless the request selects some of them. A
-	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
-	// audience is the issuer.
+	// client that lists none has those of the first grant that covers it. If unset or empty, the
+	// only audience is the issuer.
 	// +optional
 	Audiences Audiences `json:"audiences,omitempty"`
 
@@ -107,9 +109,10 @@ type RealmSpec struct {
 	Grants []Grant `json:"grants,omitempty"`
 
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
-	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
-	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
-	// service accounts of this cluster can authenticate with a token that they already have.
+	// ApiClients refer to them by name. The operator gets their public keys and refreshes them
+	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
+	// empty, only service accounts of this cluster can authenticate with a token that they already
+	// have.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer && (has(y.audience) ? y.audience : '') == (has(x.audience) ? x.audience : '')))`,message="spec.trustedIssuers must not have two entries with the same issuer and audience; for two systems with the same issuer URL, set another audience in one of the entries"
 	// +listType=map
@@ -117,15 +120,16 @@ type RealmSpec struct {
 	// +optional
 	TrustedIssuers []TrustedIssuer `json:"trustedIssuers,omitempty"`
 
-	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain. The
-	// claims of the realm and of a client together can have at most 16 entries and 2048 bytes as
-	// JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset, the realm
-	// adds no claims.
+	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
+	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
+	// as JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset or
+	// empty, the realm adds no claims.
 	// +optional
 	Claims Claims `json:"claims,omitempty"`
 
-	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It must
-	// not list the names of claims. If unset, ApiClients cannot set claims.
+	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It
+	// must not list a claim that spec.claims sets, regardless of case. If unset or empty,
+	// ApiClients cannot set claims.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=set
 	// +optional
@@ -139,18 +143,19 @@ type RealmSpec struct {
 	// +optional
 	Limits Limits `json:"limits,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
 
-	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens, and
-	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
-	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
+	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens.
+	// Introspection (RFC 7662) and the verify endpoint for gateways, <issuer>/oauth2/verify, reject
+	// existing tokens. Nothing is deleted, and rotations continue. If you set suspend to false,
+	// clients can get tokens again. Defaults to false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 
-	// tokensValidAfterTime revokes older tokens: the introspection and verify endpoints reject tokens
-	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
-	// the future rejects every token until it has passed. Verifiers that only use the public keys
-	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
-	// rejected because of their age.
+	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
+	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
+	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
+	// time in the future rejects every token until it has passed. Verifiers that only use the
+	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
+	// are rejected because of their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
@@ -203,18 +208,20 @@ type Signing struct {
 
 	// publishAhead is how long a key is published before it signs tokens: a duration of at least
 	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
-	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
-	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
-	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
+	// "24h". The time starts when every live token server publishes the key. It does not apply to
+	// the first key of a realm. Verifiers are allowed to cache the keys for 5 minutes; use a longer
+	// time if your verifiers cache keys longer or you distribute keys manually. Defaults to 1h, or
+	// half of rotationInterval if that is shorter.
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^([0-9]{1,5}[hms]){1,3}$') || duration(self) >= duration('10m')`,message="spec.signing.publishAhead must be at least 10m"
 	// +optional
 	PublishAhead *Duration `json:"publishAhead,omitempty"`
 
 	// rotationRequestTime triggers a single rotation: when this time has passed, keys created
 	// before it are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
-	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
-	// If unset, keys are rotated only by rotationInterval.
+	// "2031-12-31T23:59:59Z". Fractions of a second are rounded up. The new key is published in
+	// advance like any other key. Newer keys are not affected, so the field can stay in Git
+	// permanently; set a later time to rotate again. If unset, keys are rotated only by
+	// rotationInterval.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
@@ -223,9 +230,11 @@ type Signing struct {
 
 // RealmStatus is the observed state of a Realm.
 type RealmStatus struct {
-	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
-	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
-	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
+	// conditions describes the state of the realm. Accepted says whether the spec is valid,
+	// Programmed whether every live token server has loaded it, and Ready whether clients can get
+	// tokens. These three are always present. IssuersResolved is present only while
+	// spec.trustedIssuers is set, and Reconciling and Stalled only while they are True.
+	// KeysEncrypted is present with keyEncryption.kms, or while a signing key is encrypted.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type
@@ -239,7 +248,7 @@ type RealmStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"` //nolint:kubeapilinter // The value 0 does not occur.
 
 	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
-	// https://api.<instance domain>/<name>.
+	// https://api.<instance domain>/<name>, with a port if it is not 443.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional

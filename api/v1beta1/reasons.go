@@ -19,7 +19,7 @@ const (
 	SeverityConsequence Severity = "Consequence"
 	// SeverityWaiting means that something else must appear before the object can be used.
 	SeverityWaiting Severity = "Waiting"
-	// SeverityWarning means that the object works and needs attention.
+	// SeverityWarning means that the object works, at least in part, and needs attention.
 	SeverityWarning Severity = "Warning"
 	// SeverityError means that the object can't be used until someone changes it, or another object. The
 	// condition Stalled is then True.
@@ -58,7 +58,7 @@ func Reasons() []ConditionReason { return slices.Sorted(maps.Keys(explanations))
 var explanations = map[ConditionReason]Explanation{
 	ReasonAccepted: {
 		Severity: SeverityNone,
-		Cause:    "The spec is valid, and everything that it references exists.",
+		Cause:    "The spec is valid, and the realm allows the client.",
 	},
 	ReasonReady: {
 		Severity: SeverityNone,
@@ -72,7 +72,7 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonSuspended: {
 		Severity: SeverityIntended,
 		Cause:    "spec.suspend is true, so no tokens are issued. Nothing was deleted.",
-		Action:   "Resume it when it may get tokens again.",
+		Action:   "Set spec.suspend to false when it may get tokens again.",
 	},
 	ReasonNoTokenServer: {
 		Severity: SeverityWaiting,
@@ -87,17 +87,17 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonRestoredFromBackup: {
 		Severity: SeverityNone,
 		Cause:    "The client was restored from a backup and still accepts secrets of the backup.",
-		Action:   "Reject the secrets of the backup when no workload uses them any longer.",
+		Action:   "When no workload uses the secrets of the backup any longer, reject them with \"kubectl realmkeeper revoke\".",
 	},
 	ReasonLifetimeExceedsInstanceMaximum: {
 		Severity: SeverityError,
-		Cause:    "spec.tokenLifetime exceeds the maximum of this instance.",
+		Cause:    "spec.tokenLifetime exceeds security.maximumTokenLifetime of the instance configuration.",
 		Action:   "Set a shorter lifetime, or remove the field to use the default of the instance.",
 	},
 	ReasonTrustedIssuerNotSupported: {
 		Severity: SeverityWarning,
 		Cause:    "An entry of spec.trustedIssuers cannot be used, so its tokens are rejected. The other issuers work.",
-		Action:   "Correct its keys, its certificates, or its URL.",
+		Action:   "Correct its keys, certificates, URL, or audience.",
 	},
 	ReasonIssuersResolved: {
 		Severity: SeverityNone,
@@ -115,7 +115,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonKeysMissing: {
 		Severity: SeverityError,
-		Cause:    "The record of the realm, a Secret with its signing keys in the records namespace, does not exist any more. No tokens are issued, and existing tokens are rejected.",
+		Cause:    "The record of the realm, a Secret with its signing keys in the records namespace, no longer exists. No tokens are issued, and existing tokens are rejected.",
 		Action:   "Run \"kubectl realmkeeper restore\" with a backup. Without a backup, rotate the signing key: the realm gets new keys, and its tokens stay invalid.",
 	},
 	ReasonKeysEncrypted: {
@@ -150,7 +150,7 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonNamespaceNotAllowed: {
 		Severity: SeverityError,
 		Cause:    "No grant of the realm includes the namespace of the client.",
-		Action:   "Ask an administrator of the realm to add a grant such as this one.",
+		Action:   "Ask an administrator of the realm to add a grant. \"kubectl realmkeeper explain\" suggests one.",
 	},
 	ReasonScopeNotInRealm: {
 		Severity: SeverityError,
@@ -170,7 +170,7 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonNotGranted: {
 		Severity: SeverityError,
 		Cause:    "No single grant of the realm covers all scopes, audiences, issuers, and the client ID of the client.",
-		Action:   "Change the client so that one grant covers it, or ask an administrator of the realm to add a grant such as this one.",
+		Action:   "Change the client so that one grant covers it, or ask an administrator of the realm to add a grant. \"kubectl realmkeeper explain\" suggests one.",
 	},
 	ReasonLifetimeExceedsRealm: {
 		Severity: SeverityError,
@@ -195,12 +195,12 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonRealmSuspended: {
 		Severity: SeverityIntended,
 		Cause:    "spec.suspend of the realm is true, so its clients get no tokens. Nothing was deleted.",
-		Action:   "Resume the realm when its clients may get tokens again.",
+		Action:   "Set spec.suspend of the Realm to false when its clients may get tokens again.",
 	},
 	ReasonRealmNotReady: {
 		Severity: SeverityConsequence,
 		Cause:    "The realm is not Accepted or has failed.",
-		Action:   "Fix the realm. The client is then reconciled automatically.",
+		Action:   "Follow the remedy for the Ready condition of the Realm. The client is then reconciled automatically.",
 	},
 	ReasonExpired: {
 		Severity: SeverityIntended,
@@ -220,9 +220,9 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonSecretNotFound: {
 		Severity: SeverityWaiting,
 		Cause:    "The Secret that provides the client secret or a hash of it does not exist, or does not have the key.",
-		Action:   "Create the Secret with the client secret and the label. These commands use a random value.",
+		Action:   "Create the Secret with the label, and with the client secret or its hash under the key that the spec names.",
 	},
-	ReasonSecretNotLabelled: {
+	ReasonSecretNotLabeled: {
 		Severity: SeverityError,
 		Cause:    "The Secret that provides the client secret or a hash of it lacks the label that allows the operator to read it.",
 		Action:   "Add the label. The operator rechecks every minute.",
@@ -230,12 +230,12 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonSecretTooShort: {
 		Severity: SeverityError,
 		Cause:    "The provided client secret has fewer than 16 characters, so it can be guessed.",
-		Action:   "Replace it. This command stores a random value.",
+		Action:   "Replace it, for example with the output of \"openssl rand -hex 32\".",
 	},
 	ReasonSecretNotUsable: {
 		Severity: SeverityError,
 		Cause:    "Clients cannot send the provided client secret: it is too long, is not UTF-8, or has a control character such as a line break.",
-		Action:   "Replace it. This command stores a random value.",
+		Action:   "Replace it, for example with the output of \"openssl rand -hex 32\".",
 	},
 	ReasonHashNotSupported: {
 		Severity: SeverityError,

@@ -3,7 +3,8 @@ package v1beta1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.identities.
+// cluster or a CI system. ApiClients select its tokens with spec.identities. A token must have a
+// kid in its header, and expire within 24 hours.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
@@ -12,36 +13,38 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksURI)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
 type TrustedIssuer struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
-	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
-	// which is the built-in issuer for the service accounts of this cluster, nor "self", which stands
-	// for the client itself in metrics.
+	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
+	// realm. It must not be "kubernetes", which is the built-in issuer for the service accounts of
+	// this cluster, nor "self", which stands for the client itself in metrics.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.trustedIssuers.name must have at most 63 lowercase letters, digits, and inner hyphens"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.trustedIssuers.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +kubebuilder:validation:XValidation:rule=`!(self in ['kubernetes', 'self'])`,message="spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
 	// +required
 	Name string `json:"name,omitempty"`
 
 	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
 	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust
-	// domain, such as "spiffe://example.org". It must be unique in the realm and cannot be the
-	// realm's own issuer (TrustedIssuerNotSupported). It can have at most 256 characters.
+	// domain, such as "spiffe://example.org". Two entries can have the same issuer if they differ
+	// in audience. It cannot be the realm's own issuer (TrustedIssuerNotSupported). It can have at
+	// most 256 characters.
 	// +required
 	Issuer IssuerURL `json:"issuer,omitempty"`
 
 	// audience is the only value that the aud claim of the issuer's tokens can have, at most 256
-	// characters. It has the form of an entry of spec.audiences. Tokens for other audiences are
-	// rejected. Defaults to the issuer of the realm, which is in status.issuer.
+	// characters. It is an absolute URI without a fragment, or a name without a colon. Tokens for
+	// other audiences are rejected. Defaults to the issuer of the realm, which is in status.issuer.
 	// +optional
 	Audience TrustedAudience `json:"audience,omitempty"`
 
-	// keys specifies where the operator gets the public keys of the issuer. If unset, it discovers
-	// them: it gets the metadata document at /.well-known/openid-configuration below the issuer
-	// (OpenID Connect Discovery 1.0, section 4), and the keys from the jwks_uri in it.
+	// keys specifies where the operator gets the public keys of the issuer: jwks alone, or jwksURI,
+	// caBundle, or both. If unset, it discovers them: it gets the metadata document at
+	// /.well-known/openid-configuration below the issuer (OpenID Connect Discovery 1.0, section 4),
+	// and the keys from the jwks_uri in it.
 	// +optional
 	Keys IssuerKeys `json:"keys,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
-	// requiredClaims lists at most 4 claims that every token of the issuer must have with exactly
+	// requiredClaims lists 1 to 4 claims that every token of the issuer must have with exactly
 	// these string values. Set it for an issuer that is shared with other organizations. It is
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
@@ -61,12 +64,13 @@ type IssuerURL string
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256
 // +kubebuilder:validation:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$") && (!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self)))`,message="spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
+// +kubebuilder:validation:XValidation:rule=`self != '*'`,message="spec.trustedIssuers.audience must not be an asterisk, because tokens are accepted for one audience only"
 type TrustedAudience string
 
 // IssuerKeys specifies where the public keys of an issuer come from. At least one member must be
 // set.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksURI) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+// +kubebuilder:validation:XValidation:rule=`has(self.jwks) != (has(self.jwksURI) || has(self.caBundle))`,message="spec.trustedIssuers.keys must have jwks alone, or jwksURI, caBundle, or both; to discover the keys with public certificate authorities, leave keys unset"
 type IssuerKeys struct {
 	// jwks is the key set of the issuer (RFC 7517, section 5) or the bundle of a SPIFFE trust
 	// domain: a JSON object in a string of at most 12288 characters. The operator then sends no
@@ -83,8 +87,8 @@ type IssuerKeys struct {
 	JWKSURI string `json:"jwksURI,omitempty"`
 
 	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
-	// PEM format with at most 12288 characters. It replaces the public ones. If unset, the operator
-	// trusts the public certificate authorities.
+	// PEM format with at most 12288 characters, not encoded in Base64. It replaces the public ones.
+	// If unset, the operator trusts the public certificate authorities.
 	// +optional
 	CABundle IssuerCABundle `json:"caBundle,omitempty"`
 }

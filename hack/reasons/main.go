@@ -19,8 +19,8 @@ help, and for the Instance ` + "`kubectl realmkeeper status`" + `.
 - **Intended**: the spec asks for this state.
 - **Consequence**: another object has the problem.
 - **Waiting**: something else must appear first.
-- **Warning**: the object works and needs attention.
-- **Error**: the object can't be used until you change it, or another object. ` + "`Stalled`" + ` is True.
+- **Warning**: the object works, at least in part, and needs attention.
+- **Error**: the object cannot be used until you change it, or another object. ` + "`Stalled`" + ` is True.
 
 | Reason | Severity | Cause | Remedy |
 | --- | --- | --- | --- |

@@ -54,7 +54,7 @@ const (
 func (e *Export) Manifests(target Target) ([]Manifest, error) {
 	for what, name := range map[string]string{"realm": target.Realm, "namespace": target.Namespace} {
 		if !labelPattern.MatchString(name) {
-			return nil, fmt.Errorf("the name of the %s must have at most 63 lowercase letters, digits, and inner hyphens, not %q", what, name)
+			return nil, fmt.Errorf("the name of the %s must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends, not %q", what, name)
 		}
 	}
 	if err := checkAudiences(e.Clients, target.Realm); err != nil {

@@ -185,10 +185,37 @@ func (o object) provided() (name, key string) {
 	return ref.Name, ref.EffectiveKey()
 }
 
-// label returns a command that allows the operator to read the provided Secret.
+// hashSecrets returns the names of the Secrets with hashes.
+func (o object) hashSecrets() []string {
+	if o.client.Spec.Secret == nil {
+		return nil
+	}
+	var names []string
+	for _, h := range o.client.Spec.Secret.Hashed {
+		if h.HashSecretRef.Name != "" {
+			names = append(names, h.HashSecretRef.Name)
+		}
+	}
+	return names
+}
+
+// label returns a command that allows the operator to read the Secrets that the spec references.
 func (o object) label() string {
-	name, _ := o.provided()
-	return o.inNamespace("label", "secret", name) + " --overwrite " + v1beta1.ClientSecretLabel + "=" + v1beta1.ClientSecretProvided
+	names := o.hashSecrets()
+	if names == nil {
+		name, _ := o.provided()
+		names = []string{name}
+	}
+	return o.inNamespace(append([]string{"label", "secret"}, names...)...) + " --overwrite " + v1beta1.ClientSecretLabel + "=" + v1beta1.ClientSecretProvided
+}
+
+// createSecret returns commands that create the Secret with the client secret, or that generate a hash
+// and show which of the Secrets with hashes are missing.
+func (o object) createSecret() []string {
+	if names := o.hashSecrets(); names != nil {
+		return []string{"kubectl realmkeeper hash", o.inNamespace(append([]string{"describe", "secret"}, names...)...)}
+	}
+	return []string{o.replace(), o.label()}
 }
 
 // replace returns a command that stores a new random value in the provided Secret and creates the

@@ -38,7 +38,7 @@ func readable(secret *corev1.Secret, ref v1beta1.HashSecretReference) *condition
 	case secret == nil:
 		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the hash of the client secret in key %q and the label %s.", ref.Name, ref.EffectiveKey(), providedLabel)
 	case !provided.Readable(secret):
-		return notReady(v1beta1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", ref.Name, providedLabel)
+		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", ref.Name, providedLabel)
 	}
 	return nil
 }

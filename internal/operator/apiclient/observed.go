@@ -174,7 +174,7 @@ func (seen *observed) mayStayDisabled(desired *record.Client) bool {
 // disable and enable the client in turns.
 func (seen *observed) mayStayEnabled(reason v1beta1.ConditionReason) bool {
 	switch reason {
-	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabelled, v1beta1.ReasonServiceAccountNotFound:
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled, v1beta1.ReasonServiceAccountNotFound:
 		return !seen.live && seen.recordSecret != nil && !seen.recorded.Disabled
 	}
 	return false

@@ -84,7 +84,7 @@ func (seen *observed) secretProvided() *condition.Result {
 		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, providedLabel)
 	}
 	if !provided.Readable(seen.provided) {
-		return notReady(v1beta1.ReasonSecretNotLabelled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
+		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
 	}
 	switch err := seen.value.Err; {
 	case seen.unhashed:

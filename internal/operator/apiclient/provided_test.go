@@ -135,7 +135,7 @@ func TestHashInSecret(t *testing.T) {
 	unlabeled, plaintext := secretOf("9", b.Hash), secretOf("9", "secret-b")
 	unlabeled.Labels = nil
 	for reason, secret := range map[v1beta1.ConditionReason]*corev1.Secret{
-		v1beta1.ReasonSecretNotFound: nil, v1beta1.ReasonSecretNotLabelled: unlabeled, v1beta1.ReasonHashNotSupported: plaintext,
+		v1beta1.ReasonSecretNotFound: nil, v1beta1.ReasonSecretNotLabeled: unlabeled, v1beta1.ReasonHashNotSupported: plaintext,
 	} {
 		seen.hashes = []listedHash{hashIn(secret, ref)}
 		if got := accepted(&seen); got.Reason != reason || strings.Contains(got.Message, "secret-b") {
@@ -184,8 +184,8 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 		"with a line break":                 {with(password + "\n"), v1beta1.ReasonSecretNotUsable},
 		"missing":                           {withProvided(0), v1beta1.ReasonSecretNotFound},
 		"without the key":                   {func(s *observed) { with(password)(s); delete(s.provided.Data, "client_secret") }, v1beta1.ReasonSecretNotFound},
-		"without the label":                 {func(s *observed) { with(password)(s); s.provided.Labels = nil }, v1beta1.ReasonSecretNotLabelled},
-		"labeled as generated":              {func(s *observed) { with(password)(s); s.provided.Labels[v1beta1.ClientSecretLabel] = "generated" }, v1beta1.ReasonSecretNotLabelled},
+		"without the label":                 {func(s *observed) { with(password)(s); s.provided.Labels = nil }, v1beta1.ReasonSecretNotLabeled},
+		"labeled as generated":              {func(s *observed) { with(password)(s); s.provided.Labels[v1beta1.ClientSecretLabel] = "generated" }, v1beta1.ReasonSecretNotLabeled},
 		"a hash with an unsupported scheme": {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$2b$12$R9h/cIPz0gi.URNNX3kh2O"}), v1beta1.ReasonHashNotSupported},
 		"a hash that costs 4 GiB":           {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=4194304,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1beta1.ReasonHashNotSupported},
 		"a hash that is too weak":           {withHashes(v1beta1.HashedSecret{ID: "a", Hash: "$argon2id$v=19$m=19455,t=2,p=1$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA"}), v1beta1.ReasonHashNotSupported},

@@ -192,7 +192,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return confirmDelay
 	}
 	switch d.accepted.Reason {
-	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabelled:
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled:
 		return recheckInterval
 	}
 	var next time.Time

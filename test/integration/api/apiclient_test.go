@@ -5,7 +5,7 @@ import "strings"
 const (
 	clientIDRule     = "spec.clientID must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
 	clientIDChange   = "spec.clientID is immutable (it cannot be changed, added, or removed); it is "
-	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and inner hyphens"
+	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	timePattern      = "spec.expirationTime in body should match"
 	secretNameChange = "spec.secret.generated.secretName is immutable (it cannot be changed, added, or removed); it is "
 	noAuthentication = "Required value: the client has no way to authenticate; set at least one of spec.secret, spec.publicKeys, and spec.identities, for example \"secret: {generated: {}}\" for a secret that the operator generates"
@@ -81,7 +81,7 @@ var apiClientTransitions = map[string]transition{
 	},
 
 	"realmRef kept":    {before: "realmRef: {name: acme}", after: "realmRef: {name: acme}"},
-	"realmRef changed": {before: "realmRef: {name: acme}", after: "realmRef: {name: other}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "other": spec.realmRef.name is immutable`},
+	"realmRef changed": {before: "realmRef: {name: acme}", after: "realmRef: {name: other}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "other": spec.realmRef.name is immutable; create another ApiClient instead`},
 
 	"clientID kept":    {before: "clientID: a", after: "{clientID: a, suspend: true}"},
 	"clientID changed": {before: "clientID: a", after: "clientID: b", wantField: "spec.clientID", wantRule: clientIDChange + "a"},

@@ -7,12 +7,12 @@ const (
 	secretKeyRule  = "a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: "
 	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not "
-	keySyntax      = " (an optional DNS prefix and a slash, then at most 63 letters, digits, and inner . _ -), not "
+	keySyntax      = " (an optional DNS prefix and a slash, then at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends), not "
 	foreignLabel   = "spec.secret.generated.template.labels must not have the key "
 	onlyLabels     = "; other programs select Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app, component, env, environment, project, team, and tier are allowed"
 	foreignKey     = "spec.secret.generated.template.annotations must not have the key "
 	onlyPrefix     = "; other programs act on annotations with a prefix, so only keys without a prefix and keys with the prefix app.kubernetes.io/ are allowed"
-	annotationName = "spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, and inner . _ -), not "
+	annotationName = "spec.secret.generated.template.annotations must have valid annotation keys (after the prefix, at most 63 letters, digits, dots, underscores, and hyphens, with a letter or digit at both ends), not "
 )
 
 var generatedSecretValidations = map[string]validation{

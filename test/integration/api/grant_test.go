@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	namesRule    = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and inner hyphens"
+	namesRule    = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	operatorRule = "spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is "
 )
 
@@ -15,8 +15,8 @@ const (
 )
 
 const (
-	grantNameRule    = "spec.grants.name must have at most 63 lowercase letters, digits, and inner hyphens"
-	grantIssuersRule = "spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and inner hyphens"
+	grantNameRule    = "spec.grants.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
+	grantIssuersRule = "spec.grants.issuers must contain names of issuers, not URLs: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	grantClientsRule = "spec.grants.clientIDs must contain client IDs or prefixes"
 )
 

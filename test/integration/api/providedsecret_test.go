@@ -6,9 +6,9 @@ const (
 	hashOrRefRule     = "Required value: spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
 	hashedIDRule      = "spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	hashedHashRule    = "spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
-	argon2idRule      = "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, such as with kubectl realmkeeper hash, or use a generated secret"
-	pbkdf2Rule        = "spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
-	bcryptRule        = "spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, such as with kubectl realmkeeper hash, or use a generated secret"
+	argon2idRule      = "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, for example with kubectl realmkeeper hash, or use a generated secret"
+	pbkdf2Rule        = "spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
+	bcryptRule        = "spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
 	providedNameField = "spec.secret.provided.secretRef.name"
 	providedKeyField  = "spec.secret.provided.secretRef.key"
 )

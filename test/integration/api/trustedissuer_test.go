@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	issuerNameRule  = "must have at most 63 lowercase letters, digits, and inner hyphens"
+	issuerNameRule  = "must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	issuerTaken     = "spec.trustedIssuers.name must not be kubernetes, which is the built-in issuer for the service accounts of this cluster, or self; choose another name"
 	issuerURLRule   = "spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
 	issuerTwice     = "spec.trustedIssuers must not have two entries with the same issuer and audience"
 	issuerShared    = "Required value: this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: [{name: repository_owner_id, value: \"4711\"}] for GitHub or requiredClaims: [{name: namespace_id, value: \"4711\"}] for GitLab"
 	issuerAudience  = "spec.trustedIssuers.audience must be an absolute URI without a fragment, or a name without a colon: only characters allowed by RFC 3986"
-	issuerKeysRule  = "spec.trustedIssuers.keys must have either jwks, or jwksURI, caBundle, or both of them; to discover the keys with public certificate authorities, leave keys unset"
+	issuerKeysRule  = "spec.trustedIssuers.keys must have jwks alone, or jwksURI, caBundle, or both; to discover the keys with public certificate authorities, leave keys unset"
 	spiffeKeysRule  = "Required value: the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
 	jwksURIRule     = "spec.trustedIssuers.keys.jwksURI must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
 	jwksRule        = "Forbidden: spec.trustedIssuers.keys.jwks must be a JSON Web Key Set as a string, such as '{\"keys\":[{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\",\"x\":\"...\"}]}'"
@@ -117,6 +117,7 @@ var trustedIssuerValidations = map[string]validation{
 	"audience of an issuer, 257":           {spec: trusting("audience: " + strings.Repeat("a", 257)), wantField: firstIssuer + ".audience", wantRule: "may not be more than 256"},
 	"audience of an issuer, fragment":      {spec: trusting("audience: 'https://api.example.com/#a'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
 	"audience of an issuer, space":         {spec: trusting("audience: 'a b'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
+	"audience of an issuer, asterisk":      {spec: trusting("audience: '*'"), wantField: firstIssuer + ".audience", wantRule: "spec.trustedIssuers.audience must not be an asterisk"},
 	"audience of an issuer, only a scheme": {spec: trusting("audience: 'https:'"), wantField: firstIssuer + ".audience", wantRule: issuerAudience},
 	"several audiences of an issuer":       {spec: trusting("audience: [a, b]"), wantField: firstIssuer + ".audience", wantRule: "must be of type string"},
 }

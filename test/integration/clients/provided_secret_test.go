@@ -38,7 +38,7 @@ func TestProvidedSecret(t *testing.T) {
 	inst.Create(t, secret)
 	c := install.ApiClient(team, "billing", "acme", scenario.UseProvidedSecret)
 	inst.Create(t, c)
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabeled)
 
 	label := func(s *corev1.Secret) {
 		s.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
@@ -118,7 +118,7 @@ func testHashedSecret(t *testing.T, inst *install.Installation) {
 	inst.Create(t, inSecret)
 	ref := v1beta1.HashSecretReference{Name: inSecret.Name, Key: "PASSWORD"}
 	install.Change(t, inst, c, hashes(v1beta1.HashedSecret{ID: "2026-03", HashSecretRef: ref}))
-	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
+	inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabeled)
 	install.Change(t, inst, inSecret, func(s *corev1.Secret) {
 		s.Labels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
 	})

@@ -167,7 +167,7 @@ func (f *leakFixture) provided() {
 		c.Spec.Secret.Provided.SecretRef.Name = unlabeled.Name
 	})
 	f.ready(c)
-	f.inst.AwaitReady(f.t, rejected, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabelled)
+	f.inst.AwaitReady(f.t, rejected, metav1.ConditionFalse, v1beta1.ReasonSecretNotLabeled)
 	f.inst.AwaitTokens(f.t, scenario.Credentials(c, old), true)
 	install.Change(f.t, f.inst, secret, func(s *corev1.Secret) { s.Data["PASSWORD"] = []byte(odd) })
 	f.inst.AwaitReady(f.t, c, metav1.ConditionFalse, v1beta1.ReasonSecretNotUsable)

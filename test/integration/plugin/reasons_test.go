@@ -40,7 +40,7 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 		r.Spec.Grants = []v1beta1.Grant{{Name: "other", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"default"}}, Audiences: v1beta1.GrantedAudiences{"*"}}}
 	})
 	inst.Create(t, install.Realm("without-scopes", narrow), elsewhere,
-		secret("unlabelled", nil, "0123456789abcdef"),
+		secret("unlabeled", nil, "0123456789abcdef"),
 		secret("unusable", map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}, "0123456789abcdef\n"))
 	// Names have 12 characters at most: the lines of other tests that list all clients fit into 80 columns.
 	for name, test := range map[string]struct {
@@ -51,7 +51,7 @@ func testCommandsFixTheCause(t *testing.T, inst *install.Installation, sh *shell
 		"fix-account": {v1beta1.ReasonServiceAccountNotFound, func(c *v1beta1.ApiClient) {
 			c.Spec.Identities = install.ServiceAccounts("fixed")
 		}},
-		"fix-label":    {v1beta1.ReasonSecretNotLabelled, providedBy("unlabelled")},
+		"fix-label":    {v1beta1.ReasonSecretNotLabeled, providedBy("unlabeled")},
 		"fix-unusable": {v1beta1.ReasonSecretNotUsable, providedBy("unusable")},
 		"fix-secret":   {v1beta1.ReasonSecretNotFound, providedBy("missing-secret")},
 		"fix-grant": {v1beta1.ReasonNotGranted, func(c *v1beta1.ApiClient) {

@@ -18,17 +18,19 @@ import (
 // with apply.
 //
 // ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
-// grant (RFC 6749, section 4.4).
+// grant (RFC 6749, section 4.4) or the JWT bearer grant (RFC 7523, section 2.1).
 //
-// If you delete an ApiClient and create it again, the new object is a different client: the secrets
-// of the old one are rejected. Tokens issued to the old client pass offline verification until they
-// expire.
+// If you delete an ApiClient and create it again, the new object is a different client: a generated
+// secret of the old one is rejected. Tokens of the old client fail introspection and the verify
+// endpoint, but verification with only the public keys accepts them until they expire.
 type ApiClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard Kubernetes object metadata. If spec.clientID is unset, the client ID
 	// is derived from the namespace and name.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec defines the desired state of the ApiClient.
+	// spec defines the desired state of the ApiClient. At least one of secret, publicKeys, and
+	// identities must be set. A name in parentheses in the description of a field is the reason of
+	// the Accepted condition.
 	Spec *ApiClientSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the observed state of the ApiClient. It is written by the operator.
 	Status *ApiClientStatusApplyConfiguration `json:"status,omitempty"`

@@ -15,10 +15,11 @@ import (
 //
 // ApiClientStatus is the observed state of an ApiClient.
 type ApiClientStatusApplyConfiguration struct {
-	// conditions describes the state of the client. Accepted, Programmed, and Ready are always
-	// present. Reconciling, Stalled, and WeaklyHashed are present only while they are True, and
-	// OldSecretInUse only while it is True or Unknown. Restored is present while the client
-	// accepts secrets of a backup.
+	// conditions describes the state of the client. Accepted says whether the spec is valid and the
+	// realm allows the client, Programmed whether every live token server has loaded it, and Ready
+	// whether the client can get tokens. These three are always present. Reconciling, Stalled, and
+	// WeaklyHashed are present only while they are True, and OldSecretInUse only while it is True
+	// or Unknown. Restored is present while the client accepts secrets of a backup.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.
@@ -53,15 +54,15 @@ type ApiClientStatusApplyConfiguration struct {
 	// scheduled or one is in progress.
 	NextRotationTime *metav1.Time `json:"nextRotationTime,omitempty"`
 	// lastReleaseTime is the time up to which the client ID and the subjects of the client were
-	// released, which is that of the annotation auth.realmkeeper.dev/release. Unset if nothing was
-	// released.
+	// released. It is that of the annotation auth.realmkeeper.dev/release of the client or of its
+	// Realm. Unset if nothing was released.
 	LastReleaseTime *metav1.Time `json:"lastReleaseTime,omitempty"`
 	// lastUsedTime is the latest lastUsedTime of all credentials that the client has or had. Unset
 	// if the client has never been used.
 	LastUsedTime *metav1.Time `json:"lastUsedTime,omitempty"`
-	// credentials lists the credentials of the client, without their values: the client secrets
-	// that are accepted, oldest first, and then the public keys and identities of the spec, unused
-	// ones too.
+	// credentials lists the credentials of the client, without their values: the recorded client
+	// secrets that have not expired, and then the public keys and identities of the spec, unused
+	// ones too. Secrets that were restored from a backup are not listed.
 	Credentials []CredentialStatusApplyConfiguration `json:"credentials,omitempty"`
 }
 

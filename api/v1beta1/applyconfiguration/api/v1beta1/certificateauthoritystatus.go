@@ -17,7 +17,7 @@ type CertificateAuthorityStatusApplyConfiguration struct {
 	// expirationTime is the time at which the CA that signs expires. The operator replaces it before
 	// that.
 	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
-	// next describes the next CA, which clients trust already. Unset until it is published in ca.crt.
+	// next describes the next CA, which ca.crt contains already. Unset until then.
 	Next *NextCertificateAuthorityStatusApplyConfiguration `json:"next,omitempty"`
 }
 

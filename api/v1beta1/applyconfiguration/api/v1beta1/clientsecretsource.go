@@ -11,13 +11,15 @@ package v1beta1
 // ClientSecretSource selects the source of a client secret. Exactly one member must be set.
 type ClientSecretSourceApplyConfiguration struct {
 	// generated configures a secret of 256 random bits. The operator generates it and stores it in
-	// a Secret in the client's namespace, which workloads can mount.
+	// the credentials Secret, a Secret in the client's namespace that workloads can mount. It is
+	// deleted with the ApiClient. If unset, provided or hashed must be set.
 	Generated *GeneratedSecretApplyConfiguration `json:"generated,omitempty"`
-	// provided uses a secret from an existing Secret in the client's namespace.
+	// provided uses a secret from an existing Secret in the client's namespace. If unset, generated
+	// or hashed must be set.
 	Provided *ProvidedSecretApplyConfiguration `json:"provided,omitempty"`
-	// hashed lists the hashes of one or two secrets. Their plaintext never enters the cluster. A
+	// hashed lists the hashes of one or two secrets. The cluster never stores their plaintext. A
 	// secret is valid while its hash is listed; list two to let workloads switch from one to the
-	// other.
+	// other. If unset, generated or provided must be set.
 	Hashed []HashedSecretApplyConfiguration `json:"hashed,omitempty"`
 }
 

@@ -25,14 +25,15 @@ type CredentialStatusApplyConfiguration struct {
 	// that replaces it as soon as all token servers accept it, and Retiring is a secret that was
 	// replaced and expires.
 	State *apiv1beta1.CredentialState `json:"state,omitempty"`
-	// creationTime is the time at which the secret was created. Unset for other credentials.
+	// creationTime is the time at which the secret was generated, or at which the operator first
+	// recorded a provided or hashed secret. Unset for other credentials.
 	CreationTime *v1.Time `json:"creationTime,omitempty"`
 	// expirationTime is the time at which the credential expires. If unset, it does not expire.
 	ExpirationTime *v1.Time `json:"expirationTime,omitempty"`
-	// lastUsedTime is when a client last authenticated with the credential, truncated to the resolution
-	// of the instance configuration, by default to the hour. Later uses within that hour do not
-	// change it, and a new value appears after a few minutes. Unset if the credential has never been
-	// used.
+	// lastUsedTime is when a client last authenticated with the credential, truncated to
+	// usage.resolution of the instance configuration, by default to the hour. Later uses in the
+	// same period do not change it. A new value appears with a delay of minutes, and of up to an
+	// hour if the client uses several credentials. Unset if the credential has never been used.
 	LastUsedTime *v1.Time `json:"lastUsedTime,omitempty"`
 }
 

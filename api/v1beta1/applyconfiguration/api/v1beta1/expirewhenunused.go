@@ -15,14 +15,15 @@ import (
 // ExpireWhenUnused lets an old secret expire when it has been unused for some time. While it is in
 // use, the OldSecretInUse condition and a daily Event report it.
 type ExpireWhenUnusedApplyConfiguration struct {
-	// after is how long the old secret must have been unused before it expires: a duration of at least
-	// 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than the
-	// time between two token requests of your slowest workload. The operator waits at least the
-	// token lifetime of the client plus twice the resolution of the instance configuration (2h by
-	// default), because last uses are not known more precisely.
+	// after is how long the old secret must have been unused before it expires: a duration of at
+	// least 1h in hours, minutes, and whole seconds, such as "24h". Choose one that is longer than
+	// the time between two token requests of your slowest workload. The operator waits at least the
+	// token lifetime of the client plus twice usage.resolution of the instance configuration,
+	// because last uses are not known more precisely. The resolution is 1h by default.
 	After *apiv1beta1.Duration `json:"after,omitempty"`
-	// max is how long the old secret stays valid at most, even if it is in use: a duration of at
-	// least after and shorter than interval, in hours, minutes, and whole seconds, such as "720h".
+	// max is how long the old secret stays valid at most, even if it is in use. It is a duration in
+	// hours, minutes, and whole seconds, such as "720h". It must not be shorter than after, and
+	// must be shorter than interval.
 	Max *apiv1beta1.Duration `json:"max,omitempty"`
 }
 

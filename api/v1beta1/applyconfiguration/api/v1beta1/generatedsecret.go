@@ -22,8 +22,8 @@ type GeneratedSecretApplyConfiguration struct {
 	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
 	// because Helm would treat the Secret as a release. Defaults to the name of the ApiClient.
 	SecretName *string `json:"secretName,omitempty"`
-	// template is metadata that is added to the credentials Secret. If unset, the operator adds
-	// only its own metadata.
+	// template is metadata that is added to the credentials Secret. If unset or empty, the operator
+	// adds only its own metadata.
 	Template *SecretTemplateApplyConfiguration `json:"template,omitempty"`
 	// keys renames data keys of the credentials Secret for workloads that expect other names. It
 	// maps the default name to the new name, as in "client_id: OAUTH_CLIENT_ID". The default names
@@ -44,7 +44,7 @@ type GeneratedSecretApplyConfiguration struct {
 	// the certificate authority of the token endpoint in PEM format, and always has this name.
 	//
 	// The resulting names must be unique, and must not be ca.crt. Keys that are not listed keep
-	// their default names. If unset, all keys have their default names.
+	// their default names. If unset or empty, all keys have their default names.
 	Keys map[string]apiv1beta1.SecretDataKey `json:"keys,omitempty"`
 	// rotation configures when the secret is rotated. If unset, the secret stays valid until the
 	// credentials Secret is deleted, which revokes it immediately.

@@ -14,35 +14,37 @@ import (
 //
 // Grant allows the ApiClients in some namespaces to use a Realm, and limits what they can request.
 type GrantApplyConfiguration struct {
-	// name identifies the grant in messages: at most 63 lowercase letters, digits, and inner
-	// hyphens. It must be unique in the realm.
+	// name identifies the grant in messages: at most 63 lowercase letters, digits, and hyphens,
+	// with a letter or digit at both ends. It must be unique in the realm.
 	Name *string `json:"name,omitempty"`
-	// namespaces selects the namespaces whose ApiClients the grant covers.
+	// namespaces selects the namespaces whose ApiClients the grant covers. Exactly one of from,
+	// names, and selector must be set.
 	Namespaces *GrantedNamespacesApplyConfiguration `json:"namespaces,omitempty"`
-	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm. It
-	// can have at most 32 entries of at most 128 characters. If unset or empty, the grant covers only
-	// ApiClients without scopes.
+	// scopes lists the scopes that an ApiClient can have. "*" stands for every scope of the realm.
+	// It can have at most 32 entries of at most 128 characters; a client with more scopes needs
+	// "*". Scopes that the realm does not define have no effect. If unset or empty, the grant
+	// covers only ApiClients without scopes.
 	Scopes *apiv1beta1.GrantedScopes `json:"scopes,omitempty"`
 	// audiences lists the audiences that an ApiClient can have, and whose tokens it can introspect. "*"
 	// stands for every audience of the realm. It must have 1 to 16 entries of at most 256 characters,
 	// because every token has an audience. Audiences that the realm does not define have no effect.
 	Audiences *apiv1beta1.GrantedAudiences `json:"audiences,omitempty"`
-	// clientIDs lists the values that an ApiClient can have in spec.clientID, at most 16. An entry
-	// that ends in "*" is a prefix. A prefix does not cover client IDs that begin with the name of
-	// another existing namespace and a dot, because those are the default client IDs of that
-	// namespace; an ApiClient that already holds such a client ID keeps it. The default client ID
-	// "<namespace>.<name>" needs no entry. If unset or empty, the grant covers only ApiClients
-	// without spec.clientID.
+	// clientIDs lists the values that an ApiClient can have in spec.clientID. It can have at most
+	// 16 entries of at most 256 characters. An entry that ends in "*" is a prefix, and "*" alone
+	// covers every client ID. A prefix does not cover the default client IDs of other namespaces:
+	// those that begin with the name of another existing namespace and a dot. An ApiClient that
+	// already holds such a client ID keeps it. The default client ID "<namespace>.<name>" needs no
+	// entry. If unset or empty, the grant covers only ApiClients without spec.clientID.
 	ClientIDs []string `json:"clientIDs,omitempty"`
 	// issuers lists the names of the issuers that spec.identities of an ApiClient can use, at most 17:
 	// names from spec.trustedIssuers, and "kubernetes" for the service accounts of this cluster. "*"
 	// stands for all of them. Names that the realm does not define have no effect. If unset or empty,
 	// the grant covers only ApiClients without identities.
 	Issuers []string `json:"issuers,omitempty"`
-	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in the
-	// namespaces of the grant that has one of its scopes or no scope, even if another grant covers the
-	// ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token request and every API request
-	// with such a token. If unset, the ApiClient decides.
+	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in
+	// the namespaces of the grant that lists one of the grant's scopes or lists no scopes, even if
+	// another grant covers the ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token
+	// request and every API request with such a token. If unset, this grant does not require it.
 	SenderConstraint *apiv1beta1.SenderConstraint `json:"senderConstraint,omitempty"`
 }
 

@@ -17,8 +17,8 @@ type GrantedNamespacesApplyConfiguration struct {
 	// from is All for every namespace, including those that are created later. If unset, names or
 	// selector must be set.
 	From *apiv1beta1.NamespacesFrom `json:"from,omitempty"`
-	// names lists namespaces. It must have 1 to 64 entries. The namespaces do not need to exist yet.
-	// If unset, from or selector must be set.
+	// names lists namespaces. It must have 1 to 64 entries of at most 63 characters. The namespaces
+	// do not need to exist yet. If unset, from or selector must be set.
 	Names []string `json:"names,omitempty"`
 	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
 	// can add it to the grant. If unset, from or names must be set.

@@ -12,11 +12,11 @@ import (
 // HashedSecretApplyConfiguration represents a declarative configuration of the HashedSecret type for use
 // with apply.
 //
-// HashedSecret is the hash of a client secret whose plaintext never enters the cluster. To create
+// HashedSecret is the hash of a client secret whose plaintext the cluster never stores. To create
 // one, run "kubectl realmkeeper hash". Exactly one of hash and hashSecretRef must be set.
 type HashedSecretApplyConfiguration struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
-	// underscores, and hyphens.
+	// underscores, and hyphens. It must be unique in this client.
 	ID *string `json:"id,omitempty"`
 	// hash is the hash of the secret in PHC string format. Everyone who can read the ApiClient can
 	// see it, and could try to guess a secret that a person chose; use hashSecretRef for such a secret.
@@ -34,14 +34,15 @@ type HashedSecretApplyConfiguration struct {
 	// - $2b$<cost>$<salt and tag>, also with 2a and 2y: bcrypt with a cost from 08 to 12; secrets
 	// with more than 72 bytes never match
 	//
-	// Salt, tag, and MAC are encoded in Base64 without padding. PBKDF2 and bcrypt are only supported
-	// to import secrets from other systems: they are cheaper to guess than Argon2id, and the client
-	// has the condition WeaklyHashed.
+	// Salt, tag, and MAC are encoded in Base64 without padding, except in the formats of bcrypt and
+	// passlib. The salt of an HMAC has 16 bytes, and other salts have 8 to 64. PBKDF2 and bcrypt
+	// are only supported to import secrets from other systems: they are cheaper to guess than
+	// Argon2id, and the client has the condition WeaklyHashed.
 	Hash *string `json:"hash,omitempty"`
-	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only those
-	// who can read the Secret can see it. A changed hash applies immediately. The client is not
-	// Accepted while the Secret or its label is missing (SecretNotFound, SecretNotLabelled). If unset,
-	// hash must be set.
+	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only
+	// those who can read the Secret can see it. A changed hash applies immediately. The client is
+	// not Accepted while the Secret, its key, or its label is missing (SecretNotFound,
+	// SecretNotLabeled). If unset, hash must be set.
 	HashSecretRef *HashSecretReferenceApplyConfiguration `json:"hashSecretRef,omitempty"`
 	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.

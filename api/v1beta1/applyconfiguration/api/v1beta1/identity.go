@@ -15,24 +15,26 @@ import (
 // Identity is a workload that authenticates as a client with a token that it already has. Exactly one
 // of serviceAccount and issuer must be set.
 type IdentityApplyConfiguration struct {
-	// name identifies the identity in the status: at most 63 lowercase letters, digits, and inner
-	// hyphens. It must be unique in this client. If you change an identity and keep its name, its last
-	// use is kept.
+	// name identifies the identity in the status: at most 63 lowercase letters, digits, and
+	// hyphens, with a letter or digit at both ends. It must be unique in this client. If you change
+	// an identity and keep its name, its last use is kept.
 	Name *string `json:"name,omitempty"`
 	// serviceAccount references a service account in the client's namespace. A Pod presents its
-	// projected service account token, issued for the realm's issuer as audience. The service account
-	// does not need to exist yet; but if none exists and the client has no other way to authenticate,
-	// the client is not Accepted (ServiceAccountNotFound). A service account that is deleted and
-	// created again is a different one: its old tokens do not become valid again. If unset, issuer
-	// must be set.
+	// projected service account token, issued for the realm's issuer as audience. The service
+	// account does not need to exist yet; but if none exists and the client has no other way to
+	// authenticate, the client is not Accepted (ServiceAccountNotFound). A service account that is
+	// deleted and created again is a different one: its old tokens do not become valid again. As
+	// for subject, the first client that lists the service account holds it. If unset, issuer must
+	// be set.
 	ServiceAccount *ServiceAccountReferenceApplyConfiguration `json:"serviceAccount,omitempty"`
-	// issuer is the name of an issuer in spec.trustedIssuers of the realm. A name that the realm does
-	// not list makes the client not Accepted (IssuerNotInRealm). If unset, serviceAccount must be set.
+	// issuer is the name of an issuer in spec.trustedIssuers of the realm. If the realm does not
+	// list the name, the client is not Accepted (IssuerNotInRealm). If unset, serviceAccount must
+	// be set.
 	Issuer *string `json:"issuer,omitempty"`
-	// subject is the exact sub claim of the tokens, 1 to 512 characters without control characters
+	// subject is the exact sub claim of the tokens, at most 512 bytes without control characters
 	// and asterisks, such as "repo:acme/shop:environment:production". Among the clients of the
-	// realm that list the same subject, the first one holds it: requests without client_id get that
-	// client. If unset, matchClaims or serviceAccount must be set.
+	// realm that list the same subject of the same issuer, the first one holds it: requests without
+	// client_id get that client. If unset, matchClaims or serviceAccount must be set.
 	Subject *string `json:"subject,omitempty"`
 	// matchClaims lists 1 to 8 claims that a token must have with exactly these string values.
 	// Requests must then contain client_id. If unset, subject or serviceAccount must be set.

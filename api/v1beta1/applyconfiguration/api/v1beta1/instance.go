@@ -20,7 +20,7 @@ import (
 // Instance is the installation of Realmkeeper in this cluster: its version, its token servers, its
 // certificate authority, and its key encryption. The operator creates the only Instance, named
 // realmkeeper, and keeps its status up to date. It has no spec: the instance configuration
-// configures the installation.
+// configures the installation. It is in the ConfigMap realmkeeper-config in the system namespace.
 //
 // While no operator leads, the status is not updated. If you delete the Instance, the operator
 // creates it again.

@@ -23,8 +23,9 @@ type InstanceStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// version is the version of the operator that leads.
 	Version *string `json:"version,omitempty"`
-	// serviceURL is the base URL of the token service: https://api.<instance domain>. The issuer of a
-	// Realm is this URL followed by a slash and the name of the Realm.
+	// serviceURL is the base URL of the token service: https://api.<instance domain>, with a port
+	// if it is not 443. The issuer of a Realm is this URL followed by a slash and the name of the
+	// Realm.
 	ServiceURL *string `json:"serviceURL,omitempty"`
 	// systemNamespace is the namespace of the operator, the token servers, and their certificates.
 	SystemNamespace *string `json:"systemNamespace,omitempty"`
@@ -34,8 +35,8 @@ type InstanceStatusApplyConfiguration struct {
 	// liveTokenServers is the number of token servers in the state Current or Behind. Changes of Realms
 	// and ApiClients wait for these token servers.
 	LiveTokenServers *int32 `json:"liveTokenServers,omitempty"`
-	// tokenServers describes at most 64 token servers. If there are more, those that are not Current
-	// come first.
+	// tokenServers describes at most 64 token servers. If there are more, those that are Current
+	// are omitted first.
 	TokenServers []TokenServerStatusApplyConfiguration `json:"tokenServers,omitempty"`
 	// certificateAuthority describes the managed CA, which signs the certificate of the token servers.
 	// Unset if the instance configuration has tls.secretName instead, and while there is no usable CA.

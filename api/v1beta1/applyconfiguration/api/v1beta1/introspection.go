@@ -18,9 +18,9 @@ type IntrospectionApplyConfiguration struct {
 	// audiences lists the audiences whose tokens the client can introspect: the aud claim of a
 	// token must contain one of them. For other tokens, except its own, the client gets the
 	// response for an inactive token. It can have at most 16 entries of at most 256 characters.
-	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that covers
-	// the client must allow all of them. If unset or empty, the client can introspect only its own
-	// tokens.
+	// Each audience must be an audience of the realm (AudienceNotInRealm), and the grant that
+	// covers the client must allow all of them (NotGranted). If unset or empty, the client can
+	// introspect only its own tokens.
 	Audiences *apiv1beta1.Audiences `json:"audiences,omitempty"`
 }
 

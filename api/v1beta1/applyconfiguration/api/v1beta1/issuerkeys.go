@@ -23,8 +23,8 @@ type IssuerKeysApplyConfiguration struct {
 	// without a metadata document. If unset, the operator gets it from the metadata document.
 	JWKSURI *string `json:"jwksURI,omitempty"`
 	// caBundle lists the certificate authorities that the operator trusts when it gets the keys, in
-	// PEM format with at most 12288 characters. It replaces the public ones. If unset, the operator
-	// trusts the public certificate authorities.
+	// PEM format with at most 12288 characters, not encoded in Base64. It replaces the public ones.
+	// If unset, the operator trusts the public certificate authorities.
 	CABundle *apiv1beta1.IssuerCABundle `json:"caBundle,omitempty"`
 }
 

@@ -17,10 +17,10 @@ import (
 // label selector it has size limits, which allow the API server to validate it completely.
 type NamespaceSelectorApplyConfiguration struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
-	// most 4 entries. If unset, no labels are required.
+	// most 4 entries. If unset or empty, no labels are required.
 	MatchLabels *apiv1beta1.Labels `json:"matchLabels,omitempty"`
 	// matchExpressions lists further requirements that the labels of a namespace must meet. It can
-	// have at most 4 entries. If unset, there are no further requirements.
+	// have at most 4 entries. If unset or empty, there are no further requirements.
 	MatchExpressions []NamespaceSelectorRequirementApplyConfiguration `json:"matchExpressions,omitempty"`
 }
 

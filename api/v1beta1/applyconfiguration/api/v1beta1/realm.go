@@ -21,7 +21,8 @@ import (
 // audiences, and clients. Clients are added with ApiClients.
 //
 // The name of a Realm is the first path segment of its endpoints, so it must be a DNS label of at
-// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token.
+// most 63 characters. The token endpoint is https://api.<instance domain>/<name>/oauth2/token, with
+// a port if it is not 443.
 //
 // If you delete a Realm and create it again, the new object is a different realm: it signs with new
 // keys, and tokens of the old realm fail verification.

@@ -16,13 +16,14 @@ import (
 // RealmSpec defines the desired state of a Realm.
 type RealmSpecApplyConfiguration struct {
 	// displayName is the human-readable name of the realm, at most 128 characters. It has no effect
-	// on tokens. Defaults to metadata.name.
+	// on tokens. If unset or empty, metadata.name is displayed.
 	DisplayName *string `json:"displayName,omitempty"`
 	// tokenLifetime is the lifetime of the realm's access tokens: a duration from 10s to 24h in
 	// hours, minutes, and whole seconds, such as "5m" or "1h30m". It is also the maximum for the
-	// tokenLifetime of ApiClients. It must not exceed the instance's maximum; otherwise the realm
-	// is not Accepted (LifetimeExceedsInstanceMaximum). A change applies to tokens issued after it.
-	// Defaults to the instance's default lifetime, including later changes to it.
+	// tokenLifetime of ApiClients. It must not exceed security.maximumTokenLifetime of the instance
+	// configuration; otherwise the realm is not Accepted (LifetimeExceedsInstanceMaximum). A change
+	// applies to tokens issued after it. Defaults to the instance's default lifetime, including
+	// later changes to it.
 	TokenLifetime *apiv1beta1.Duration `json:"tokenLifetime,omitempty"`
 	// audiences lists the values that the aud claim of the realm's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. Each entry is an absolute URI without a fragment
@@ -30,8 +31,8 @@ type RealmSpecApplyConfiguration struct {
 	// 7519, section 2), such as "orders".
 	//
 	// A token contains all audiences of its client unless the request selects some of them. A
-	// client has all audiences of its realm unless it lists its own. If unset or empty, the only
-	// audience is the issuer.
+	// client that lists none has those of the first grant that covers it. If unset or empty, the
+	// only audience is the issuer.
 	Audiences *apiv1beta1.Audiences `json:"audiences,omitempty"`
 	// scopes lists the scopes that ApiClients of this realm can use. It can have at most 256
 	// entries of at most 128 characters. Each entry is a scope token (RFC 6749, section 3.3):
@@ -47,32 +48,35 @@ type RealmSpecApplyConfiguration struct {
 	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
-	// ApiClients refer to them by name. The operator gets their public keys and refreshes them every
-	// 10 minutes; token servers verify the tokens without contacting the issuer. If unset, only
-	// service accounts of this cluster can authenticate with a token that they already have.
+	// ApiClients refer to them by name. The operator gets their public keys and refreshes them
+	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
+	// empty, only service accounts of this cluster can authenticate with a token that they already
+	// have.
 	TrustedIssuers []TrustedIssuerApplyConfiguration `json:"trustedIssuers,omitempty"`
-	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain. The
-	// claims of the realm and of a client together can have at most 16 entries and 2048 bytes as
-	// JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset, the realm
-	// adds no claims.
+	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
+	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
+	// as JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset or
+	// empty, the realm adds no claims.
 	Claims *apiv1beta1.Claims `json:"claims,omitempty"`
-	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It must
-	// not list the names of claims. If unset, ApiClients cannot set claims.
+	// allowedClaims lists at most 64 names of claims that ApiClients can set in spec.claims. It
+	// must not list a claim that spec.claims sets, regardless of case. If unset or empty,
+	// ApiClients cannot set claims.
 	AllowedClaims []apiv1beta1.ClaimName `json:"allowedClaims,omitempty"`
 	// signing configures how tokens are signed. If unset, the defaults of its fields apply.
 	Signing *SigningApplyConfiguration `json:"signing,omitempty"`
 	// limits restricts each client of the realm. If unset, there are no limits.
 	Limits *LimitsApplyConfiguration `json:"limits,omitempty"`
-	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens, and
-	// the introspection and verify endpoints reject existing tokens. Nothing is deleted: if you set
-	// suspend to false, the realm continues with the same keys and secrets. Defaults to false.
+	// suspend stops the realm while it is true. Clients of a suspended realm cannot get tokens.
+	// Introspection (RFC 7662) and the verify endpoint for gateways, <issuer>/oauth2/verify, reject
+	// existing tokens. Nothing is deleted, and rotations continue. If you set suspend to false,
+	// clients can get tokens again. Defaults to false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// tokensValidAfterTime revokes older tokens: the introspection and verify endpoints reject tokens
-	// of the realm that were issued before this time, an RFC 3339 time between the years 1000 and
-	// 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A time in
-	// the future rejects every token until it has passed. Verifiers that only use the public keys
-	// are not notified: they accept tokens until the tokens expire. If unset, no tokens are
-	// rejected because of their age.
+	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
+	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
+	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
+	// time in the future rejects every token until it has passed. Verifiers that only use the
+	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
+	// are rejected because of their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 

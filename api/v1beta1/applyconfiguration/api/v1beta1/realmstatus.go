@@ -16,15 +16,17 @@ import (
 //
 // RealmStatus is the observed state of a Realm.
 type RealmStatusApplyConfiguration struct {
-	// conditions describes the state of the realm. Accepted, Programmed, and Ready are always
-	// present. IssuersResolved is present only while spec.trustedIssuers is set, and Reconciling and
-	// Stalled only while they are True. KeysEncrypted is present with keyEncryption.kms.
+	// conditions describes the state of the realm. Accepted says whether the spec is valid,
+	// Programmed whether every live token server has loaded it, and Ready whether clients can get
+	// tokens. These three are always present. IssuersResolved is present only while
+	// spec.trustedIssuers is set, and Reconciling and Stalled only while they are True.
+	// KeysEncrypted is present with keyEncryption.kms, or while a signing key is encrypted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// issuer is the iss claim of the realm's tokens (RFC 8414, section 2):
-	// https://api.<instance domain>/<name>.
+	// https://api.<instance domain>/<name>, with a port if it is not 443.
 	Issuer *string `json:"issuer,omitempty"`
 	// tokenEndpoint is the URL of the realm's token endpoint (RFC 6749, section 3.2).
 	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`

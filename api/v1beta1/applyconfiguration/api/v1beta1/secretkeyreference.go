@@ -16,10 +16,10 @@ import (
 type SecretKeyReferenceApplyConfiguration struct {
 	// name is the name of the Secret. The Secret must have the label
 	// auth.realmkeeper.dev/client-secret with the value "true", which allows the operator to read
-	// it. If the label is missing, the client is not Accepted (SecretNotLabelled). If the Secret is
+	// it. If the label is missing, the client is not Accepted (SecretNotLabeled). If the Secret is
 	// missing, the client is not Accepted (SecretNotFound).
 	Name *string `json:"name,omitempty"`
-	// key is the data key that contains the client secret. The secret must have 16 to 1024
+	// key is the data key that contains the client secret. The secret must be UTF-8 with 16 to 1024
 	// characters and no control characters, such as a trailing line break; otherwise the client is
 	// not Accepted (SecretTooShort, SecretNotUsable). Defaults to "client_secret".
 	Key *apiv1beta1.SecretDataKey `json:"key,omitempty"`

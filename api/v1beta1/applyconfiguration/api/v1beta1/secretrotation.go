@@ -21,9 +21,9 @@ import (
 // secret for the overlap, so that workloads have time to reload the Secret. A client has at most two
 // valid secrets: no rotation starts while an old secret is still valid.
 type SecretRotationApplyConfiguration struct {
-	// interval is the age at which a secret is rotated: a duration of at least 1h in hours,
-	// minutes, and whole seconds, such as "720h". If unset, secrets are not rotated because of
-	// their age.
+	// interval is the age at which a secret is rotated, once the previous old secret has expired: a
+	// duration of at least 1h in hours, minutes, and whole seconds, such as "720h". If unset,
+	// secrets are not rotated because of their age.
 	Interval *apiv1beta1.Duration `json:"interval,omitempty"`
 	// overlap is how long the old secret stays valid after the new one has replaced it in the
 	// credentials Secret: a duration shorter than interval, in hours, minutes, and whole seconds,
@@ -32,14 +32,15 @@ type SecretRotationApplyConfiguration struct {
 	// had before spec.secret was changed to generated. Must be unset if expireWhenUnused is set.
 	// Otherwise defaults to 24h, or half of interval if that is shorter.
 	Overlap *apiv1beta1.Duration `json:"overlap,omitempty"`
-	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for a
-	// fixed overlap. If unset, overlap applies.
+	// expireWhenUnused keeps the old secret valid until workloads no longer use it, instead of for
+	// a fixed overlap. This also applies to the secret that the client had before spec.secret was
+	// changed to generated. If unset, overlap applies.
 	ExpireWhenUnused *ExpireWhenUnusedApplyConfiguration `json:"expireWhenUnused,omitempty"`
 	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
 	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. Newer secrets are not affected, so
-	// the field can stay in Git permanently; set a later time to rotate again. If unset, no such
-	// rotation takes place.
+	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. A rotation waits until the
+	// previous old secret has expired. Newer secrets are not affected, so the field can stay in Git
+	// permanently; set a later time to rotate again. If unset, no such rotation takes place.
 	RotationRequestTime *v1.Time `json:"rotationRequestTime,omitempty"`
 }
 

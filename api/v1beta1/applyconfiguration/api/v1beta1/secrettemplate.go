@@ -16,13 +16,13 @@ import (
 type SecretTemplateApplyConfiguration struct {
 	// labels lists labels for the Secret. It can have at most 16 entries. Other programs select
 	// Secrets by their labels, so only keys with the prefix app.kubernetes.io/ and the keys app,
-	// component, env, environment, project, team, and tier are allowed. If unset, no labels are
-	// added.
+	// component, env, environment, project, team, and tier are allowed. If unset or empty, no
+	// labels are added.
 	Labels *apiv1beta1.Labels `json:"labels,omitempty"`
 	// annotations lists annotations for the Secret. It can have at most 16 entries, with values of
-	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys without
-	// a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset, no annotations are
-	// added.
+	// at most 4096 characters. Other programs act on annotations with a prefix, so only keys
+	// without a prefix and keys with the prefix app.kubernetes.io/ are allowed. If unset or empty,
+	// no annotations are added.
 	Annotations map[string]apiv1beta1.AnnotationValue `json:"annotations,omitempty"`
 }
 

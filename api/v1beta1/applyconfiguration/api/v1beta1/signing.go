@@ -29,15 +29,17 @@ type SigningApplyConfiguration struct {
 	RotationInterval *apiv1beta1.Duration `json:"rotationInterval,omitempty"`
 	// publishAhead is how long a key is published before it signs tokens: a duration of at least
 	// 10m and at most half of rotationInterval, in hours, minutes, and whole seconds, such as
-	// "24h". The time starts when every live token server publishes the key. Verifiers are allowed
-	// to cache the keys for 5 minutes; use a longer time if your verifiers cache keys longer or you
-	// distribute keys manually. Defaults to 1h, or half of rotationInterval if that is shorter.
+	// "24h". The time starts when every live token server publishes the key. It does not apply to
+	// the first key of a realm. Verifiers are allowed to cache the keys for 5 minutes; use a longer
+	// time if your verifiers cache keys longer or you distribute keys manually. Defaults to 1h, or
+	// half of rotationInterval if that is shorter.
 	PublishAhead *apiv1beta1.Duration `json:"publishAhead,omitempty"`
 	// rotationRequestTime triggers a single rotation: when this time has passed, keys created
 	// before it are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
-	// "2031-12-31T23:59:59Z". The new key is published in advance like any other key. Newer keys
-	// are not affected, so the field can stay in Git permanently; set a later time to rotate again.
-	// If unset, keys are rotated only by rotationInterval.
+	// "2031-12-31T23:59:59Z". Fractions of a second are rounded up. The new key is published in
+	// advance like any other key. Newer keys are not affected, so the field can stay in Git
+	// permanently; set a later time to rotate again. If unset, keys are rotated only by
+	// rotationInterval.
 	RotationRequestTime *v1.Time `json:"rotationRequestTime,omitempty"`
 }
 

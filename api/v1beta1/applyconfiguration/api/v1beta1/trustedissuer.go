@@ -13,30 +13,33 @@ import (
 // with apply.
 //
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.identities.
+// cluster or a CI system. ApiClients select its tokens with spec.identities. A token must have a
+// kid in its header, and expire within 24 hours.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
 type TrustedIssuerApplyConfiguration struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
-	// letters, digits, and inner hyphens. It must be unique in the realm. It must not be "kubernetes",
-	// which is the built-in issuer for the service accounts of this cluster, nor "self", which stands
-	// for the client itself in metrics.
+	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
+	// realm. It must not be "kubernetes", which is the built-in issuer for the service accounts of
+	// this cluster, nor "self", which stands for the client itself in metrics.
 	Name *string `json:"name,omitempty"`
 	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
 	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust
-	// domain, such as "spiffe://example.org". It must be unique in the realm and cannot be the
-	// realm's own issuer (TrustedIssuerNotSupported). It can have at most 256 characters.
+	// domain, such as "spiffe://example.org". Two entries can have the same issuer if they differ
+	// in audience. It cannot be the realm's own issuer (TrustedIssuerNotSupported). It can have at
+	// most 256 characters.
 	Issuer *apiv1beta1.IssuerURL `json:"issuer,omitempty"`
 	// audience is the only value that the aud claim of the issuer's tokens can have, at most 256
-	// characters. It has the form of an entry of spec.audiences. Tokens for other audiences are
-	// rejected. Defaults to the issuer of the realm, which is in status.issuer.
+	// characters. It is an absolute URI without a fragment, or a name without a colon. Tokens for
+	// other audiences are rejected. Defaults to the issuer of the realm, which is in status.issuer.
 	Audience *apiv1beta1.TrustedAudience `json:"audience,omitempty"`
-	// keys specifies where the operator gets the public keys of the issuer. If unset, it discovers
-	// them: it gets the metadata document at /.well-known/openid-configuration below the issuer
-	// (OpenID Connect Discovery 1.0, section 4), and the keys from the jwks_uri in it.
+	// keys specifies where the operator gets the public keys of the issuer: jwks alone, or jwksURI,
+	// caBundle, or both. If unset, it discovers them: it gets the metadata document at
+	// /.well-known/openid-configuration below the issuer (OpenID Connect Discovery 1.0, section 4),
+	// and the keys from the jwks_uri in it.
 	Keys *IssuerKeysApplyConfiguration `json:"keys,omitempty"`
-	// requiredClaims lists at most 4 claims that every token of the issuer must have with exactly
+	// requiredClaims lists 1 to 4 claims that every token of the issuer must have with exactly
 	// these string values. Set it for an issuer that is shared with other organizations. It is
 	// required for the public issuers of GitHub, GitLab, Buildkite, and HCP Terraform. If unset, no
 	// further claims are required.
