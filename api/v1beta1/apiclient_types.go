@@ -226,7 +226,7 @@ type RealmReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
-	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,message="spec.realmRef.name is immutable; create another ApiClient instead"
+	// +kubebuilder:validation:XValidation:rule=`self == oldSelf`,messageExpression="'spec.realmRef.name is immutable; it is ' + oldSelf + '; create another ApiClient instead'"
 	// +required
 	Name string `json:"name,omitempty"`
 }
@@ -234,7 +234,7 @@ type RealmReference struct {
 // ClientSecretSource selects the source of a client secret. Exactly one member must be set.
 //
 // +union
-// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,message="spec.secret must have exactly one of: generated, provided, hashed"
+// +kubebuilder:validation:XValidation:rule=`[has(self.generated), has(self.provided), has(self.hashed)].exists_one(member, member)`,messageExpression="'spec.secret must have exactly one of generated, provided, and hashed, but it has ' + (has(self.generated) ? (has(self.provided) ? (has(self.hashed) ? 'all of them' : 'generated and provided') : 'generated and hashed') : (has(self.provided) ? 'provided and hashed' : 'none; for a secret that the operator generates, set generated: {}'))"
 type ClientSecretSource struct {
 	// generated configures a secret of 256 random bits. The operator generates it and stores it in
 	// the credentials Secret, a Secret in the client's namespace that workloads can mount. It is

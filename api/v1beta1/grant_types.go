@@ -68,7 +68,7 @@ type Grant struct {
 
 // GrantedNamespaces is a set of namespaces. Exactly one member must be set.
 //
-// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,message="spec.grants.namespaces must have exactly one of: names, selector, from. For example, names: [acme-apps] or from: All"
+// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,messageExpression="'spec.grants.namespaces must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has ' + (has(self.from) ? (has(self.names) ? (has(self.selector) ? 'all of them' : 'from and names') : 'from and selector') : (has(self.names) ? 'names and selector' : 'none'))"
 type GrantedNamespaces struct {
 	// from is All for every namespace, including those that are created later. If unset, names or
 	// selector must be set.
@@ -106,8 +106,8 @@ const NamespacesFromAll NamespacesFrom = "All"
 // +kubebuilder:validation:MaxItems=256
 // +kubebuilder:validation:items:MinLength=1
 // +kubebuilder:validation:items:MaxLength=128
-// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
-// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="scopes must not contain an asterisk alone, which stands for every scope in a grant"
+// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash; list each scope as an entry of its own"
+// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="scopes must not contain an asterisk alone, which stands for every scope in a grant; list the scopes"
 // +listType=set
 type Scopes []string
 
@@ -116,7 +116,7 @@ type Scopes []string
 // +kubebuilder:validation:MaxItems=32
 // +kubebuilder:validation:items:MinLength=1
 // +kubebuilder:validation:items:MaxLength=128
-// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash; list each scope as an entry of its own"
 // +listType=atomic
 type GrantedScopes []string
 
@@ -129,7 +129,7 @@ type GrantedScopes []string
 // +kubebuilder:validation:items:MaxLength=256
 // +kubebuilder:validation:items:XValidation:rule=`self.matches(r"^[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+$")`,message="audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
 // +kubebuilder:validation:items:XValidation:rule=`!self.contains(':') || (self.matches(r'^[A-Za-z][A-Za-z0-9+.-]*:.') && isURL(self))`,message="audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
-// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="audiences must not contain an asterisk alone, which stands for every audience in a grant"
+// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="audiences must not contain an asterisk alone, which stands for every audience in a grant; list the audiences"
 // +listType=set
 type Audiences []string
 

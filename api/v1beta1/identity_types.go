@@ -3,8 +3,8 @@ package v1beta1
 // Identity is a workload that authenticates as a client with a token that it already has. Exactly one
 // of serviceAccount and issuer must be set.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.serviceAccount) != has(self.issuer)`,reason=FieldValueRequired,message="spec.identities must have exactly one of serviceAccount, which is a service account in the namespace of the client, and issuer, which is the name of an issuer in spec.trustedIssuers of the realm"
-// +kubebuilder:validation:XValidation:rule=`!has(self.issuer) || has(self.subject) != has(self.matchClaims)`,reason=FieldValueRequired,message="spec.identities with an issuer must have exactly one of subject, which is the exact subject of a token, and matchClaims, which a token must have with exactly these values"
+// +kubebuilder:validation:XValidation:rule=`has(self.serviceAccount) != has(self.issuer)`,messageExpression="'spec.identities must have exactly one of serviceAccount, which is a service account in the namespace of the client, and issuer, which is the name of an issuer in spec.trustedIssuers of the realm, but it has ' + (has(self.issuer) ? 'both' : 'neither')"
+// +kubebuilder:validation:XValidation:rule=`!has(self.issuer) || has(self.subject) != has(self.matchClaims)`,messageExpression="'spec.identities with an issuer must have exactly one of subject, which is the exact subject of a token, and matchClaims, which a token must have with exactly these values, but it has ' + (has(self.subject) ? 'both' : 'neither')"
 // +kubebuilder:validation:XValidation:rule=`!has(self.serviceAccount) || !(has(self.subject) || has(self.matchClaims))`,reason=FieldValueForbidden,message="spec.identities with a serviceAccount must not have subject or matchClaims"
 type Identity struct {
 	// name identifies the identity in the status: at most 63 lowercase letters, digits, and

@@ -40,7 +40,7 @@ type SecretKeyReference struct {
 // HashedSecret is the hash of a client secret whose plaintext the cluster never stores. To create
 // one, run "kubectl realmkeeper hash". Exactly one of hash and hashSecretRef must be set.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.hash) != has(self.hashSecretRef)`,reason=FieldValueRequired,message="spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
+// +kubebuilder:validation:XValidation:rule=`has(self.hash) != has(self.hashSecretRef)`,messageExpression="'spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash, but it has ' + (has(self.hash) ? 'both' : 'neither')"
 type HashedSecret struct {
 	// id identifies the secret in the status and in audit events: 1 to 64 letters, digits, dots,
 	// underscores, and hyphens. It must be unique in this client.
@@ -49,6 +49,9 @@ type HashedSecret struct {
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[A-Za-z0-9._-]+$')`,message="spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	// +required
 	ID string `json:"id,omitempty"`
+
+	// The rules for hash have the reason FieldValueForbidden, so that their messages do not repeat the
+	// value, which could be a plaintext secret.
 
 	// hash is the hash of the secret in PHC string format. Everyone who can read the ApiClient can
 	// see it, and could try to guess a secret that a person chose; use hashSecretRef for such a secret.
@@ -72,10 +75,10 @@ type HashedSecret struct {
 	// Argon2id, and the client has the condition WeaklyHashed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, for example with kubectl realmkeeper hash, or use a generated secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`self.startsWith('$')`,reason=FieldValueForbidden,message="spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$argon2id\$v=19\$m=[0-9]{1,9},t=[1-4],') || int(self.split('=')[2].split(',')[0]) >= [47104, 19456, 12288, 9216][int(self.split('=')[3].split(',')[0]) - 1]`,reason=FieldValueForbidden,message="spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, for example with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.startsWith('$pbkdf2') || self.matches(r'^\$pbkdf2-sha(256|512)\$(i=)?([1-9][0-9]{4,5}|1000000)[,$]')`,reason=FieldValueForbidden,message="spec.secret.hashed.hash must use PBKDF2 only with SHA-256 or SHA-512 and 10000 to 1000000 iterations; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'^\$2[abxy]?\$') || self.matches(r'^\$2[aby]\$(08|09|10|11|12)\$')`,reason=FieldValueForbidden,message="spec.secret.hashed.hash must use bcrypt only as 2a, 2b, or 2y with a cost from 08 to 12; hash the secret again with Argon2id, for example with kubectl realmkeeper hash, or use a generated secret"
 	// +optional
 	Hash string `json:"hash,omitempty"`
 

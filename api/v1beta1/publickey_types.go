@@ -3,7 +3,7 @@ package v1beta1
 // PublicKey is a public key that verifies the assertions of a client. Each key has exactly one
 // algorithm, which an assertion cannot change.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.jwk) != has(self.pem)`,reason=FieldValueRequired,message="spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
+// +kubebuilder:validation:XValidation:rule=`has(self.jwk) != has(self.pem)`,messageExpression="'spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block, but it has ' + (has(self.jwk) ? 'both' : 'neither')"
 type PublicKey struct {
 	// keyID is the ID of the key, unique in this client: 1 to 128 letters, digits, and characters
 	// from "._~:/+=@-". An assertion selects its key with kid (RFC 7515, section 4.1.4). An

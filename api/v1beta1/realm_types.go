@@ -101,8 +101,8 @@ type RealmSpec struct {
 	// ID. Grants are never combined. If you remove a grant, the clients that only it covers can no
 	// longer get tokens, but they keep their client IDs until they are deleted or released; see
 	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message="spec.grants must have at least one grant; to stop every client of the realm, set spec.suspend to true"
 	// +listType=map
 	// +listMapKey=name
 	// +required

@@ -52,11 +52,11 @@ type TrustedIssuer struct {
 	RequiredClaims RequiredClaims `json:"requiredClaims,omitempty"`
 }
 
-// IssuerURL identifies an issuer.
+// IssuerURL identifies an issuer. The message does not repeat the value, which can contain a password.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256
-// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(https://[A-Za-z0-9._:\[\]-]+(/[!-"$->@-~]*)?|spiffe://[a-z0-9._-]+)$') && isURL(self)`,message="spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
+// +kubebuilder:validation:XValidation:rule=`self.matches(r'^(https://[A-Za-z0-9._:\[\]-]+(/[!-"$->@-~]*)?|spiffe://[a-z0-9._-]+)$') && isURL(self)`,reason=FieldValueForbidden,message="spec.trustedIssuers.issuer must be an HTTPS URL without user information, query, and fragment, such as https://issuer.example.com, or a SPIFFE trust domain, such as spiffe://example.org"
 type IssuerURL string
 
 // TrustedAudience is the audience of an issuer's tokens. It has the form of an item of Audiences.
@@ -82,7 +82,7 @@ type IssuerKeys struct {
 	// without a metadata document. If unset, the operator gets it from the metadata document.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https://[A-Za-z0-9._:\[\]-]+([/?][!-"$-~]*)?$') && isURL(self)`,message="spec.trustedIssuers.keys.jwksURI must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
+	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^https://[A-Za-z0-9._:\[\]-]+([/?][!-"$-~]*)?$') && isURL(self)`,reason=FieldValueForbidden,message="spec.trustedIssuers.keys.jwksURI must be an HTTPS URL without user information and fragment, such as https://issuer.example.com/keys"
 	// +optional
 	JWKSURI string `json:"jwksURI,omitempty"`
 

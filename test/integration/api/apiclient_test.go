@@ -81,7 +81,7 @@ var apiClientTransitions = map[string]transition{
 	},
 
 	"realmRef kept":    {before: "realmRef: {name: acme}", after: "realmRef: {name: acme}"},
-	"realmRef changed": {before: "realmRef: {name: acme}", after: "realmRef: {name: other}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "other": spec.realmRef.name is immutable; create another ApiClient instead`},
+	"realmRef changed": {before: "realmRef: {name: acme}", after: "realmRef: {name: other}", wantField: "spec.realmRef.name", wantRule: `Invalid value: "other": spec.realmRef.name is immutable; it is acme; create another ApiClient instead`},
 
 	"clientID kept":    {before: "clientID: a", after: "{clientID: a, suspend: true}"},
 	"clientID changed": {before: "clientID: a", after: "clientID: b", wantField: "spec.clientID", wantRule: clientIDChange + "a"},

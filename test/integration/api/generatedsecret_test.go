@@ -3,7 +3,7 @@ package api_test
 import "strings"
 
 const (
-	oneSecretRule  = "spec.secret must have exactly one of: generated, provided, hashed"
+	oneSecretRule  = "spec.secret must have exactly one of generated, provided, and hashed, but it has "
 	secretKeyRule  = "a Secret data key must have only letters, digits, ., _, and -, and must not be . or begin with .."
 	ownNameRule    = "spec.secret.generated.keys must result in a unique name for every key, including ca.crt and the keys that are not listed; conflicting key: "
 	knownKeysRule  = "spec.secret.generated.keys can rename only client_id, client_secret, next_client_secret, token_url, cluster_token_url, issuer, jwks_url, and scope, not "

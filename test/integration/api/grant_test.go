@@ -11,7 +11,7 @@ const (
 )
 
 const (
-	unionRule = "spec.grants.namespaces must have exactly one of: names, selector, from. For example, names: [acme-apps] or from: All"
+	unionRule = "spec.grants.namespaces must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has "
 )
 
 const (
@@ -52,7 +52,7 @@ var grantValidations = map[string]validation{
 	"selected namespaces": {spec: "grants: [{name: acme, namespaces: {selector: {matchLabels: {team: a}}}, audiences: [a]}]"},
 
 	"no grants":          {spec: "grants: null", wantField: "spec.grants", wantRule: "Required value"},
-	"empty grants":       {spec: "grants: []", wantField: "spec.grants", wantRule: "should have at least 1 items"},
+	"empty grants":       {spec: "grants: []", wantField: "spec.grants", wantRule: "spec.grants must have at least one grant; to stop every client of the realm, set spec.suspend to true"},
 	"no namespaces":      {spec: "grants: [{name: a, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: "Required value"},
 	"other namespaces":   {spec: "grants: [{name: a, namespaces: {from: Same}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.from", wantRule: `Unsupported value: "Same": supported values: "All"`},
 	"empty namespaces":   {spec: "grants: [{name: a, namespaces: {}, audiences: [a]}]", wantField: "spec.grants[0].namespaces", wantRule: unionRule},

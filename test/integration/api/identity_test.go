@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	identityRule      = "Required value: spec.identities must have exactly one of serviceAccount, which is a service account in the namespace of the client, and issuer, which is the name of an issuer in spec.trustedIssuers of the realm"
-	identityMatcher   = "Required value: spec.identities with an issuer must have exactly one of subject, which is the exact subject of a token, and matchClaims, which a token must have with exactly these values"
+	identityRule      = "spec.identities must have exactly one of serviceAccount, which is a service account in the namespace of the client, and issuer, which is the name of an issuer in spec.trustedIssuers of the realm"
+	identityMatcher   = "spec.identities with an issuer must have exactly one of subject, which is the exact subject of a token, and matchClaims, which a token must have with exactly these values"
 	identityAccount   = "spec.identities with a serviceAccount must not have subject or matchClaims"
 	identityName      = "spec.identities.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	identityIssuer    = "spec.identities.issuer must be the name of an issuer, not its URL: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"

@@ -3,7 +3,7 @@ package api_test
 import "strings"
 
 const (
-	hashOrRefRule     = "Required value: spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
+	hashOrRefRule     = "spec.secret.hashed must have exactly one of hash, which everyone who can read the ApiClient can see, and hashSecretRef, which is the name of a Secret with the hash"
 	hashedIDRule      = "spec.secret.hashed.id must have 1 to 64 letters, digits, dots, underscores, and hyphens"
 	hashedHashRule    = "spec.secret.hashed.hash must be a hash in PHC string format, such as $argon2id$v=19$m=19456,t=2,p=1$..., and never a plaintext secret"
 	argon2idRule      = "spec.secret.hashed.hash must not use less memory with Argon2id than OWASP recommends, which is m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; hash the secret again, for example with kubectl realmkeeper hash, or use a generated secret"

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	keyFormRule = "Required value: spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
+	keyFormRule = "spec.publicKeys must have exactly one of jwk, which is a JSON Web Key as a string, and pem, which is a PEM block"
 	keyIDRule   = "spec.publicKeys.keyID must have 1 to 128 letters, digits, and characters from ._~:/+=@-"
 	jwkRule     = `Forbidden: spec.publicKeys.jwk must be a JSON object as a string, such as '{"kty":"OKP","crv":"Ed25519","x":"..."}'; for a PEM block, use pem`
 	jwkPrivate  = "Forbidden: spec.publicKeys must not contain private keys, but this key has a private member (d, p, q, dp, dq, qi, oth, or k); treat it as compromised, generate another key, and list only its public members"
@@ -88,9 +88,9 @@ var privateKeyValidations = func() map[string]validation {
 	return cases
 }()
 
-// TestPrivateKeysAreNotRepeated checks that the API server's error doesn't contain a private key
-// that it rejects. Errors end up in the logs of CI systems.
-func TestPrivateKeysAreNotRepeated(t *testing.T) {
+// TestSecretsAreNotRepeated checks that the API server's error doesn't contain a private key, a client
+// secret in place of a hash, or a hash that it rejects. Errors end up in the logs of CI systems.
+func TestSecretsAreNotRepeated(t *testing.T) {
 	cluster := env.Start(t)
 	const canary = "canary"
 	for name, spec := range map[string]string{
@@ -103,6 +103,11 @@ func TestPrivateKeysAreNotRepeated(t *testing.T) {
 		"both forms":          fmt.Sprintf("publicKeys: [{keyID: a, jwk: %q, pem: %q}]", `{"\u0064":"`+canary+`"}`, pemKey),
 		"too long":            withPEM(canary + strings.Repeat("A", 4096)),
 		"JWK as an object":    "publicKeys: [{keyID: a, jwk: {d: " + canary + "}}]",
+		"secret as a hash":    "secret: {hashed: [{id: a, hash: " + canary + "}]}",
+		"weak Argon2id":       "secret: {hashed: [{id: a, hash: '$argon2id$v=19$m=8,t=1,p=1$a$" + canary + "'}]}",
+		"weak PBKDF2":         "secret: {hashed: [{id: a, hash: '$pbkdf2-sha256$1$a$" + canary + "'}]}",
+		"costly bcrypt":       "secret: {hashed: [{id: a, hash: '$2b$13$" + canary + "'}]}",
+		"hash and reference":  "secret: {hashed: [{id: a, hash: '$" + canary + "', hashSecretRef: {name: a}}]}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := kindNamed("ApiClient").object(t, cluster.Namespace(t), "", spec)
@@ -112,7 +117,7 @@ func TestPrivateKeysAreNotRepeated(t *testing.T) {
 			}
 			status, err := json.Marshal(err)
 			if err != nil || strings.Contains(string(status), canary) {
-				t.Errorf("The error repeats the private key: %s, %v", status, err)
+				t.Errorf("The error repeats the secret: %s, %v", status, err)
 			}
 		})
 	}

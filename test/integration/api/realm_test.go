@@ -134,7 +134,7 @@ var lifetimeValidations = map[string]validation{
 }
 
 const (
-	scopeRule           = "scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash"
+	scopeRule           = "scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash; list each scope as an entry of its own"
 	audienceCharsRule   = "audiences must contain absolute URIs without a fragment, or names: only characters allowed by RFC 3986, without #"
 	audienceColonRule   = "audiences must contain absolute URIs or names: a value with a colon must be an absolute URI"
 	firstScopeField     = "spec.scopes[0]"

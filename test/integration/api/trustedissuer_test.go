@@ -80,7 +80,7 @@ var trustedIssuerValidations = map[string]validation{
 	"issuer with a trailing slash":      {spec: trustingURL("https://issuer.example.com/")},
 	"issuer of 256 characters":          {spec: trustingURL("https://a/" + strings.Repeat("a", 246))},
 	"issuer of 257 characters":          {spec: trustingURL("https://a/" + strings.Repeat("a", 247)), wantField: firstIssuer + ".issuer", wantRule: "may not be more than 256"},
-	"issuer without HTTPS":              {spec: trustingURL("http://issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: `Invalid value: "http://issuer.example.com": ` + issuerURLRule},
+	"issuer without HTTPS":              {spec: trustingURL("http://issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: "Forbidden: " + issuerURLRule},
 	"issuer with HTTPS in uppercase":    {spec: trustingURL("HTTPS://issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
 	"issuer as a host":                  {spec: trustingURL("issuer.example.com"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
 	"issuer without a host":             {spec: trustingURL("https:///issuer"), wantField: firstIssuer + ".issuer", wantRule: issuerURLRule},
@@ -145,7 +145,7 @@ var issuerKeysValidations = map[string]validation{
 	"URL in place of a key set":         {spec: trustingKeys("jwks", "https://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksRule},
 	"private PEM in place of a key set": {spec: trustingKeys("jwks", "-----BEGIN EC PRIVATE KEY-----"), wantField: firstIssuer + ".keys.jwks", wantRule: jwksPrivate},
 	"empty URL of keys":                 {spec: trustingKeys("jwksURI", ""), wantField: firstIssuer + ".keys.jwksURI", wantRule: tooShort},
-	"URL of keys without HTTPS":         {spec: trustingKeys("jwksURI", "http://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksURI", wantRule: `Invalid value: "http://issuer.example.com/keys": ` + jwksURIRule},
+	"URL of keys without HTTPS":         {spec: trustingKeys("jwksURI", "http://issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksURI", wantRule: "Forbidden: " + jwksURIRule},
 	"URL of keys with a user":           {spec: trustingKeys("jwksURI", "https://a@issuer.example.com/keys"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
 	"URL of keys with a fragment":       {spec: trustingKeys("jwksURI", "https://issuer.example.com/keys#a"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
 	"URL of keys with a line break":     {spec: trustingKeys("jwksURI", "https://issuer.example.com/keys\n"), wantField: firstIssuer + ".keys.jwksURI", wantRule: jwksURIRule},
@@ -214,7 +214,7 @@ func matching(wrap func(string) string, path string) map[string]validation {
 func requiring(match string) string { return trusting("requiredClaims: " + match) }
 
 // TestKeysOfIssuersAreNotRepeated checks that the API server's error doesn't contain a private key
-// that it rejects.
+// or a password in a URL that it rejects.
 func TestKeysOfIssuersAreNotRepeated(t *testing.T) {
 	cluster := env.Start(t)
 	const canary = "canary"
@@ -224,6 +224,7 @@ func TestKeysOfIssuersAreNotRepeated(t *testing.T) {
 		"PEM as a key set":    trustingKeys("jwks", "-----BEGIN PRIVATE KEY-----\n"+canary),
 		"key set as a bundle": trustingKeys("caBundle", `{"keys":[{"kty":"OKP","d":"`+canary+`"}]}`),
 		"certificate and key": trustingKeys("caBundle", certificate+"-----BEGIN PRIVATE KEY-----\n"+canary),
+		"password in a URL":   trustingURL("https://user:" + canary + "@issuer.example.com"),
 		"too long":            trustingKeys("jwks", canary+strings.Repeat("A", 12288)),
 		"both forms":          trusting(fmt.Sprintf("keys: {jwks: %q, jwksURI: 'https://a.example.com'}", `{"keys":[{"\u0064":"`+canary+`"}]}`)),
 	} {
@@ -234,7 +235,7 @@ func TestKeysOfIssuersAreNotRepeated(t *testing.T) {
 			}
 			status, err := json.Marshal(err)
 			if err != nil || strings.Contains(string(status), canary) {
-				t.Errorf("The error repeats the private key: %s, %v", status, err)
+				t.Errorf("The error repeats the secret: %s, %v", status, err)
 			}
 		})
 	}
