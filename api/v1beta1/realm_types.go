@@ -280,6 +280,14 @@ type RealmStatus struct {
 	// +optional
 	PublishAhead *Duration `json:"publishAhead,omitempty"`
 
+	// clients is the number of ApiClients that refer to the Realm with spec.realmRef, whether or not
+	// they are accepted, in the namespaces that the operator serves. It can be some seconds old: the
+	// operator writes a change from 0 immediately, and later ones at most once in 5 seconds. Unset
+	// until the operator has counted them.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Clients *int32 `json:"clients,omitempty"`
+
 	// signingKeys lists the published keys of the realm, without their private parts.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=map

@@ -1040,6 +1040,11 @@ func (in *RealmStatus) DeepCopyInto(out *RealmStatus) {
 		*out = new(Duration)
 		**out = **in
 	}
+	if in.Clients != nil {
+		in, out := &in.Clients, &out.Clients
+		*out = new(int32)
+		**out = **in
+	}
 	if in.SigningKeys != nil {
 		in, out := &in.SigningKeys, &out.SigningKeys
 		*out = make([]SigningKeyStatus, len(*in))

@@ -201,6 +201,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers, Sealing: sealer,
+		CountClients: func(ctx context.Context, realm string) (int32, error) {
+			return apiclient.Count(ctx, mgr.GetClient(), realm)
+		},
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,15 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 		return err
 	}
 	return indexer.IndexField(ctx, &v1beta1.ApiClient{}, byAccount, accountNames)
+}
+
+// Count returns the number of ApiClients in the cache that refer to a Realm.
+func Count(ctx context.Context, cache client.Reader, realm string) (int32, error) {
+	clients := &v1beta1.ApiClientList{}
+	if err := cache.List(ctx, clients, client.MatchingFields{byRealm: realm}, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("counting the ApiClients of Realm %q: %w", realm, err)
+	}
+	return int32(len(clients.Items)), nil
 }
 
 // indexSecrets makes the manager cache Secrets.

@@ -39,27 +39,31 @@ const concurrency = 4
 
 // Reconciler reconciles Realms. All fields are required.
 type Reconciler struct {
-	Client   client.Client
-	Live     client.Reader // bypasses the cache
-	Records  *recordstore.Store
-	Tracker  *acknowledgement.Tracker
-	Issuers  *issuerkeys.Fetcher
-	Sealing  *sealing.Sealer
-	Instance *config.Instance
-	Metrics  *metrics.Metrics
-	Events   *notice.Recorder
-	Now      func() time.Time
-	Random   io.Reader
+	Client  client.Client
+	Live    client.Reader // bypasses the cache
+	Records *recordstore.Store
+	Tracker *acknowledgement.Tracker
+	Issuers *issuerkeys.Fetcher
+	Sealing *sealing.Sealer
+	// CountClients returns the number of ApiClients that refer to a Realm, from the cache.
+	CountClients func(ctx context.Context, realm string) (int32, error)
+	Instance     *config.Instance
+	Metrics      *metrics.Metrics
+	Events       *notice.Recorder
+	Now          func() time.Time
+	Random       io.Reader
 
 	everything trigger.Source
+	counts     counts
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or
-// record changes, when the record's state at the token servers changes, and when the keys of a trusted
-// issuer change.
+// record changes, when the record's state at the token servers changes, when the keys of a trusted
+// issuer change, and when the number of its clients changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1beta1.Realm{}, builder.WithPredicates(condition.Changed())).
+		Watches(&v1beta1.ApiClient{}, r.countHandler()).
 		WatchesRawSource(r.Records.Source(record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(&r.Issuers.Changed).

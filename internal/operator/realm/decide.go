@@ -47,6 +47,8 @@ type decision struct {
 	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
 	fetch   []issuerkeys.Issuer
 	issuers []v1beta1.TrustedIssuerStatus
+	// clients is the number of ApiClients that refer to the Realm.
+	clients int32
 	// recorded are the keys in the current record.
 	recorded []signingkey.Key
 	// unsigned are the names of the live token servers that have not decrypted the Active key.
@@ -66,6 +68,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	realm := seen.realm
 	d := decision{
 		accepted: accepted(realm, instance),
+		clients:  seen.clients,
 		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
 	}
 	d.policy = policyOf(realm, instance, d.lifetime)

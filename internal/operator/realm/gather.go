@@ -35,6 +35,8 @@ type observed struct {
 	// mode is the form of new keys. generated is a new key from the Sealer, or nil.
 	mode      sealing.Mode
 	generated *signingkey.Key
+	// clients is the number of ApiClients that refer to the Realm, according to the cache.
+	clients int32
 }
 
 // gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
@@ -56,6 +58,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 		r.Issuers.Forget(req.Name)
+		r.counts.forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
@@ -82,6 +85,9 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	}
 	seen := observed{
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
+	}
+	if seen.clients, err = r.CountClients(ctx, realm.Name); err != nil {
+		return observed{}, err
 	}
 	if secret != nil {
 		seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(secret))

@@ -56,16 +56,21 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 		return ctrl.Result{}, applyErr
 	}
 	r.measure(req.Name, decided, state, applyErr)
-	statusErr := r.writeStatus(ctx, seen.realm, status(seen.realm, decided, state, r.Instance, now))
-	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, now)}, errors.Join(applyErr, statusErr)
+	desired := status(seen.realm, decided, state, r.Instance, now)
+	held := countWait(seen.realm.Status, desired, r.counts.last(req.Name), now)
+	var statusErr error
+	if held == 0 {
+		statusErr = r.writeStatus(ctx, seen.realm, desired, now)
+	}
+	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, held, now)}, errors.Join(applyErr, statusErr)
 }
 
 // confirmDelay is the time after which a step of the keys is tried again that a token server holds up.
 const confirmDelay = time.Second
 
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if there is
-// none.
-func requeueAfter(seen *observed, d decision, now time.Time) (after time.Duration) {
+// none. held is how long the write of the number of clients waits.
+func requeueAfter(seen *observed, d decision, held time.Duration, now time.Time) (after time.Duration) {
 	consider := func(wait time.Duration) {
 		if wait > 0 && (after == 0 || wait < after) {
 			after = wait
@@ -78,6 +83,9 @@ func requeueAfter(seen *observed, d decision, now time.Time) (after time.Duratio
 		consider(confirmDelay)
 	}
 	consider(d.retryAfter)
+	if held > 0 {
+		consider(countDelay + held)
+	}
 	return after
 }
 

@@ -659,6 +659,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.RealmStatus
   map:
     fields:
+    - name: clients
+      type:
+        scalar: numeric
     - name: conditions
       type:
         list:

@@ -40,6 +40,11 @@ type RealmStatusApplyConfiguration struct {
 	RotationInterval *apiv1beta1.Duration `json:"rotationInterval,omitempty"`
 	// publishAhead is the effective time of spec.signing.publishAhead.
 	PublishAhead *apiv1beta1.Duration `json:"publishAhead,omitempty"`
+	// clients is the number of ApiClients that refer to the Realm with spec.realmRef, whether or not
+	// they are accepted, in the namespaces that the operator serves. It can be some seconds old: the
+	// operator writes a change from 0 immediately, and later ones at most once in 5 seconds. Unset
+	// until the operator has counted them.
+	Clients *int32 `json:"clients,omitempty"`
 	// signingKeys lists the published keys of the realm, without their private parts.
 	SigningKeys []SigningKeyStatusApplyConfiguration `json:"signingKeys,omitempty"`
 	// nextKeyTransitionTime is the time of the next change to the signing keys: a new key is
@@ -122,6 +127,14 @@ func (b *RealmStatusApplyConfiguration) WithRotationInterval(value apiv1beta1.Du
 // If called multiple times, the PublishAhead field is set to the value of the last call.
 func (b *RealmStatusApplyConfiguration) WithPublishAhead(value apiv1beta1.Duration) *RealmStatusApplyConfiguration {
 	b.PublishAhead = &value
+	return b
+}
+
+// WithClients sets the Clients field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Clients field is set to the value of the last call.
+func (b *RealmStatusApplyConfiguration) WithClients(value int32) *RealmStatusApplyConfiguration {
+	b.Clients = &value
 	return b
 }
 

@@ -1,0 +1,113 @@
+package realm
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
+)
+
+func TestNumberOfClientsWaits(t *testing.T) {
+	const issuer = "https://api.example.com/acme"
+	with := func(clients int32) v1beta1.RealmStatus { return v1beta1.RealmStatus{Issuer: issuer, Clients: &clients} }
+	for name, test := range map[string]struct {
+		before, after v1beta1.RealmStatus
+		written       time.Duration // before now
+		want          time.Duration
+	}{
+		"not counted yet":                 {before: v1beta1.RealmStatus{Issuer: issuer}, after: with(0), want: 0},
+		"first client":                    {before: with(0), after: with(1), want: 0},
+		"last written a second ago":       {before: with(1), after: with(2), written: time.Second, want: 4 * time.Second},
+		"last client, a second ago":       {before: with(1), after: with(0), written: time.Second, want: 4 * time.Second},
+		"last written 5 seconds ago":      {before: with(1), after: with(2), written: 5 * time.Second, want: 0},
+		"clock set back":                  {before: with(1), after: with(2), written: -time.Hour, want: 5 * time.Second},
+		"something else has changed, too": {before: with(1), after: v1beta1.RealmStatus{Issuer: "other", Clients: new(int32(2))}, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := countWait(test.before, test.after, now.Add(-test.written), now); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// oneRealm is a client that knows one Realm.
+type oneRealm struct {
+	client.Client
+
+	realm *v1beta1.Realm
+}
+
+func (c oneRealm) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	c.realm.DeepCopyInto(into.(*v1beta1.Realm))
+	return nil
+}
+
+// The worker below takes the steps of a reconcile that concern the number of clients.
+func TestManyClientsCauseFewWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clients, writes, reconciles := int32(0), 0, 0
+		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(0)) })
+		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
+		queue := turns.New("", turns.NewLimiter(), limits, func(reconcile.Request) bool { return false })
+		work := func() {
+			for queue.Len() > 0 {
+				request, _ := queue.Get()
+				reconciles++
+				after := v1beta1.RealmStatus{Clients: new(clients)}
+				wait := countWait(cached.Status, after, r.counts.last(cached.Name), time.Now())
+				if wait > 0 {
+					queue.AddAfter(request, countDelay+wait)
+				} else {
+					r.counts.note(cached.Name, cached.Status, after, time.Now())
+					cached.Status, writes = after, writes+1
+				}
+				queue.Done(request)
+			}
+		}
+		const created = 20_000
+		for range created {
+			clients++
+			object := &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}
+			r.countHandler().Create(t.Context(), event.CreateEvent{Object: object}, queue)
+			synctest.Wait()
+			work()
+			if writes == 0 {
+				t.Fatal("The first client was not written at once")
+			}
+			time.Sleep(time.Minute / created)
+		}
+		t.Logf("%d writes, %d reconciles", writes, reconciles)
+		if writes > 12 || reconciles > 24 {
+			t.Errorf("%d clients caused %d writes, want at most 12, and %d reconciles", created, writes, reconciles)
+		}
+		time.Sleep(countInterval + countDelay)
+		synctest.Wait()
+		work()
+		if got := *cached.Status.Clients; got != created {
+			t.Errorf("The status has %d clients, want %d", got, created)
+		}
+		queue.ShutDown()
+	})
+}
+
+// A realm whose keys are lost must stay protected, too.
+func TestStatusShowsClients(t *testing.T) {
+	for name, change := range map[string]func(*v1beta1.Realm){
+		"new":       func(*v1beta1.Realm) {},
+		"lost keys": func(r *v1beta1.Realm) { r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a"}} },
+	} {
+		realm := acme(change)
+		d := testkit.Value(decide(observed{realm: realm, clients: 3}, instance(), now, rand.Reader))(t)
+		testkit.Diff(t, "clients of a Realm with "+name, new(int32(3)), status(realm, d, nil, instance(), now).Clients)
+	}
+}
