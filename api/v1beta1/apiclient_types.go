@@ -17,10 +17,11 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:selectablefield:JSONPath=`.spec.realmRef.name`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Realm",type=string,JSONPath=`.spec.realmRef.name`
 // +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientID`
-// +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Secret",type=string,priority=1,JSONPath=`.status.secretName`
 // +kubebuilder:printcolumn:name="Scopes",type=string,priority=1,JSONPath=`.spec.scopes`
 // +kubebuilder:printcolumn:name="Next rotation",type=string,format=date-time,priority=1,JSONPath=`.status.nextRotationTime`
 // +kubebuilder:printcolumn:name="Expires",type=string,format=date-time,priority=1,JSONPath=`.spec.expirationTime`

@@ -20,9 +20,11 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=rlm,categories=realmkeeper
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Clients",type=integer,JSONPath=`.status.clients`
 // +kubebuilder:printcolumn:name="Issuer",type=string,JSONPath=`.status.issuer`
-// +kubebuilder:printcolumn:name="Lifetime",type=string,JSONPath=`.status.tokenLifetime`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Lifetime",type=string,priority=1,JSONPath=`.status.tokenLifetime`
 // +kubebuilder:printcolumn:name="Algorithm",type=string,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].algorithm`
 // +kubebuilder:printcolumn:name="Key age",type=date,priority=1,JSONPath=`.status.signingKeys[?(@.state=="Active")].activationTime`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func TestColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	realm.Status = v1beta1.RealmStatus{
-		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1beta1.Duration{Duration: time.Hour},
+		Conditions: ready, Issuer: "https://api.example.com/acme", TokenLifetime: &v1beta1.Duration{Duration: time.Hour}, Clients: new(int32(2)),
 		SigningKeys: []v1beta1.SigningKeyStatus{
 			{KeyID: "a", Algorithm: v1beta1.SigningAlgorithmES384, State: v1beta1.SigningKeyRetiring, CreationTime: created, ActivationTime: &created},
 			{KeyID: "b", Algorithm: v1beta1.SigningAlgorithmES256, State: v1beta1.SigningKeyActive, CreationTime: created, ActivationTime: &active},
@@ -62,25 +63,32 @@ func TestColumns(t *testing.T) {
 
 	for name, tc := range map[string]struct {
 		path string
-		want map[string]string
+		// columns are the names of all columns, in order. Those in brackets are wide.
+		columns string
+		want    map[string]string
 	}{
 		"Realm": {
-			path: "realms/" + realm.Name,
+			path:    "realms/" + realm.Name,
+			columns: "Name, Ready, Reason, Clients, Issuer, Age, [Lifetime], [Algorithm], [Key age], [Message]",
 			want: map[string]string{
-				"Ready": "True", "Issuer": "https://api.example.com/acme", "Lifetime": "1h0m0s",
-				"Algorithm": "ES256", "Key age": "2m5s", "Message": "Ready to use.",
+				"Ready": "True", "Reason": "Ready", "Clients": "2", "Issuer": "https://api.example.com/acme",
+				"Lifetime": "1h0m0s", "Algorithm": "ES256", "Key age": "2m5s", "Message": "Ready to use.",
 			},
 		},
 		"ApiClient": {
-			path: "namespaces/" + namespace + "/apiclients/billing",
+			path:    "namespaces/" + namespace + "/apiclients/billing",
+			columns: "Name, Ready, Reason, Realm, Client ID, Age, [Secret], [Scopes], [Next rotation], [Expires], [Message]",
 			want: map[string]string{
-				"Ready": "True", "Realm": "acme", "Client ID": "acme-apps.billing", "Secret": "billing",
-				"Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "Ready to use.",
+				"Ready": "True", "Reason": "Ready", "Realm": "acme", "Client ID": "acme-apps.billing",
+				"Secret": "billing", "Scopes": `["a","b"]`, "Next rotation": "2031-12-31T23:59:59Z", "Expires": "2031-12-31T23:59:59Z", "Message": "Ready to use.",
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := row(t, cluster.Config, tc.path)
+			columns, got := row(t, cluster.Config, tc.path)
+			if columns != tc.columns {
+				t.Errorf("Columns: got\n%s\nwant\n%s", columns, tc.columns)
+			}
 			delete(got, "Name")
 			delete(got, "Age")
 			// The age of the key changes while the test runs.
@@ -93,8 +101,9 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// row returns the only row of the table that the API server renders for an object.
-func row(t *testing.T, config *rest.Config, path string) map[string]string {
+// row returns the names of the columns and the only row of the table that the API server renders for an
+// object.
+func row(t *testing.T, config *rest.Config, path string) (columns string, cells map[string]string) {
 	t.Helper()
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -118,9 +127,15 @@ func row(t *testing.T, config *rest.Config, path string) map[string]string {
 	if len(table.Rows) != 1 {
 		t.Fatalf("Table of %s: got %d rows, want 1", path, len(table.Rows))
 	}
-	cells := map[string]string{}
+	var names []string
+	cells = map[string]string{}
 	for i, column := range table.ColumnDefinitions {
+		name := column.Name
+		if column.Priority > 0 {
+			name = "[" + name + "]"
+		}
+		names = append(names, name)
 		cells[column.Name] = fmt.Sprint(table.Rows[0].Cells[i])
 	}
-	return cells
+	return strings.Join(names, ", "), cells
 }
