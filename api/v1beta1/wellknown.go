@@ -3,9 +3,13 @@ package v1beta1
 // FieldOwner is the field manager that the operator uses for server-side apply.
 const FieldOwner = "realmkeeper"
 
-// ReservedPrefix is the prefix of label and annotation keys that only the operator sets. Secret
-// templates can't use it.
+// ReservedPrefix is the prefix of Realmkeeper's label and annotation keys. Secret templates can't use
+// it.
 const ReservedPrefix = "auth.realmkeeper.dev/"
+
+// AllowDeletionAnnotation on a Realm lets users delete the Realm although it has clients, if its value
+// is the name of the Realm.
+const AllowDeletionAnnotation = "auth.realmkeeper.dev/allow-deletion"
 
 const (
 	// RecordLabel marks a record: a Secret in the records namespace that tells the token servers

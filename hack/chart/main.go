@@ -91,6 +91,7 @@ var sources = []source{
 	{path: "rbac/manage_api_credentials_role.yaml", to: "rbac"},
 	{path: "admission/operator_secrets_policy.yaml", to: "admission"},
 	{path: "admission/operator_token_service_policy.yaml", to: "admission"},
+	{path: "admission/realm_protection_policy.yaml", to: "admission", condition: "realmProtection.enabled"},
 	{path: "admission/token_server_policy.yaml", to: "admission"},
 	{path: "manager/records_namespace.yaml", condition: "recordsNamespace.create", annotations: keep[:1]},
 }

@@ -101,6 +101,25 @@ func TestOperatorMatchesKustomize(t *testing.T) {
 // TestKMSPluginMatchesKustomize checks the same for an operator with a KMS plugin.
 func TestKMSPluginMatchesKustomize(t *testing.T) {
 	cluster := env.Start(t)
+	compareOperators(t, withComponent(t, cluster, "kms-plugin"),
+		helm4.render(t, "realmkeeper-system", append(values["testing"], "--set", "keyEncryption.kms.image=kms-plugin:latest")...))
+}
+
+// TestComponentRemovesProtectionOfRealms checks the component that corresponds to realmProtection.enabled.
+func TestComponentRemovesProtectionOfRealms(t *testing.T) {
+	cluster := env.Start(t)
+	const policy = "realmkeeper-realm-protection"
+	if all := cluster.Kubectl(t, "kustomize", "../../config/overlays/testing"); !strings.Contains(all, policy) {
+		t.Errorf("The overlay has no policy %s", policy)
+	}
+	if rest := withComponent(t, cluster, "no-realm-protection"); strings.Contains(rest, policy) {
+		t.Errorf("With the component, there is still a policy %s", policy)
+	}
+}
+
+// withComponent renders the testing overlay with a component.
+func withComponent(t *testing.T, cluster *env.Env, component string) string {
+	t.Helper()
 	config, err := filepath.Abs(filepath.Join("..", "..", "config"))
 	if err != nil {
 		t.Fatal(err)
@@ -111,12 +130,11 @@ func TestKMSPluginMatchesKustomize(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" +
-		"resources: [" + config + "/overlays/testing]\ncomponents: [" + config + "/components/kms-plugin]\n"
+		"resources: [" + config + "/overlays/testing]\ncomponents: [" + config + "/components/" + component + "]\n"
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	compareOperators(t, cluster.Kubectl(t, "kustomize", overlay),
-		helm4.render(t, "realmkeeper-system", append(values["testing"], "--set", "keyEncryption.kms.image=kms-plugin:latest")...))
+	return cluster.Kubectl(t, "kustomize", overlay)
 }
 
 func compareOperators(t *testing.T, kustomize, helm string) {

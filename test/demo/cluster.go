@@ -45,7 +45,7 @@ func (d *demo) connect() error {
 }
 
 // install applies the manifests that an administrator applies once: the namespaces, the CRDs, the
-// permissions and the admission policies. It omits the operator's Deployment, because the demo runs
+// permissions, and the admission policies. It omits the operator's Deployment, because the demo runs
 // the operator as a process, and the token servers' policy, because their tokens are not bound to
 // Pods.
 func (d *demo) install(ctx context.Context) error {
@@ -53,6 +53,7 @@ func (d *demo) install(ctx context.Context) error {
 	for _, path := range []string{
 		"config/manager/namespace.yaml", "config/manager/records_namespace.yaml", "config/crd", "config/rbac",
 		"config/admission/operator_secrets_policy.yaml", "config/admission/operator_token_service_policy.yaml",
+		"config/admission/realm_protection_policy.yaml",
 	} {
 		if _, err := d.apply(ctx, path); err != nil {
 			return err

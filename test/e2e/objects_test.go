@@ -49,7 +49,8 @@ func namespace(t *testing.T, name string) string {
 
 func realm(name string) *v1beta1.Realm {
 	return &v1beta1.Realm{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		// The number of clients can be too old when the test deletes them and the Realm.
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1beta1.AllowDeletionAnnotation: name}},
 		Spec: v1beta1.RealmSpec{
 			Grants: []v1beta1.Grant{{Name: "all", Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}, Scopes: v1beta1.GrantedScopes{"*"}, Audiences: v1beta1.GrantedAudiences{"*"}, Issuers: []string{"*"}}},
 			Scopes: []string{"orders.read"},

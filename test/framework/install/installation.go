@@ -83,6 +83,8 @@ type Settings struct {
 	KeyEncryption bool   // enables keyEncryption.kms
 	Decrypt       bool   // sets keyEncryption.kms.decrypt
 	LogLevel      string // defaults to info
+
+	ProtectRealms bool // installs the policy that denies the deletion of Realms that have clients
 }
 
 // New returns an installation without running processes.
@@ -197,6 +199,7 @@ func (i *Installation) cleanUp(t testing.TB) {
 	i.metrics.Release()
 	ctx, stop := cleanUpContext()
 	defer stop()
+	i.unprotectRealms(ctx, t)
 	// A test can have deleted the CRDs.
 	if err := i.Env.Client.DeleteAllOf(ctx, &v1beta1.Realm{}); client.IgnoreNotFound(err) != nil {
 		t.Errorf("Failed to delete Realms: %v", err)

@@ -11,13 +11,16 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
@@ -55,8 +58,36 @@ func (i *Installation) grantPermissions(t testing.TB, settings Settings) {
 	if settings.ClusterTrustBundle {
 		i.bindTrustBundle(t, filepath.Join(root, "config", "rbac"))
 	}
-	for _, file := range []string{"operator_secrets_policy.yaml", "operator_token_service_policy.yaml", "token_server_policy.yaml"} {
+	policies := []string{"operator_secrets_policy.yaml", "operator_token_service_policy.yaml", "token_server_policy.yaml"}
+	if settings.ProtectRealms {
+		policies = append(policies, "realm_protection_policy.yaml")
+	}
+	for _, file := range policies {
 		i.applyFile(t, filepath.Join(root, "config", "admission", file))
+	}
+}
+
+// unprotectRealms allows the deletion of all Realms, and removes the policy that denies it.
+func (i *Installation) unprotectRealms(ctx context.Context, t testing.TB) {
+	meta := metav1.ObjectMeta{Name: "realmkeeper-realm-protection." + i.Namespace}
+	for _, obj := range []client.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta},
+	} {
+		if err := i.Env.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+			t.Errorf("Failed to delete the policy that protects Realms: %v", err)
+		}
+	}
+	realms := &v1beta1.RealmList{}
+	if err := i.Env.Client.List(ctx, realms); client.IgnoreNotFound(err) != nil {
+		t.Errorf("Failed to list Realms: %v", err)
+	}
+	for k := range realms.Items {
+		realm := &realms.Items[k]
+		before := realm.DeepCopy()
+		realm.Annotations = map[string]string{v1beta1.AllowDeletionAnnotation: realm.Name}
+		if err := i.Env.Client.Patch(ctx, realm, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			t.Errorf("Failed to allow the deletion of Realm %s: %v", realm.Name, err)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ var errUnchecked = errors.New("the expressions have not been checked")
 // mistake, such as a misspelt field, would only show when an expression is evaluated.
 func TestPoliciesAreWellTyped(t *testing.T) {
 	cluster := env.Start(t)
-	inst := install.New(t, cluster, install.Settings{})
+	inst := install.New(t, cluster, install.Settings{ProtectRealms: true})
 	install.Eventually(t, "the type check of the policies", func() error {
 		policies := &admissionregistrationv1.ValidatingAdmissionPolicyList{}
 		if err := cluster.Client.List(t.Context(), policies); err != nil {
@@ -37,7 +37,7 @@ func TestPoliciesAreWellTyped(t *testing.T) {
 				t.Errorf("%s: %s: %s", p.Name, warning.FieldRef, warning.Warning)
 			}
 		}
-		if want := 3; checked != want {
+		if want := 4; checked != want {
 			t.Errorf("got %d policies, want %d", checked, want)
 		}
 		return nil
