@@ -220,7 +220,7 @@ var explanations = map[ConditionReason]Explanation{
 	ReasonSecretNotFound: {
 		Severity: SeverityWaiting,
 		Cause:    "The Secret that provides the client secret or a hash of it does not exist, or does not have the key.",
-		Action:   "Create the Secret with the label, and with the client secret or its hash under the key that the spec names.",
+		Action:   "Create the Secret with the label, and with the client secret or its hash under the key that the spec names. If the Secret exists, add the key.",
 	},
 	ReasonSecretNotLabeled: {
 		Severity: SeverityError,

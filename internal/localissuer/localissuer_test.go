@@ -163,7 +163,7 @@ func TestServesTokens(t *testing.T) {
 	f.start()
 	for _, line := range []string{
 		"Name:       billing\n", "Namespace:  apps\n", "Kind:       ApiClient\n", "Status:\n  Conditions:\n    Last Transition Time:  ",
-		"    Message:               Realm \"acme\" not found. The client is reconciled automatically after the Realm is created.\n" +
+		"    Message:               Realm \"acme\" in spec.realmRef not found. Create it; this client is then reconciled automatically. If the name is misspelled, create another ApiClient, because spec.realmRef is immutable.\n" +
 			"    Observed Generation:   1\n    Reason:                RealmNotFound\n    Status:                False\n    Type:                  Accepted\n",
 	} {
 		if !strings.Contains(f.out.String(), line) {

@@ -5,8 +5,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
-// newHash returns commands that add the hash of a new secret to the spec.
+// newHash returns commands that generate the hash of a new secret, and add it to the spec or to the Secrets
+// that contain the hashes.
 func newHash(o object) []string {
+	if o.hashSecrets() != nil {
+		return o.createSecret()
+	}
 	return []string{"kubectl realmkeeper hash", o.kubectl("edit")}
 }
 

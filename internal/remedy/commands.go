@@ -210,19 +210,26 @@ func (o object) label() string {
 }
 
 // createSecret returns commands that create the Secret with the client secret, or that generate a hash
-// and show which of the Secrets with hashes are missing.
+// and show which of the Secrets with hashes are missing. They change no Secret that exists, because other
+// clients can use its keys.
 func (o object) createSecret() []string {
 	if names := o.hashSecrets(); names != nil {
 		return []string{"kubectl realmkeeper hash", o.inNamespace(append([]string{"describe", "secret"}, names...)...)}
 	}
-	return []string{o.replace(), o.label()}
+	name, key := o.provided()
+	return []string{
+		o.inNamespace("create", "secret", "generic", name) + " --from-literal=" + untrusted.Quote(key) + `="$(openssl rand -hex 32)"`,
+		o.label(),
+	}
 }
 
-// replace returns a command that stores a new random value in the provided Secret and creates the
-// Secret if necessary.
+// replace returns a command that stores a new random value in the provided Secret, and keeps its other
+// keys, which other clients can use.
 func (o object) replace() string {
 	name, key := o.provided()
-	return o.inNamespace("create", "secret", "generic", name) + " --from-literal=" + untrusted.Quote(key) + `="$(openssl rand -hex 32)" --dry-run=client -o yaml | kubectl apply -f -`
+	patch, _ := json.Marshal(key) // A string has no errors.
+	return o.inNamespace("patch", "secret", name) + " --type=merge --patch " +
+		untrusted.Quote(`{"stringData":{`+string(patch)+`:"`) + `"$(openssl rand -hex 32)"'"}}'`
 }
 
 // createAccount returns a command that creates one of the client's service accounts.

@@ -160,9 +160,13 @@ func chosen(text string, secret *v1beta1.ClientSecretSource) (*v1beta1.ApiClient
 // name of the grant, which is not the text itself.
 func calls(t *testing.T, commands []string) [][]string {
 	t.Helper()
-	called := hostile.Run(t, strings.ReplaceAll(strings.Join(commands, "\n"), " | kubectl apply -f -", ""), "kubectl", "openssl")
+	called := hostile.Run(t, strings.Join(commands, "\n"), "kubectl", "openssl")
 	for _, words := range called {
 		for i, word := range words {
+			var secret struct{ StringData map[string]string }
+			if json.Unmarshal([]byte(word), &secret) == nil && secret.StringData != nil {
+				words[i] = fmt.Sprint(secret.StringData)
+			}
 			var patch []struct{ Value v1beta1.Grant }
 			if json.Unmarshal([]byte(word), &patch) == nil {
 				grant := patch[0].Value
@@ -181,6 +185,7 @@ func allCommands(t *testing.T, text string) []string {
 	for _, secret := range []*v1beta1.ClientSecretSource{
 		{Provided: &v1beta1.ProvidedSecret{SecretRef: v1beta1.SecretKeyReference{Name: text, Key: v1beta1.SecretDataKey(text)}}},
 		{Generated: &v1beta1.GeneratedSecret{SecretName: text}},
+		{Hashed: []v1beta1.HashedSecret{{ID: "a", HashSecretRef: v1beta1.HashSecretReference{Name: text}}}},
 	} {
 		c, realm := chosen(text, secret)
 		for _, reason := range v1beta1.Reasons() {

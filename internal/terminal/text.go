@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,6 +38,8 @@ func Relative(at, now time.Time) string {
 	switch d := now.Sub(at); {
 	case at.IsZero():
 		return "never"
+	case d == math.MinInt64:
+		return "in more than 292y" // the longest duration
 	case d < 0:
 		return "in " + duration.HumanDuration(-d)
 	default:

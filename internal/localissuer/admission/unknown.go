@@ -25,14 +25,52 @@ func (a *Rules) Unknown(obj *unstructured.Unstructured) []string {
 		if !ok {
 			parent, name = "", path
 		}
-		known := slices.Sorted(maps.Keys(fieldsAt(r.structural, parent)))
-		if similar := slices.DeleteFunc(slices.Clone(known), func(field string) bool { return !resembles(field, name) }); len(similar) > 0 {
-			described = append(described, fmt.Sprintf("%s does not exist. Did you mean %s?", path, strings.Join(similar, " or ")))
-			continue
+		if line := r.describe(parent, name); !slices.Contains(described, line) {
+			described = append(described, line)
 		}
-		described = append(described, fmt.Sprintf("%s does not exist. The fields of %s are: %s.", path, parent, strings.Join(known, ", ")))
 	}
 	return described
+}
+
+// formerFields says what to use in place of fields with a name that suggests nothing: those of earlier
+// versions of the API, which other descriptions and habits also suggest.
+var formerFields = map[string]string{
+	"expiresAt":           "Did you mean expirationTime?",
+	"rotateAfter":         "Did you mean rotationRequestTime?",
+	"endWhenUnused":       "Did you mean expireWhenUnused?",
+	"serviceAccounts":     "List them in identities, such as identities: [{name: worker, serviceAccount: {name: worker}}].",
+	"federatedIdentities": "List them in identities, such as identities: [{name: ci, issuer: github, subject: ...}].",
+	"releasedClients":     "Run \"kubectl realmkeeper release\" instead.",
+	"all":                 "Did you mean from: All?",
+}
+
+// describe describes a field that does not exist at a path.
+func (r *rules) describe(parent, name string) string {
+	path := strings.TrimPrefix(parent+"."+name, ".")
+	schema := schemaAt(r.structural, parent)
+	if schema != nil && len(schema.Properties) == 0 {
+		return fmt.Sprintf("%s must be %s, not an object.", parent, described(schema.Type))
+	}
+	if replacement, ok := formerFields[name]; ok {
+		return path + " does not exist. " + replacement
+	}
+	var known []string
+	if schema != nil {
+		known = slices.Sorted(maps.Keys(schema.Properties))
+	}
+	for _, alike := range []func(a, b string) bool{strings.EqualFold, resembles} {
+		if similar := slices.DeleteFunc(slices.Clone(known), func(field string) bool { return !alike(field, name) }); len(similar) > 0 {
+			return fmt.Sprintf("%s does not exist. Did you mean %s?", path, strings.Join(similar, " or "))
+		}
+	}
+	return fmt.Sprintf("%s does not exist. The fields of %s are: %s.", path, parent, strings.Join(known, ", "))
+}
+
+func described(jsonType string) string {
+	if jsonType == "array" {
+		return "a list"
+	}
+	return "of type " + jsonType
 }
 
 func lastCut(path string) (before, after string, found bool) {
@@ -45,8 +83,8 @@ func lastCut(path string) (before, after string, found bool) {
 
 var index = regexp.MustCompile(`\[[^\]]*\]`)
 
-// fieldsAt returns the fields that a schema has at a path, such as spec.grants[0].
-func fieldsAt(s *structuralschema.Structural, path string) map[string]structuralschema.Structural {
+// schemaAt returns the schema at a path, such as spec.grants[0], or nil.
+func schemaAt(s *structuralschema.Structural, path string) *structuralschema.Structural {
 	for segment := range strings.SplitSeq(path, ".") {
 		if segment == "" {
 			break
@@ -63,10 +101,10 @@ func fieldsAt(s *structuralschema.Structural, path string) map[string]structural
 			s = s.Items
 		}
 	}
-	return s.Properties
+	return s
 }
 
-// resembles reports whether two names differ only in case, or one of them is a part of the other.
+// resembles reports whether one of two names is a part of the other, in any case.
 func resembles(a, b string) bool {
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	return strings.Contains(a, b) || strings.Contains(b, a)

@@ -1,6 +1,7 @@
 package apiclient
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,9 +37,9 @@ func (seen *observed) listedHashes() []listedHash {
 func readable(secret *corev1.Secret, ref v1beta1.HashSecretReference) *condition.Result {
 	switch {
 	case secret == nil:
-		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the hash of the client secret in key %q and the label %s.", ref.Name, ref.EffectiveKey(), providedLabel)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q in spec.secret.hashed.hashSecretRef not found. Create it with the hash of the client secret in key %q and the label %s.", ref.Name, ref.EffectiveKey(), providedLabel)
 	case !provided.Readable(secret):
-		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", ref.Name, providedLabel)
+		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q in spec.secret.hashed.hashSecretRef without the label %s. Add the label; the operator rechecks every minute.", ref.Name, providedLabel)
 	}
 	return nil
 }
@@ -60,7 +61,7 @@ func hashIn(secret *corev1.Secret, ref v1beta1.HashSecretReference) listedHash {
 	}
 	value, ok := secret.Data[ref.EffectiveKey()]
 	if !ok {
-		return listedHash{missing: notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the hash of the client secret as its value.", ref.Name, ref.EffectiveKey())}
+		return listedHash{missing: notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q, which spec.secret.hashed.hashSecretRef selects. Add the key with the hash of the client secret as its value, or correct the reference.", ref.Name, ref.EffectiveKey())}
 	}
 	return listedHash{hash: strings.TrimSpace(string(value)), source: hashSource(secret, ref)}
 }
@@ -77,8 +78,12 @@ func (seen *observed) hashesSupported() *condition.Result {
 			return h.missing
 		}
 		if _, err := clientsecret.ParseVerifier(h.hash); err != nil {
-			return notReady(v1beta1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".",
-				secretSource(seen.client).Hashed[i].ID, err)
+			listed := secretSource(seen.client).Hashed[i]
+			from := ""
+			if ref := listed.HashSecretRef; ref.Name != "" {
+				from = fmt.Sprintf(", from key %q of Secret %q,", ref.EffectiveKey(), ref.Name)
+			}
+			return notReady(v1beta1.ReasonHashNotSupported, "The hash %q in spec.secret.hashed%s cannot be used: %v. Replace it, for example with the output of \"kubectl realmkeeper hash\".", listed.ID, from, err)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func (seen *request) realmExists() *condition.Result {
 	if seen.realm != nil {
 		return nil
 	}
-	return notReady(v1beta1.ReasonRealmNotFound, "Realm %q not found. The client is reconciled automatically after the Realm is created.", seen.client.Spec.RealmRef.Name)
+	return notReady(v1beta1.ReasonRealmNotFound, "Realm %q in spec.realmRef not found. Create it; this client is then reconciled automatically. If the name is misspelled, create another ApiClient, because spec.realmRef is immutable.", seen.client.Spec.RealmRef.Name)
 }
 
 // clientIDFree accepts only the ApiClient that holds the client ID.

@@ -81,16 +81,16 @@ func (seen *observed) secretProvided() *condition.Result {
 	}
 	name, key := reference.SecretRef.Name, reference.SecretRef.EffectiveKey()
 	if seen.provided == nil {
-		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q not found. Create it with the client secret in key %q and the label %s.", name, key, providedLabel)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q in spec.secret.provided.secretRef not found. Create it with the client secret in key %q and the label %s.", name, key, providedLabel)
 	}
 	if !provided.Readable(seen.provided) {
-		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
+		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q in spec.secret.provided.secretRef without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
 	}
 	switch err := seen.value.Err; {
 	case seen.unhashed:
 		return stillRejected(seen)
 	case errors.Is(err, provided.ErrNoKey):
-		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q. Add the key with the client secret as its value.", name, key)
+		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q, which spec.secret.provided.secretRef selects. Add the key with the client secret as its value, or correct the reference.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):
 		return notReady(v1beta1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)
 	case err != nil:
