@@ -24,7 +24,7 @@ type Identity struct {
 	// for subject, the first client that lists the service account holds it. If unset, issuer must
 	// be set.
 	// +optional
-	ServiceAccount ServiceAccountReference `json:"serviceAccount,omitzero"`
+	ServiceAccount ServiceAccountReference `json:"serviceAccount,omitzero"` //nolint:kubeapilinter // A rule requires it or issuer.
 
 	// issuer is the name of an issuer in spec.trustedIssuers of the realm. If the realm does not
 	// list the name, the client is not Accepted (IssuerNotInRealm). If unset, serviceAccount must

@@ -87,7 +87,7 @@ type HashedSecret struct {
 	// not Accepted while the Secret, its key, or its label is missing (SecretNotFound,
 	// SecretNotLabeled). If unset, hash must be set.
 	// +optional
-	HashSecretRef HashSecretReference `json:"hashSecretRef,omitzero"`
+	HashSecretRef HashSecretReference `json:"hashSecretRef,omitzero"` //nolint:kubeapilinter // A rule requires it or hash.
 
 	// expirationTime is the time at which the secret expires: an RFC 3339 time between the years 1000
 	// and 2999, such as "2031-12-31T23:59:59Z". If unset, the secret does not expire.

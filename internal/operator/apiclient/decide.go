@@ -55,11 +55,7 @@ type decision struct {
 // the random source does.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
-	until := seen.releasedUntil()
-	if d.inconclusive = seen.mustRelease(until) && !seen.live; d.inconclusive {
-		return d, nil
-	}
-	if d.release = heldUntil(seen.recordSecret, until); d.release {
+	if d.releases(seen) {
 		return d, nil
 	}
 	if d.blocked = seen.unreadable; d.blocked != nil {
@@ -96,6 +92,16 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
 	}
 	return d, nil
+}
+
+// releases reports whether the client releases its client ID, or whether the API server must say so first.
+func (d *decision) releases(seen *observed) bool {
+	until := seen.releasedUntil()
+	if d.inconclusive = seen.mustRelease(until) && !seen.live; d.inconclusive {
+		return true
+	}
+	d.release = heldUntil(seen.recordSecret, until)
+	return d.release
 }
 
 // waiting returns what an accepted client waits for before its secret is complete; nil if nothing.

@@ -38,10 +38,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		SecretName:           c.Status.SecretName,
 		LastRotationTime:     c.Status.LastRotationTime,
 		NextRotationTime:     c.Status.NextRotationTime,
-	}
-	s.LastReleaseTime = c.Status.LastReleaseTime
-	if until := seen.releasedUntil(); !until.IsZero() && !heldUntil(seen.recordSecret, until) {
-		s.LastReleaseTime = timeOrNil(until)
+		LastReleaseTime:      lastRelease(seen),
 	}
 	if d.accepted.Status == metav1.ConditionTrue {
 		s.Grant, s.Scopes, s.Audiences = c.Status.Grant, c.Status.Scopes, c.Status.Audiences
@@ -84,6 +81,14 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 	conditions.Summarize(ready)
 	s.Conditions = conditions.Conditions()
 	return s
+}
+
+// lastRelease returns the time of the last release that is complete.
+func lastRelease(seen *observed) *metav1.Time {
+	if until := seen.releasedUntil(); !until.IsZero() && !heldUntil(seen.recordSecret, until) {
+		return timeOrNil(until)
+	}
+	return seen.client.Status.LastReleaseTime
 }
 
 func secretStatus(secrets []record.ClientSecret) []v1beta1.CredentialStatus {
