@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -116,6 +117,9 @@ const (
 	maxLifetime    = 24 * time.Hour
 )
 
+// reservedClientIDs is the prefix that the API reserves.
+const reservedClientIDs = "wl/"
+
 // problem returns why a client can't move, or an empty string.
 func (c *Client) problem() string {
 	switch {
@@ -125,6 +129,8 @@ func (c *Client) problem() string {
 		return fmt.Sprintf("the client ID has more than %d characters", maxClientID)
 	case !clientIDPattern.MatchString(c.ID):
 		return "the client ID must have printable ASCII characters except space, colon, percent sign, plus sign, and asterisk; register the client again with another ID"
+	case strings.HasPrefix(c.ID, reservedClientIDs):
+		return "the client ID begins with " + reservedClientIDs + ", which is reserved; register the client again with another ID"
 	case len(c.Hashes) == 0 && len(c.PublicKeys) == 0:
 		return "it has no secret and no public key"
 	case len(c.Hashes) > maxHashes:

@@ -289,6 +289,7 @@ func TestClientsThatCannotMove(t *testing.T) {
 		"colon in the ID":      {migration.Client{ID: "a:b"}, "colon"},
 		"control in the ID":    {migration.Client{ID: "a\x1b[2J"}, "printable ASCII"},
 		"asterisk in the ID":   {migration.Client{ID: "a*"}, "asterisk"},
+		"reserved ID":          {migration.Client{ID: "wl/a", Hashes: []string{"1"}}, "begins with wl/, which is reserved"},
 		"three secrets":        {migration.Client{ID: "a", Hashes: []string{"1", "2", "3"}}, "3 valid secrets"},
 		"five keys":            {migration.Client{ID: "a", PublicKeys: []migration.PublicKey{key, key, key, key, key}}, "5 public keys"},
 		"long lifetime":        {migration.Client{ID: "a", TokenLifetime: 24*time.Hour + 1}, "between 10s and 24h"},

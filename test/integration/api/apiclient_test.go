@@ -4,6 +4,7 @@ import "strings"
 
 const (
 	clientIDRule     = "spec.clientID must have 1 to 255 printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"
+	clientIDReserved = "spec.clientID must not begin with wl/, which is reserved; choose another client ID"
 	clientIDChange   = "spec.clientID is immutable (it cannot be changed, added, or removed); it is "
 	realmNameRule    = "spec.realmRef.name must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	timePattern      = "spec.expirationTime in body should match"
@@ -41,6 +42,9 @@ var apiClientValidations = map[string]validation{
 	"clientID with a plus sign":            {spec: "clientID: a+b", wantField: "spec.clientID", wantRule: clientIDRule},
 	"clientID with an asterisk":            {spec: "clientID: a*", wantField: "spec.clientID", wantRule: clientIDRule},
 	"clientID with an umlaut":              {spec: "clientID: ä", wantField: "spec.clientID", wantRule: clientIDRule},
+	"clientID with the reserved prefix":    {spec: "clientID: wl/billing", wantField: "spec.clientID", wantRule: `Invalid value: "wl/billing": ` + clientIDReserved},
+	"clientID that is the reserved prefix": {spec: "clientID: wl/", wantField: "spec.clientID", wantRule: clientIDReserved},
+	"clientIDs like the reserved prefix":   {spec: "clientID: a/wl/b"},
 	"clientID with a line break":           {spec: `clientID: "a\n"`, wantField: "spec.clientID", wantRule: clientIDRule},
 
 	"no way to authenticate": {spec: "secret: null", wantField: "spec.secret", wantRule: noAuthentication},

@@ -20,11 +20,11 @@ type ApiClientSpecApplyConfiguration struct {
 	// spec.grants of the Realm. You can create the client before the realm.
 	RealmRef *RealmReferenceApplyConfiguration `json:"realmRef,omitempty"`
 	// clientID is the client identifier (RFC 6749, section 2.2): 1 to 255 printable ASCII
-	// characters except space, colon, "%", "+", and "*". A grant of the realm must list it in
-	// clientIDs; otherwise the client is not Accepted (NotGranted). It must be unique in the realm:
-	// the first ApiClient that is Accepted holds the client ID until it is deleted or releases it,
-	// and others are not Accepted (ClientIDConflict). clientID is immutable and cannot be added or
-	// removed later.
+	// characters except space, colon, "%", "+", and "*". It must not begin with "wl/", which is
+	// reserved. A grant of the realm must list it in clientIDs; otherwise the client is not Accepted
+	// (NotGranted). It must be unique in the realm: the first ApiClient that is Accepted holds the
+	// client ID until it is deleted or releases it, and others are not Accepted (ClientIDConflict).
+	// clientID is immutable and cannot be added or removed later.
 	//
 	// Defaults to "<namespace>.<name>", which needs no entry in a grant and has at most 317
 	// characters.
