@@ -89,8 +89,8 @@ type Heartbeat struct {
 	// it. The two differ, because an Active key that can't be decrypted must not hold up the next one, which
 	// replaces it. The Lease contains All instead of more than MaxNames names.
 	UndecryptedNext, UndecryptedActive []string
-	// Unreadable contains the names of the records that the server could not read, with the same limit. It
-	// serves their last known good version.
+	// Unreadable contains the names of the records that the server could not read, of which it serves the last
+	// known good version, and of those with a restriction that it doesn't know, with the same limit.
 	Unreadable []string
 	// Dead means that the leader has marked the Lease since the server renewed it. Only the leader sets it.
 	Dead bool

@@ -11,7 +11,7 @@ const (
 	// Active signing key the server has not decrypted yet.
 	UndecryptedNextAnnotation   = "auth.realmkeeper.dev/undecrypted-next-keys"
 	UndecryptedActiveAnnotation = "auth.realmkeeper.dev/undecrypted-active-keys"
-	// UnreadableAnnotation contains the names of records that the server could not read.
+	// UnreadableAnnotation contains the names of records that the server could not read or enforce.
 	UnreadableAnnotation = "auth.realmkeeper.dev/unreadable-records"
 )
 

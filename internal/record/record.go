@@ -29,8 +29,10 @@ import (
 const DataKey = "record.json"
 
 // SchemaVersion is the version of the JSON that this package writes and reads. Members can be added
-// without a new version, because readers ignore unknown members. A member that restricts access requires
-// a new version; otherwise an older token server would ignore the restriction.
+// without a new version, because readers ignore unknown members. One that restricts access belongs to
+// Restrictions. A new version is needed only for a member that an older reader would misread. It can be
+// written one minor release after it can be read, because token servers of both releases run at the same
+// time.
 const SchemaVersion = 1
 
 // ErrUnreadable is returned for a record Secret without a valid record.
@@ -55,6 +57,8 @@ type Realm struct {
 	ClusterIssuerURL string `json:"clusterURL,omitempty"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
+	// Restrictions apply to all clients of the realm.
+	Restrictions Restrictions `json:"restrictions,omitempty"`
 	// TokensValidAfter rejects tokens that were issued before this time. Zero accepts all tokens.
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
 	// TokenLifetimeSeconds is the lifetime of a token, at least 1.
@@ -96,6 +100,8 @@ type Client struct {
 	Identity types.UID `json:"identity"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`
+	// Restrictions apply to the client.
+	Restrictions Restrictions `json:"restrictions,omitempty"`
 	// ExpiresAt is the time at which the client expires, with the same effect as Disabled. Zero
 	// means never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`

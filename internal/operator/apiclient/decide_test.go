@@ -3,6 +3,7 @@ package apiclient
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -136,6 +137,23 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	d, err = decide(new(observe(func(s *observed) { s.realm = nil })), now, rand.Reader)
 	if err != nil || d.desired != nil || d.credentials != nil {
 		t.Errorf("client that was never Accepted: record %v, credentials Secret %v, error %v", d.desired, d.credentials, err)
+	}
+}
+
+// An operator that was rolled back keeps a restriction that it doesn't know, whatever it changes.
+func TestDecideKeepsUnknownRestrictions(t *testing.T) {
+	seen := reconciled(t, observe())
+	later := record.Restrictions{"later": json.RawMessage("true")}
+	seen.recorded.Restrictions = later
+	for name, change := range map[string]func(*v1beta1.ApiClientSpec){
+		"unchanged":    func(*v1beta1.ApiClientSpec) {},
+		"suspended":    func(spec *v1beta1.ApiClientSpec) { spec.Suspend = true },
+		"not Accepted": func(spec *v1beta1.ApiClientSpec) { spec.Scopes = []string{"write"} },
+	} {
+		changed := seen
+		changed.client = seen.client.DeepCopy()
+		change(&changed.client.Spec)
+		testkit.Diff(t, name, later, mustDecide(t, changed).desired.Restrictions)
 	}
 }
 

@@ -27,6 +27,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Secrets:   plan.Secrets,
 		Restored:  seen.restoredWith(plan.Restored),
 
+		Restrictions: seen.recorded.Restrictions.Unknown(),
 		SecretSerial: plan.Serial,
 
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),

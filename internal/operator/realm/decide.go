@@ -128,6 +128,7 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		Name:                 realm.Name,
 		Issuer:               instance.Issuer(realm.Name),
 		Disabled:             realm.Spec.Suspend,
+		Restrictions:         current.Restrictions.Unknown(),
 		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
 		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),

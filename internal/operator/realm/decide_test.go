@@ -2,6 +2,7 @@ package realm
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -258,6 +259,22 @@ func TestBasis(t *testing.T) {
 			d := testkit.Value(decide(seen, instance(), now.Add(2*time.Hour), rand.Reader))(t)
 			testkit.Diff(t, "result", test.want, d.record.Basis)
 		})
+	}
+}
+
+// An operator that was rolled back keeps a restriction that it doesn't know, whatever it changes.
+func TestUnknownRestrictionsAreKept(t *testing.T) {
+	later := record.Restrictions{"later": json.RawMessage("true")}
+	for name, change := range map[string]func(*v1beta1.Realm){
+		"unchanged":    func(*v1beta1.Realm) {},
+		"suspended":    func(r *v1beta1.Realm) { r.Spec.Suspend = true },
+		"not Accepted": func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} },
+	} {
+		realm := acme(func(*v1beta1.Realm) {})
+		body := testkit.Value(record.ReadRealm(recorded(t, realm, now, nil)))(t)
+		body.Restrictions = later
+		seen := observed{realm: acme(change), record: written(t, realm, decision{record: &body}), state: acknowledgement.Acknowledged}
+		testkit.Diff(t, name, later, testkit.Value(decide(seen, instance(), now, rand.Reader))(t).record.Restrictions)
 	}
 }
 

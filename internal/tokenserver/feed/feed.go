@@ -67,7 +67,7 @@ type Feed struct {
 	loading sync.Mutex    // held during a load from a list or from the last known good records
 
 	mu         sync.Mutex
-	unreadable map[string]bool    // names of the unreadable records
+	unreadable map[string]bool    // names of the unreadable records, and of those with an unknown restriction
 	expired    bool               // whether the next watch must start with a list
 	endWatch   context.CancelFunc // ends the open watch; nil before the first one
 }
@@ -87,7 +87,7 @@ func New(o Options) *Feed {
 	f.openSnapshot()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
-		Help: "Unreadable records. The server serves their last known good version; the status of the Realm or ApiClient reports the error.",
+		Help: "Unreadable records, of which the server serves the last known good version, and records with a restriction that this version does not know, whose requests it rejects.",
 	}, func() float64 {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -281,6 +281,9 @@ func (f *Feed) Update(obj any) error {
 		if _, ok := converted.(*registry.Realm); ok && f.keys.updatePlaintext() {
 			f.saved.Compact()
 		}
+		if isUnenforced(converted) {
+			err = errUnenforced
+		}
 	}
 	f.setReadability(secret.Name, err) // after the registry has changed, because the heartbeat reports it
 	f.reach(secret.ResourceVersion)
@@ -405,7 +408,7 @@ func (f *Feed) Replace(list []any, version string) error {
 		f.readSaved(now.isUnreadable, &loaded)
 	}
 	f.replace(&loaded, now.isUnreadable)
-	f.markOnly(now.unreadable)
+	f.markOnly(&now)
 	f.previous = snapshot.State{}
 	f.saved.Commit(now.listed(version))
 	f.reach(version)
@@ -418,19 +421,22 @@ func (f *Feed) Replace(list []any, version string) error {
 // Resync does nothing, because the registry is the only copy of the records.
 func (f *Feed) Resync() error { return nil }
 
-// setReadability records whether a record is readable. It logs the error of an unreadable record.
+// setReadability records whether a record is readable and can be enforced, and logs the error otherwise.
 func (f *Feed) setReadability(name string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.markLocked(name, err)
 }
 
-func (f *Feed) markOnly(unreadable map[string]error) {
+func (f *Feed) markOnly(p *prepared) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.unreadable)
-	for name, err := range unreadable {
+	for name, err := range p.unreadable {
 		f.markLocked(name, err)
+	}
+	for _, name := range p.unenforced {
+		f.markLocked(name, errUnenforced)
 	}
 }
 
@@ -440,10 +446,15 @@ func (f *Feed) markLocked(name string, err error) {
 		return
 	}
 	f.unreadable[name] = true
+	if errors.Is(err, errUnenforced) {
+		f.Logger.Error("Found unknown restriction in record, rejecting all requests of its Realm or ApiClient; upgrade the token servers", "record", name)
+		return
+	}
 	f.Logger.Error("Skipped unreadable record, serving its last known good version", "record", name, "error", err)
 }
 
-// unreadableRecords returns the names of the unreadable records.
+// unreadableRecords returns the names of the unreadable records, and of those with an unknown restriction.
+// The operator doesn't count either as served.
 func (f *Feed) unreadableRecords() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -452,6 +463,7 @@ func (f *Feed) unreadableRecords() []string {
 
 var (
 	errNotASecret = errors.New("not a Secret")
+	errUnenforced = errors.New("unknown restriction")
 	errTooLate    = errors.New("loading the records took too long, listing them again")
 )
 

@@ -21,6 +21,7 @@ type prepared struct {
 	clients    []*registry.Client
 	subjects   []*registry.Subject
 	unreadable map[string]error // by record name
+	unenforced []string         // names of the records with an unknown restriction
 	beacon     string           // resource version of the beacon; empty if there is none
 }
 
@@ -38,8 +39,14 @@ func (p *prepared) add(converted any) {
 	switch of := converted.(type) {
 	case *registry.Realm:
 		p.realms = append(p.realms, of)
+		if of.Unenforced {
+			p.unenforced = append(p.unenforced, of.Record)
+		}
 	case *registry.Client:
 		p.clients = append(p.clients, of)
+		if of.Unenforced {
+			p.unenforced = append(p.unenforced, of.Record)
+		}
 	case *registry.Subject:
 		p.subjects = append(p.subjects, of)
 	case beaconVersion:
@@ -100,13 +107,15 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 	if err != nil {
 		return nil, err
 	}
+	unenforced := cannotEnforce(r.Disabled, r.Restrictions)
 	return registry.NewRealm(registry.RealmSettings{
 		Record:           secret.Name,
 		UID:              string(record.RealmUID(secret)),
 		Name:             r.Name,
 		Issuer:           r.Issuer,
 		CreatedAt:        secret.CreationTimestamp.Time, // set by the API server, from its clock
-		Disabled:         r.Disabled,
+		Disabled:         r.Disabled || unenforced,
+		Unenforced:       unenforced,
 		TokensValidAfter: r.TokensValidAfter,
 		TokensPerSecond:  r.TokensPerSecond,
 		TokenLifetime:    time.Duration(r.TokenLifetimeSeconds) * time.Second,
@@ -117,6 +126,22 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		Audiences:        r.Audiences,
 		Issuers:          issuers(r),
 	})
+}
+
+// isUnenforced reports whether the record of a converted one has an unknown restriction.
+func isUnenforced(converted any) bool {
+	switch of := converted.(type) {
+	case *registry.Realm:
+		return of.Unenforced
+	case *registry.Client:
+		return of.Unenforced
+	}
+	return false
+}
+
+// cannotEnforce reports whether a restriction can't be enforced. If nothing is granted, every restriction is.
+func cannotEnforce(disabled bool, restrictions record.Restrictions) bool {
+	return !disabled && restrictions.Unknown() != nil
 }
 
 func issuers(r record.Realm) []registry.Issuer {
@@ -155,6 +180,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 	if c.Restored != nil {
 		accepted = slices.Concat(accepted, c.Restored.Secrets)
 	}
+	unenforced := cannotEnforce(c.Disabled, c.Restrictions)
 	secrets := make([]clientsecret.Credential, 0, len(accepted))
 	for _, s := range accepted {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
@@ -175,7 +201,8 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Identity:         identity,
 		RealmUID:         shared(string(c.RealmUID)),
 		ID:               c.ClientID,
-		Disabled:         c.Disabled,
+		Disabled:         c.Disabled || unenforced,
+		Unenforced:       unenforced,
 		ExpiresAt:        c.ExpiresAt,
 		TokensValidAfter: c.TokensValidAfter,
 		TokensPerSecond:  c.TokensPerSecond,

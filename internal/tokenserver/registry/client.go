@@ -27,6 +27,9 @@ type Client struct {
 	Identity string
 	// Disabled clients can't get tokens, and their existing tokens are not valid.
 	Disabled bool
+	// Unenforced means that the record has a restriction that this version doesn't know. Disabled is then
+	// set, too.
+	Unenforced bool
 	// ExpiresAt is when the client expires. An expired client is treated as disabled. If zero, the
 	// client does not expire.
 	ExpiresAt time.Time

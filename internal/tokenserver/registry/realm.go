@@ -27,6 +27,9 @@ type RealmSettings struct {
 	CreatedAt time.Time
 	// Disabled realms issue no tokens, and their existing tokens are not valid.
 	Disabled bool
+	// Unenforced means that the record has a restriction that this version doesn't know. Disabled is then
+	// set, too.
+	Unenforced bool
 	// TokensValidAfter revokes all tokens issued before this time. If zero, no tokens are revoked.
 	TokensValidAfter time.Time
 	TokenLifetime    time.Duration
@@ -53,6 +56,7 @@ type Realm struct {
 	CreatedAt time.Time
 	// Disabled realms issue no tokens, and their existing tokens are not valid.
 	Disabled      bool
+	Unenforced    bool // as in RealmSettings
 	TokenLifetime time.Duration
 	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
 	// limit.
@@ -89,7 +93,7 @@ type Realm struct {
 // Errors: from encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
-		Record: s.Record, UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled,
+		Record: s.Record, UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled, Unenforced: s.Unenforced,
 		TokenLifetime: s.TokenLifetime, TokensPerSecond: s.TokensPerSecond,
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
