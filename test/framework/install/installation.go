@@ -48,6 +48,9 @@ type Installation struct {
 	MaxStaleness time.Duration
 	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.
 	KMSSocket string
+	// Binaries is the directory of the operators and token servers that are started after it is set. If it
+	// is empty, they are those of this version.
+	Binaries string
 	// Pod is passed as the Pod name to operators that are started after it is set. If it is empty,
 	// operators run as if outside a cluster.
 	Pod string
@@ -157,6 +160,14 @@ func orDefault(s, otherwise string) string {
 		return otherwise
 	}
 	return s
+}
+
+func (i *Installation) binary(t testing.TB, name string) string {
+	t.Helper()
+	if i.Binaries != "" {
+		return filepath.Join(i.Binaries, name)
+	}
+	return Binary(t, i.Env, name)
 }
 
 // StopTokenServers shuts down all token servers and forgets them.

@@ -17,7 +17,7 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 	t.Helper()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig)); err != nil {
+	if err := i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -26,7 +26,7 @@ func (i *Installation) StartOperator(t testing.TB, kubeconfig string) {
 // until the end of the test, unless the caller stops it.
 func (i *Installation) StartSecondOperator(t testing.TB, kubeconfig string) *process.Process {
 	t.Helper()
-	command := i.operatorCommand(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig), "0")
+	command := i.operatorCommand(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig), "0")
 	command.Name = "second-operator"
 	second, err := process.Start(command)
 	if err != nil {
@@ -99,7 +99,7 @@ func (i *Installation) KillAndRestartOperatorWith(t testing.TB, kubeconfig strin
 	defer i.mu.Unlock()
 	err := i.operator.Kill()
 	if err == nil {
-		err = i.startOperator(Binary(t, i.Env, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig))
+		err = i.startOperator(i.binary(t, "operator"), i.kubeconfigAs(t, operatorAccount, i.Pod, kubeconfig))
 	}
 	if err != nil {
 		t.Errorf("Failed to kill and restart the operator: %v", err)

@@ -68,7 +68,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	writeFile(t, key, pair.Data[corev1.TLSPrivateKeyKey])
 
 	s.command = process.Command{
-		Name: s.Name, Path: Binary(t, i.Env, "token-server"), Dir: i.dir,
+		Name: s.Name, Path: i.binary(t, "token-server"), Dir: i.dir,
 		Args: []string{
 			"--namespace", i.RecordsNamespace, "--name", s.Name, "--kubeconfig", i.kubeconfigAs(t, tokenServerAccount, s.Name, kubeconfig),
 			"--listen", address, "--operations-listen", operations, "--snapshot-dir", s.SnapshotDir,
