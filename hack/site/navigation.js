@@ -63,6 +63,7 @@ export const sections = {
     'docs/token-endpoint.md',
     'docs/api-reference.md',
     'docs/reasons.md',
+    'docs/api-policy.md',
     'docs/kubectl-plugin.md',
     'docs/portal.md',
     'charts/realmkeeper/README.md',
