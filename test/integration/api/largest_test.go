@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -158,7 +159,7 @@ func (l *largest) object(path string, schema apiextensionsv1.JSONSchemaProps) ma
 // text returns a string of the given length that ends in a number of its own.
 func (l *largest) text(path string, length int) string {
 	l.strings++
-	number := fmt.Sprint(l.strings)
+	number := strconv.Itoa(l.strings)
 	letters := strings.Repeat("a", max(0, length-len(number))) + number
 	for _, text := range texts {
 		if text.path.MatchString(path) {
