@@ -247,6 +247,7 @@ func TestReloadsFiles(t *testing.T) {
 func TestInvalidFilesAtStart(t *testing.T) {
 	for name, test := range map[string]struct{ files, want string }{
 		"twice":  {realm + billing + billing, "ApiClient apps/billing: the object is also in"},
+		"group":  {strings.Replace(realm, "auth.realmkeeper.dev", "realmkeeper.dev", 1), "no such kind: realmkeeper.dev/v1beta1 Realm; the kinds are Realm and ApiClient in version auth.realmkeeper.dev/v1beta1"},
 		"Secret": {"apiVersion: v1\nkind: Secret\nmetadata: {name: a, namespace: apps}\ndatas: {}\n", `unknown field "datas"`},
 	} {
 		t.Run(name, func(t *testing.T) {

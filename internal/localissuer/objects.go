@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,7 +101,7 @@ func (o *objects) apply(ctx context.Context, documents []document) []error {
 	for _, d := range documents {
 		resource := o.resourceOf(d.object)
 		if resource == nil {
-			if kind := d.object.GroupVersionKind(); kind.Group == v1beta1.GroupVersion.Group {
+			if kind := d.object.GroupVersionKind(); kind.Group == v1beta1.GroupVersion.Group || isOurs(kind.Kind) && strings.HasSuffix(kind.Group, "realmkeeper.dev") {
 				errs = append(errs, fileError{d.file, fmt.Errorf("%w: %s %s; the kinds are Realm and ApiClient in version %s", errNoKind, d.object.GetAPIVersion(), kind.Kind, v1beta1.GroupVersion)})
 			}
 			continue
@@ -133,6 +134,9 @@ func (o *objects) apply(ctx context.Context, documents []document) []error {
 	o.store.CollectGarbage()
 	return errs
 }
+
+// isOurs reports whether a kind in a misspelled group is probably one of this API.
+func isOurs(kind string) bool { return kind == "Realm" || kind == "ApiClient" }
 
 // resourceOf returns the resource of an object, or nil if the local issuer doesn't read such objects. It
 // sets the namespace of an object that needs one.
