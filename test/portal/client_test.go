@@ -100,7 +100,7 @@ func conditionRemedies(t *testing.T, i *instance, b *browser) {
 	i.AwaitReady(t, lost, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
 	b.signIn(i.admin)
 	b.open("/clients/" + team + "/lost")
-	for _, want := range []string{"Accepted", "RealmNotFound", `Realm "nowhere" not found`, "Create the Realm."} {
+	for _, want := range []string{"Accepted", "RealmNotFound", `Realm "nowhere" in spec.realmRef not found`, "Create the Realm."} {
 		b.wantText(want)
 	}
 	if got := b.read("#Ready-command-0"); got != "kubectl get realms" {

@@ -245,4 +245,4 @@ func awaitStable(t *testing.T, inst *install.Installation, objects []*unstructur
 }
 
 // awaited is part of the message about a provided Secret that doesn't exist.
-const awaited = `"not-there-yet" not found`
+const awaited = `"not-there-yet" in spec.secret.provided.secretRef not found`
