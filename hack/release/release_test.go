@@ -161,8 +161,8 @@ func testManifests(t *testing.T, dir string) {
 		"image: ":                                1,
 		"instanceDomain: " + release.Placeholder: 1,
 		"name: realmkeeper-config\n":             2, // the ConfigMap and the volume
-		"kind: CustomResourceDefinition":         2,
-		"kind: ValidatingAdmissionPolicy\n":      3,
+		"kind: CustomResourceDefinition":         3,
+		"kind: ValidatingAdmissionPolicy\n":      4,
 		"name: realmkeeper-system-records\n":     1,
 		"kind: Deployment":                       1,
 	} {
@@ -174,8 +174,8 @@ func testManifests(t *testing.T, dir string) {
 	if created < 0 || used < created {
 		t.Error("install.yaml uses namespaces before it creates them")
 	}
-	if crds := string(read(t, dir, "crds.yaml")); strings.Count(crds, "\nkind: ") != 2 {
-		t.Errorf("crds.yaml contains %d objects, want 2", strings.Count(crds, "\nkind: "))
+	if crds := string(read(t, dir, "crds.yaml")); strings.Count(crds, "\nkind: ") != 3 {
+		t.Errorf("crds.yaml contains %d objects, want 3", strings.Count(crds, "\nkind: "))
 	}
 }
 
