@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,14 +46,30 @@ func applyTo(ctx context.Context, c client.Client, live client.Object, desired r
 	return nil
 }
 
-// Status applies the status of a Realm, an ApiClient, or the Instance. If the object has been deleted, IsStale returns true
-// for the error.
+// Status applies the status of a Realm, an ApiClient, or the Instance. If the object has been deleted,
+// IsStale returns true for the error.
 func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {
 	err := c.Status().Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
 	if err = deleted(err); err != nil {
 		return fmt.Errorf("applying status: %w", err)
 	}
 	return nil
+}
+
+// statusInterval is the shortest time between two writes of a status that changes with the number of
+// something, so that a cluster in which much happens causes few of them.
+const statusInterval = 5 * time.Second
+
+// StatusPause returns how long such a status must not be written again; zero if it can be written now. The
+// time of the last write is in the managed fields, so a restart changes nothing.
+func StatusPause(live client.Object, now time.Time) time.Duration {
+	const pause = statusInterval + time.Second // The time of the last write has whole seconds.
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == v1beta1.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "status" && entry.Time != nil {
+			return max(0, min(entry.Time.Add(pause).Sub(now), pause)) // The API server's clock may be ahead.
+		}
+	}
+	return 0
 }
 
 func apply(ctx context.Context, c client.Client, desired runtime.ApplyConfiguration) error {

@@ -183,30 +183,3 @@ func TestStatusOfKeyEncryption(t *testing.T) {
 		})
 	}
 }
-
-// The status is written at most once in 5 seconds. The time of the last write is that of the API server, in
-// whole seconds.
-func TestWriteDelay(t *testing.T) {
-	for name, test := range map[string]struct {
-		written time.Duration // before now
-		want    time.Duration // at most zero if the status may be written
-	}{
-		"long ago":                   {time.Hour, 0},
-		"exactly long enough ago":    {6 * time.Second, 0},
-		"less than that":             {5 * time.Second, time.Second},
-		"now":                        {0, 6 * time.Second},
-		"the API server's clock ran": {-time.Hour, 6 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			entry := metav1.ManagedFieldsEntry{
-				Manager: v1beta1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, Subresource: "status", Time: &metav1.Time{Time: now.Add(-test.written)},
-			}
-			created := metav1.ManagedFieldsEntry{Manager: v1beta1.FieldOwner, Operation: metav1.ManagedFieldsOperationApply, Time: &metav1.Time{Time: now}}
-			instance := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{created, entry}}}
-			testkit.Diff(t, "delay", test.want, max(writeDelay(instance, now), 0))
-		})
-	}
-	if delay := writeDelay(&v1beta1.Instance{}, now); delay > 0 {
-		t.Errorf("the first write waits for %s", delay)
-	}
-}

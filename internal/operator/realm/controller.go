@@ -54,7 +54,6 @@ type Reconciler struct {
 	Random       io.Reader
 
 	everything trigger.Source
-	counts     counts
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or

@@ -58,7 +58,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		r.Metrics.ForgetRealm(req.Name)
 		r.Events.Forget(req.NamespacedName)
 		r.Issuers.Forget(req.Name)
-		r.counts.forget(req.Name)
 	}
 	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})

@@ -57,10 +57,10 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool)
 	}
 	r.measure(req.Name, decided, state, applyErr)
 	desired := status(seen.realm, decided, state, r.Instance, now)
-	held := countWait(seen.realm.Status, desired, r.counts.last(req.Name), now)
+	held := countWait(seen.realm, desired, now)
 	var statusErr error
 	if held == 0 {
-		statusErr = r.writeStatus(ctx, seen.realm, desired, now)
+		statusErr = r.writeStatus(ctx, seen.realm, desired)
 	}
 	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, held, now)}, errors.Join(applyErr, statusErr)
 }
@@ -83,9 +83,7 @@ func requeueAfter(seen *observed, d decision, held time.Duration, now time.Time)
 		consider(confirmDelay)
 	}
 	consider(d.retryAfter)
-	if held > 0 {
-		consider(countDelay + held)
-	}
+	consider(held)
 	return after
 }
 

@@ -127,7 +127,7 @@ func signingKeys(d decision) []v1beta1.SigningKeyStatus {
 
 // writeStatus applies the status if it changed and records Events for the change. It fails with a
 // conflict if realm is not the latest version; otherwise the same Events would be recorded twice.
-func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1beta1.RealmStatus, now time.Time) error {
+func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1beta1.RealmStatus) error {
 	if equality.Semantic.DeepEqual(realm.Status, s) {
 		return nil
 	}
@@ -138,7 +138,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1
 	if err := apply.Status(ctx, r.Client, v1beta1ac.Realm(realm.Name).WithResourceVersion(realm.ResourceVersion).WithStatus(desired)); err != nil {
 		return err
 	}
-	r.counts.note(realm.Name, realm.Status, s, now)
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
 	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
 	return nil
