@@ -73,6 +73,11 @@ func (c *cluster) removeNode(ctx context.Context) error {
 		return err
 	}
 	for _, group := range groups {
+		if err := cgroup.Thaw(group); err != nil { // in all hierarchies before any of them is removed
+			return fmt.Errorf("thaw the Pods: %w", err)
+		}
+	}
+	for _, group := range groups {
 		if err := cgroup.Remove(group); err != nil {
 			return err
 		}

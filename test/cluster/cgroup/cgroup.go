@@ -58,6 +58,20 @@ func Find(hierarchies []string, group string) ([]string, error) {
 	return found, nil
 }
 
+// Thaw thaws the processes of a group and of the groups in it, so that killed ones exit. Only version 1
+// needs it: in version 2, they exit although they are frozen.
+func Thaw(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // The group was removed meanwhile.
+		case err == nil && entry.Name() == "freezer.state":
+			return os.WriteFile(path, []byte("THAWED"), 0)
+		}
+		return err
+	})
+}
+
 // Remove removes the directory of a group and of the groups in it. Their processes must have
 // exited. Remove returns no error if the directory doesn't exist.
 func Remove(dir string) error {
