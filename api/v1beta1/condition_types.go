@@ -350,7 +350,7 @@ const (
 // Reasons for the Instance.
 const (
 	// ReasonRecordsNotLoaded is used with the Ready condition when it is False because a live token
-	// server cannot read some records. It serves the last version of them that it could read.
+	// server cannot read or enforce some records.
 	ReasonRecordsNotLoaded ConditionReason = "RecordsNotLoaded"
 
 	// ReasonCertificatesIssued is used with the CertificatesIssued condition when it is True.

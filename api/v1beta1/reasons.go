@@ -274,7 +274,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonRecordsNotLoaded: {
 		Severity: SeverityWarning,
-		Cause:    "A token server cannot read some records, because they are damaged or were written by a newer operator. It serves the last version of them that it could read.",
+		Cause:    "A token server cannot read some records, because they are damaged or were written by a newer operator, or does not know a restriction in them. It serves the last version of a record that it could read, and rejects the clients of one with an unknown restriction.",
 		Action:   "If the versions of the token servers and the operator differ, finish the upgrade. Otherwise, look for Realms with KeysUnreadable and ApiClients with RecordUnreadable.",
 	},
 	ReasonCertificatesIssued: {

@@ -48,7 +48,7 @@ func describe(known *acknowledgement.Server, now time.Time) server {
 		s.State = v1beta1.TokenServerStarting
 	case len(known.Unreadable) > 0:
 		s.State, s.reason = v1beta1.TokenServerBehind, v1beta1.ReasonRecordsNotLoaded
-		s.Message = "It cannot read these records: " + names(known.Unreadable) + ". It serves the last version of them that it could read."
+		s.Message = "It cannot read or enforce these records: " + names(known.Unreadable) + ". Its log says which ones it serves in their last readable version, and which ones it rejects."
 	case lagging && now.Before(known.Lagging.Add(grace)):
 		s.State, s.next = v1beta1.TokenServerCurrent, known.Lagging.Add(grace)
 	case lagging && len(known.UndecryptedActive) > 0:

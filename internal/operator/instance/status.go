@@ -75,7 +75,7 @@ func ready(servers []server) condition.Result {
 	case live == 0:
 		return acknowledgement.NoServer.Result()
 	case len(behind[v1beta1.ReasonRecordsNotLoaded]) > 0:
-		return condition.NotReady(v1beta1.ReasonRecordsNotLoaded, "These token servers cannot read some records: "+names(behind[v1beta1.ReasonRecordsNotLoaded])+".")
+		return condition.NotReady(v1beta1.ReasonRecordsNotLoaded, "These token servers cannot read or enforce some records: "+names(behind[v1beta1.ReasonRecordsNotLoaded])+".")
 	case len(behind[v1beta1.ReasonKMSUnavailable]) > 0:
 		return condition.NotReady(v1beta1.ReasonKMSUnavailable, fmt.Sprintf(
 			"These token servers have not decrypted all active signing keys: %s. See the logs of their containers kms-plugin and token-server.", names(behind[v1beta1.ReasonKMSUnavailable])))
