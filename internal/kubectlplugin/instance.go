@@ -22,8 +22,7 @@ func (c *cluster) readInstance(ctx context.Context) (*v1beta1.Instance, error) {
 	return found, c.Get(ctx, client.ObjectKey{Name: v1beta1.InstanceName}, found)
 }
 
-// instance adds the Instance to a status. Without permission, and if no operator has created it yet, a status gets a note
-// instead.
+// instance adds the Instance to a status report, or a note that says why it is missing.
 func (c *cluster) instance(ctx context.Context, r *statusReport) *v1beta1.Instance {
 	found, err := c.readInstance(ctx)
 	switch {

@@ -107,8 +107,8 @@ func CheckNoRestore(ctx context.Context, c client.Reader, namespace string, now 
 // seconds.
 const stoppedAfter = 30 * time.Second
 
-// FindStopped returns when the last leader renewed the Lease, if nobody renews it any longer at the given time of
-// the API server. It is zero if somebody does, or if there was no leader.
+// FindStopped returns when the last leader renewed the Lease, if no operator has renewed it for 30 seconds at the
+// given time of the API server. It returns zero while an operator leads, and if none ever has.
 func FindStopped(ctx context.Context, c client.Reader, namespace string, now time.Time) (time.Time, error) {
 	lease, err := read(ctx, c, namespace)
 	if err != nil || lease == nil || lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) < stoppedAfter {

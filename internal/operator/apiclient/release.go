@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
-// releaseHold is how long a client that has released its client ID doesn't acquire it again. Others that
-// wait for it acquire it at once.
+// releaseHold is how long a client that has released its client ID doesn't acquire it again. Another client that
+// waits for the client ID acquires it immediately.
 const releaseHold = time.Minute
 
 // requestedRelease returns the time in the release annotation of an object; zero if there is no valid one.

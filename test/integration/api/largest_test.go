@@ -67,7 +67,7 @@ func TestLargestObjectsFit(t *testing.T) {
 // largest makes the largest values that a schema allows. Its strings differ, because lists can be sets.
 type largest struct{ strings int }
 
-// Of alternatives, these members are left out, because others are larger.
+// smaller lists members that exclude a larger one. They are left out.
 var smaller = []string{
 	"spec.grants[].namespaces.from", "spec.grants[].namespaces.names", "spec.trustedIssuers[].keys.jwks", "spec.claims[].integer", "spec.claims[].strings",
 	"spec.secret.provided", "spec.secret.hashed", "spec.secret.generated.rotation.overlap", "spec.publicKeys[].pem", "spec.identities[].serviceAccount", "spec.identities[].subject",
