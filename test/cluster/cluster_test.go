@@ -21,13 +21,19 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/realmkeeper/realmkeeper/test/cluster/cgroup"
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
 )
 
 // TestLifecycle is a single test, because each start takes several seconds. The cluster is started
-// after a killed start, of which up must remove everything.
+// after a killed start, of which up must remove everything, and after a kubelet that was killed.
 func TestLifecycle(t *testing.T) {
 	g := NewWithT(t)
+	hierarchies, err := cgroup.Here()
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, hierarchy := range hierarchies {
+		g.Expect(os.MkdirAll(filepath.Join(hierarchy, "kubepods", "besteffort"), 0o755)).To(Succeed())
+	}
 	c := newCluster(t)
 	g.Expect(c.signalAt(t, "Starting kubelet", os.Kill)).To(MatchError("signal: killed"))
 	g.Expect(c.run("up")).To(And(ContainSubstring("Removing the leftovers of an earlier start"), ContainSubstring("make cluster-down")))
@@ -37,7 +43,7 @@ func TestLifecycle(t *testing.T) {
 	g.Eventually(restarts, time.Minute).Should(BeZero())
 
 	g.Expect(c.run("up")).To(ContainSubstring("already running."))
-	_, err := cluster{program: c.program, dir: filepath.Join(t.TempDir(), "second")}.run("up")
+	_, err = cluster{program: c.program, dir: filepath.Join(t.TempDir(), "second")}.run("up")
 	g.Expect(err).To(MatchError(And(ContainSubstring("a cluster is running in "+c.dir), ContainSubstring("only one"))))
 
 	g.Expect(c.run("exec", "sh", "-c", "kill -9 $(head -n 1 /run/realmkeeper/run/kube-proxy.pid)")).To(BeEmpty())

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/realmkeeper/realmkeeper/test/cluster/cgroup"
 	"github.com/realmkeeper/realmkeeper/test/cluster/node"
@@ -26,7 +25,8 @@ func requireRoot() error {
 	return nil
 }
 
-// requireMachine returns an error if the node can't run on this machine.
+// requireMachine returns an error if the node can't run on this machine. It removes the control groups
+// of a kubelet that was killed.
 func requireMachine() error {
 	hierarchies, err := cgroup.Here()
 	if err != nil {
@@ -39,8 +39,17 @@ func requireMachine() error {
 	if err != nil {
 		return err
 	}
-	if len(groups) > 0 {
-		return fmt.Errorf("another kubelet is running on this machine or has left its control groups: %s", strings.Join(groups, ", "))
+	for _, group := range groups {
+		if populated, err := cgroup.Populated(group); err != nil {
+			return err
+		} else if populated {
+			return fmt.Errorf("another kubelet is running Pods on this machine: the control group %s has processes", group)
+		}
+	}
+	for _, group := range groups {
+		if err := cgroup.Remove(group); err != nil {
+			return err
+		}
 	}
 	if _, err := net.InterfaceByName(link); err == nil {
 		return fmt.Errorf("another cluster is running on this machine or has left its network interface; delete it with: ip link delete %s", link)

@@ -61,12 +61,38 @@ func Find(hierarchies []string, group string) ([]string, error) {
 // Thaw thaws the processes of a group and of the groups in it, so that killed ones exit. Only version 1
 // needs it: in version 2, they exit although they are frozen.
 func Thaw(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // The group was removed meanwhile.
-		case err == nil && entry.Name() == "freezer.state":
-			return os.WriteFile(path, []byte("THAWED"), 0)
+	return eachFile(dir, "freezer.state", func(root *os.Root, path string) error {
+		return root.WriteFile(path, []byte("THAWED"), 0)
+	})
+}
+
+// Populated returns whether a group or a group in it has processes.
+func Populated(dir string) (bool, error) {
+	populated := false
+	err := eachFile(dir, "cgroup.procs", func(root *os.Root, path string) error {
+		processes, err := root.ReadFile(path)
+		populated = populated || len(processes) > 0
+		return err
+	})
+	return populated, err
+}
+
+// eachFile calls a function with each file of that name in a group and in the groups in it. It ignores
+// groups that are removed meanwhile.
+func eachFile(dir, name string, do func(root *os.Root, path string) error) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == name {
+			err = do(root, path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
 		return err
 	})

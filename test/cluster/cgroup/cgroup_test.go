@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -44,6 +45,9 @@ func TestRemoveFrozen(t *testing.T) {
 			}
 		}
 	}
+	if !slices.ContainsFunc(groups, populated(t)) {
+		t.Error("no group has a process")
+	}
 	if err := process.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +62,21 @@ func TestRemoveFrozen(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if slices.ContainsFunc(groups, populated(t)) {
+		t.Error("a removed group has a process")
+	}
 	if !frozen {
 		t.Error("no hierarchy can freeze processes")
+	}
+}
+
+func populated(t *testing.T) func(group string) bool {
+	return func(group string) bool {
+		populated, err := cgroup.Populated(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return populated
 	}
 }
 
