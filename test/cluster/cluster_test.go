@@ -26,13 +26,16 @@ import (
 )
 
 // TestLifecycle is a single test, because each start takes several seconds. The cluster is started
-// after a killed start, of which up must remove everything, and after a kubelet that was killed.
+// after a killed start, of which up must remove everything, and beside the control groups of a kubelet
+// that was killed.
 func TestLifecycle(t *testing.T) {
 	g := NewWithT(t)
 	hierarchies, err := cgroup.Here()
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, hierarchy := range hierarchies {
-		g.Expect(os.MkdirAll(filepath.Join(hierarchy, "kubepods", "besteffort"), 0o755)).To(Succeed())
+		group := filepath.Join(hierarchy, "kubepods")
+		g.Expect(os.MkdirAll(filepath.Join(group, "besteffort"), 0o755)).To(Succeed())
+		t.Cleanup(func() { _ = cgroup.Remove(group) })
 	}
 	c := newCluster(t)
 	g.Expect(c.signalAt(t, "Starting kubelet", os.Kill)).To(MatchError("signal: killed"))

@@ -25,8 +25,8 @@ func requireRoot() error {
 	return nil
 }
 
-// requireMachine returns an error if the node can't run on this machine. It removes the control groups
-// of a kubelet that was killed.
+// requireMachine returns an error if the node can't run on this machine. It removes control groups of Pods
+// that have no processes, because a kubelet that was killed leaves them behind.
 func requireMachine() error {
 	hierarchies, err := cgroup.Here()
 	if err != nil {

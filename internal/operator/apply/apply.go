@@ -56,12 +56,12 @@ func Status(ctx context.Context, c client.Client, desired runtime.ApplyConfigura
 	return nil
 }
 
-// statusInterval is the shortest time between two writes of a status that changes with the number of
-// something, so that a cluster in which much happens causes few of them.
+// statusInterval is the shortest time between two writes of a status that contains a count or changes with
+// every token server. It limits the writes in a busy cluster.
 const statusInterval = 5 * time.Second
 
-// StatusPause returns how long such a status must not be written again; zero if it can be written now. The
-// time of the last write is in the managed fields, so a restart changes nothing.
+// StatusPause returns how long to wait before such a status is written again; zero if it can be written now. It
+// reads the time of the last write from the managed fields, so a restarted operator waits as well.
 func StatusPause(live client.Object, now time.Time) time.Duration {
 	const pause = statusInterval + time.Second // The time of the last write has whole seconds.
 	for _, entry := range live.GetManagedFields() {

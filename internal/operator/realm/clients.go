@@ -18,8 +18,9 @@ import (
 // countDelay is how long a changed number of clients waits for other changes.
 const countDelay = time.Second
 
-// countWait returns how long the write of a new status waits. The first client is written at once, because it
-// protects the Realm from deletion. Other changes wait if nothing else has changed. It is a pure function.
+// countWait returns how long the operator waits before it writes a new status. It writes the first client
+// immediately, because a count above 0 protects the Realm from deletion. A later change of the count waits, unless
+// the status also differs in something else.
 func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) time.Duration {
 	before := realm.Status
 	if hadNone := before.Clients == nil || *before.Clients == 0; hadNone {

@@ -58,15 +58,15 @@ func Find(hierarchies []string, group string) ([]string, error) {
 	return found, nil
 }
 
-// Thaw thaws the processes of a group and of the groups in it, so that killed ones exit. Only version 1
-// needs it: in version 2, they exit although they are frozen.
+// Thaw thaws the processes of a group and of the groups in it, so that killed processes exit. Only version 1
+// needs it. In version 2, killed processes exit although they are frozen.
 func Thaw(dir string) error {
 	return eachFile(dir, "freezer.state", func(root *os.Root, path string) error {
 		return root.WriteFile(path, []byte("THAWED"), 0)
 	})
 }
 
-// Populated returns whether a group or a group in it has processes.
+// Populated reports whether a group or a group in it has processes.
 func Populated(dir string) (bool, error) {
 	populated := false
 	err := eachFile(dir, "cgroup.procs", func(root *os.Root, path string) error {

@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/test/cluster/cgroup"
 )
 
-// The end-to-end tests freeze a Pod. If they are killed meanwhile, its group must not stay behind.
+// The end-to-end tests freeze a Pod. If they are killed meanwhile, its control group can be removed.
 func TestRemoveFrozen(t *testing.T) {
 	hierarchies, err := cgroup.Here()
 	if err != nil || len(hierarchies) == 0 {
@@ -26,13 +27,25 @@ func TestRemoveFrozen(t *testing.T) {
 	}
 	frozen := false
 	var groups []string
+	end := sync.OnceValue(func() error {
+		err := process.Process.Kill()
+		for _, group := range groups {
+			err = errors.Join(err, cgroup.Thaw(group))
+		}
+		go func() { _ = process.Wait() }()
+		for _, group := range groups {
+			err = errors.Join(err, cgroup.Remove(group))
+		}
+		return err
+	})
+	t.Cleanup(func() { _ = end() })
 	for _, hierarchy := range hierarchies {
 		group := filepath.Join(hierarchy, "realmkeeper-test-"+strconv.Itoa(os.Getpid()))
 		below := filepath.Join(group, "below")
+		groups = append(groups, group)
 		if err := os.MkdirAll(below, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		groups = append(groups, group)
 		// A cpuset takes no process before it has processors.
 		if err := write(below, "cgroup.procs", strconv.Itoa(process.Process.Pid)); err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatal(err)
@@ -48,19 +61,8 @@ func TestRemoveFrozen(t *testing.T) {
 	if !slices.ContainsFunc(groups, populated(t)) {
 		t.Error("no group has a process")
 	}
-	if err := process.Process.Kill(); err != nil {
+	if err := end(); err != nil {
 		t.Fatal(err)
-	}
-	go func() { _ = process.Wait() }()
-	for _, group := range groups {
-		if err := cgroup.Thaw(group); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, group := range groups {
-		if err := cgroup.Remove(group); err != nil {
-			t.Error(err)
-		}
 	}
 	if slices.ContainsFunc(groups, populated(t)) {
 		t.Error("a removed group has a process")

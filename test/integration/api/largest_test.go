@@ -67,7 +67,8 @@ func TestLargestObjectsFit(t *testing.T) {
 // largest makes the largest values that a schema allows. Its strings differ, because lists can be sets.
 type largest struct{ strings int }
 
-// smaller lists members that exclude a larger one. They are left out.
+// smaller lists the members that an object can't have together with a larger one. The largest object omits
+// them.
 var smaller = []string{
 	"spec.grants[].namespaces.from", "spec.grants[].namespaces.names", "spec.trustedIssuers[].keys.jwks", "spec.claims[].integer", "spec.claims[].strings",
 	"spec.secret.provided", "spec.secret.hashed", "spec.secret.generated.rotation.overlap", "spec.publicKeys[].pem", "spec.identities[].serviceAccount", "spec.identities[].subject",
