@@ -26,7 +26,7 @@ const header = `# Realmkeeper %[1]s: the CRDs and an instance with the productio
 #
 #   kubectl -n realmkeeper-system rollout restart deployment/realmkeeper-operator
 #
-# To change anything else, use the Helm chart. More: %[3]s/blob/%[1]s/docs/operations.md
+# To change anything else, use the Helm chart. More: %[3]s/blob/%[1]s/docs/operations/README.md
 `
 
 // overlay changes the image and the instance configuration of the production overlay. The name of

@@ -1,6 +1,6 @@
 // Package attack_test attacks the programs that are exposed to strangers: the token server and the
 // portal. They run as in a container, with a limit of memory and a core of their own, and must
-// remain available to honest clients. docs/operations.md describes the limits.
+// remain available to honest clients. docs/operations/overload.md describes the limits.
 package attack_test
 
 import (

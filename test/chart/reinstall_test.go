@@ -149,10 +149,10 @@ func allObjects(t *testing.T, cluster *env.Env) (objects []string) {
 	return objects
 }
 
-// documentedRemoval returns the commands in docs/operations.md that delete everything.
+// documentedRemoval returns the commands in docs/operations/uninstall.md that delete everything.
 func documentedRemoval(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../docs/operations/uninstall.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func documentedRemoval(t *testing.T) []string {
 		}
 	}
 	if len(commands) == 0 {
-		t.Fatal("docs/operations.md contains no commands to delete everything")
+		t.Fatal("docs/operations/uninstall.md contains no commands to delete everything")
 	}
 	return commands
 }

@@ -101,7 +101,7 @@ Arguments: constraints, component.
 {{- toYaml $constraints -}}
 {{- end }}
 
-{{/* The instance configuration. See docs/operations.md. */}}
+{{/* The instance configuration. See docs/operations/configuration.md. */}}
 {{- define "realmkeeper.configuration" -}}
 {{- $settings := .Values.tokenServer -}}
 {{- $tokenServer := dict

@@ -104,7 +104,7 @@ func (i *Installation) releaseCluster(ctx context.Context, t testing.TB) {
 }
 
 // bindServed applies a ClusterRoleBinding of the operator, reduced to the settings as
-// docs/operations.md describes it for kustomize.
+// docs/operations/permissions.md describes it for kustomize.
 func (i *Installation) bindServed(t testing.TB, settings Settings, binding *unstructured.Unstructured) {
 	t.Helper()
 	namespaces := settings.WatchNamespaces

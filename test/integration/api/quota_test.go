@@ -62,7 +62,7 @@ func TestQuota(t *testing.T) {
 // documentedQuota returns the ResourceQuota in the documentation.
 func documentedQuota(t *testing.T) *corev1.ResourceQuota {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "permissions.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,6 +77,6 @@ func documentedQuota(t *testing.T) *corev1.ResourceQuota {
 		}
 		return quota
 	}
-	t.Fatal("docs/operations.md has no ResourceQuota")
+	t.Fatal("docs/operations/permissions.md has no ResourceQuota")
 	return nil
 }

@@ -159,17 +159,17 @@ func alertsByName(t *testing.T) map[string]string {
 // checkDocumented checks that the guide has a row for each alert and for nothing else.
 func checkDocumented(t *testing.T, alerts map[string]string) {
 	t.Helper()
-	guide, err := os.ReadFile("../../../docs/operations.md")
+	guide, err := os.ReadFile("../../../docs/operations/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile("(?m)^\\| `Realmkeeper(\\w+)` \\|").FindAllSubmatch(guide, -1)
 	if len(rows) != len(alerts) {
-		t.Errorf("docs/operations.md documents %d alerts, the chart has %d", len(rows), len(alerts))
+		t.Errorf("docs/operations/monitoring.md documents %d alerts, the chart has %d", len(rows), len(alerts))
 	}
 	for _, row := range rows {
 		if alerts[string(row[1])] == "" {
-			t.Errorf("docs/operations.md documents the alert Realmkeeper%s, which the chart doesn't have", row[1])
+			t.Errorf("docs/operations/monitoring.md documents the alert Realmkeeper%s, which the chart doesn't have", row[1])
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 // metricName matches the name of a metric where it is defined.
 var metricName = regexp.MustCompile(`"(realmkeeper_[a-z_]+)"`)
 
-// TestDocumentedMetrics checks that docs/operations.md describes every metric of the programs.
+// TestDocumentedMetrics checks that docs/operations/monitoring.md describes every metric of the programs.
 func TestDocumentedMetrics(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "operations", "monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestDocumentedMetrics(t *testing.T) {
 		for _, found := range metricName.FindAllSubmatch(code, -1) {
 			metrics++
 			if !bytes.Contains(page, append([]byte("`"), found[1]...)) {
-				t.Errorf("docs/operations.md does not describe %s", found[1])
+				t.Errorf("docs/operations/monitoring.md does not describe %s", found[1])
 			}
 		}
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// Minimum size of the load tests. docs/operations.md describes longer runs.
+// Minimum size of the load tests. CONTRIBUTING.md describes longer runs.
 var (
 	rotations = flag.Int("rotations", 2, "Minimum number of rotations under load")
 	tokens    = flag.Int64("tokens", 1000, "Minimum number of tokens under load")
