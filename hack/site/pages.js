@@ -15,6 +15,7 @@ const renamed = {
   [landing]: 'index.md',
   'README.md': 'introduction.md',
   'charts/realmkeeper/README.md': 'chart.md',
+  'SECURITY.md': 'security-policy.md', // docs/security.md is another page
 }
 
 // address returns the path of a page in the site, with .md: "docs/guides/README.md" is

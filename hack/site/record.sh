@@ -1,17 +1,12 @@
 #!/usr/bin/env bash
-# Records hack/site/demo.cast, which the landing page plays. It starts the real demo, runs the commands
-# below in a recorded terminal, and stops the demo. It takes about 1 min, and 12 min if the control
-# plane isn't built yet. It needs asciinema and curl, which it installs on Debian.
+# Records hack/site/demo.cast, which the landing page plays: the first commands of README.md in a fresh
+# clone, with a token and a suspension. It takes about 1 min, and 4 min if nothing is compiled yet. It
+# needs asciinema and curl, which it installs on Debian.
 #
-# The output of commands is redacted before the recorded terminal displays it. The file therefore never
-# contains tokens, secrets, or paths of this machine.
+# Tokens are shortened before the recorded terminal displays them. The credentials that the local issuer
+# generates are in a temporary directory and are not displayed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-checkout=$PWD
-
-redact() {
-	sed -u -E -e 's/eyJ[A-Za-z0-9_-]{8}[A-Za-z0-9_.-]*/eyJhbGci.../g' -e 's/rk_[A-Za-z0-9]+/rk_.../g' -e "s|$checkout/||g"
-}
 
 # run types a command and executes it.
 run() {
@@ -19,42 +14,51 @@ run() {
 	local i
 	for ((i = 0; i < ${#1}; i++)); do
 		printf '%s' "${1:i:1}"
-		sleep 0.025
+		sleep "${2:-0.025}"
 	done
 	printf '\n'
 	sleep 0.3
-	if [[ $1 == *'() {'* ]]; then
-		eval "$1" # here and not in a subshell, so that later commands can use the function
-	else
-		eval "$1" 2>&1 | redact
-	fi
+	eval "$1"
 	printf '\n'
-	sleep "${2:-2}"
+	sleep 2
 }
 
-# make cuts the output of make demo after the last step, because a token and commands to try follow. It
-# also removes the line about kubectl, which depends on the machine.
-make() {
-	command make --no-print-directory "$@" 2>&1 | sed -u -e '/ Using kubectl /d' -e '/ Done\.$/,${/ Done\.$/!d}'
+# The recorded clone is of this checkout.
+git() {
+	printf "Cloning into 'realmkeeper'...\n"
+	command git clone --quiet "$CHECKOUT" realmkeeper
+}
+
+make() { command make --no-print-directory "$@" | tee "$RECORDING/served"; }
+
+curl() { command curl "$@" | sed -E 's/eyJ[A-Za-z0-9_-]{8}[A-Za-z0-9_.-]*/eyJhbGci.../'; }
+
+# await waits until the local issuer has printed a pattern.
+await() {
+	for _ in {1..3000}; do
+		! grep -q "$1" "$RECORDING/served" 2>/dev/null || return 0
+		sleep 0.1
+	done
+	echo "The local issuer did not print $1." >&2
+	return 1
 }
 
 play() {
-	run 'make demo' 1
-	# shellcheck source=/dev/null
-	source .demo/env
 	cd "$RECORDING"
-	cp "$KUBECONFIG" kubeconfig
-	export KUBECONFIG=$RECORDING/kubeconfig PATH=$RECORDING:$PATH
-	kubectl config set-context --current --namespace acme-apps >/dev/null
-	run 'cat reports.yaml' 3
-	run 'kubectl apply -f reports.yaml && kubectl wait --for condition=Ready apiclient/reports'
-	run 'value() { kubectl get secret reports -o jsonpath="{.data.$1}" | base64 --decode; }' 0
-	run 'token() { curl --silent --cacert "$CA_FILE" --data grant_type=client_credentials \
-    --user "$(value client_id):$(value client_secret)" "$(value token_url)"; }' 1
-	run 'token' 3
-	run 'kubectl realmkeeper rotate apiclient/reports' 3
-	run 'kubectl realmkeeper suspend apiclient/reports --wait && token' 4
-	touch complete
+	run 'git clone https://github.com/realmkeeper/realmkeeper && cd realmkeeper'
+	set -m
+	run 'make serve &' 0.05
+	issuer=$!
+	trap 'kill -TERM -- "-$issuer"' EXIT
+	await 'Press Ctrl+C'
+	sleep 3
+	token=$(sed -n '/^ *curl /,/token$/{s/^    //;p}' "$RECORDING/served")
+	run "$token" 0
+	run "sed -i 's/^spec:/&\n  suspend: true/' config/samples/apiclient.yaml"
+	await 'Suspended'
+	sleep 2
+	run "$token" 0
+	touch "$RECORDING/complete"
 }
 
 if [[ ${1:-} == play ]]; then
@@ -63,29 +67,15 @@ if [[ ${1:-} == play ]]; then
 fi
 
 hack/site/packages.sh asciinema curl
-if [[ -e .demo ]]; then
-	echo "A demo is running. Stop it with make demo-down, because the recording starts and stops its own." >&2
-	exit 1
-fi
-RECORDING=$(mktemp -d)
-export RECORDING
-trap 'command make --no-print-directory demo-down; rm -rf "$RECORDING"' EXIT
-go build -o "$RECORDING/" ./cmd/kubectl-realmkeeper
-cat >"$RECORDING/reports.yaml" <<'YAML'
-apiVersion: auth.realmkeeper.dev/v1beta1
-kind: ApiClient
-metadata: {name: reports}
-spec:
-  realmRef: {name: acme}
-  scopes: [orders.read]
-  secret: {generated: {}}
-YAML
+CHECKOUT=$PWD RECORDING=$(mktemp -d)
+export CHECKOUT RECORDING
+trap 'rm -rf "$RECORDING"' EXIT
 
 # Pauses are shortened to two seconds.
-TERM=xterm-256color asciinema rec --quiet --env TERM --idle-time-limit 2 --cols 96 --rows 24 \
-	--command "hack/site/record.sh play" "$RECORDING/demo.cast"
+TERM=xterm-256color asciinema rec --quiet --env TERM --idle-time-limit 2 --cols 104 --rows 24 \
+	--command "$CHECKOUT/hack/site/record.sh play" "$RECORDING/demo.cast"
 if [[ ! -e $RECORDING/complete ]]; then
-	asciinema cat "$RECORDING/demo.cast"
+	cat "$RECORDING/demo.cast"
 	echo "The last command failed. Fix it and record again." >&2
 	exit 1
 fi

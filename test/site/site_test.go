@@ -55,8 +55,8 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// TestRecording tests that the recording on the landing page shows a token request, but no token,
-// secret, or path of the machine that recorded it.
+// TestRecording tests that the recording on the landing page shows a token request and a suspension, but
+// no token, secret, or path of the machine that recorded it.
 func TestRecording(t *testing.T) {
 	content, err := os.ReadFile("../../hack/site/demo.cast")
 	if err != nil {
@@ -72,11 +72,14 @@ func TestRecording(t *testing.T) {
 		}
 		output.WriteString(event[2].(string))
 	}
-	if !strings.Contains(output.String(), `"access_token":"eyJhbGci..."`) {
-		t.Error("The recording shows no response with a token")
+	for _, want := range []string{"make serve", `"access_token":"eyJhbGci..."`, "suspend: true", `"error":"invalid_client"`} {
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("The recording doesn't show %s", want)
+		}
 	}
+	shown := regexp.MustCompile(`/tmp/realmkeeper-\d+/`).ReplaceAllString(output.String(), "")
 	forbidden := regexp.MustCompile(`eyJ[A-Za-z0-9_-]{20,}|rk_[A-Za-z0-9]{30,}|/(work|root|home|tmp|usr|var)/`)
-	if found := forbidden.FindAllString(output.String(), -1); found != nil {
+	if found := forbidden.FindAllString(shown, -1); found != nil {
 		t.Errorf("The recording contains %q", found)
 	}
 }
@@ -113,7 +116,7 @@ func phone(b *browser) {
 		if overflow := evaluate[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); overflow > 0 {
 			b.t.Errorf("%s is %d pixels too wide", page, overflow)
 		}
-		if slices.Contains([]string{"/index.html", "/api-reference.html", "/operations.html", "/guides/github-actions.html"}, page) {
+		if slices.Contains([]string{"/index.html", "/api-reference.html", "/operations/index.html", "/guides/github-actions.html"}, page) {
 			b.screenshot(strings.ReplaceAll(page[1:], "/", "-") + "-phone-light")
 		}
 	}
