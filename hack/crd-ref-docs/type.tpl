@@ -1,61 +1,32 @@
-{{- /* Resources are second-level headings, their parts third-level headings. */ -}}
+{{- /* Resources are second-level headings, their parts third-level headings. Only structs have a
+section: the fields describe the rules and values of other types. */ -}}
 {{- define "type" -}}
 {{- $type := . -}}
-{{- if markdownShouldRenderType $type }}
+{{- if and (markdownShouldRenderType $type) (not $type.IsAlias) }}
 
 {{ if $type.GVK }}##{{ else }}###{{ end }} {{ $type.Name }}
+{{- if not (regexMatch "^[A-Za-z]+ (is the observed state of an?|defines the desired state of an?) [A-Za-z]+\\.$" $type.Doc) }}
 
 {{ $type.Doc | replace "<" "\\<" }}
-{{- with $type.SortedReferences }}
-
-Appears in:{{ range $i, $reference := . }}{{ if $i }},{{ end }} {{ markdownRenderTypeLink $reference }}{{ end }}.
 {{- end }}
 {{- if $type.Members }}
-
-| Field | Description | Rules |
-| --- | --- | --- |
-{{- if $type.GVK }}
-| `apiVersion` *string* | `{{ $type.GVK.Group }}/{{ $type.GVK.Version }}` | |
-| `kind` *string* | `{{ $type.GVK.Kind }}` | |
-{{- end }}
-{{- range $type.Members }}
-| `{{ .Name }}` *{{ template "field_type" .Type }}* | {{ template "type_members" . }} | {{ template "rules" .Validation }} |
-{{- end }}
-{{- end }}
-{{- if $type.EnumValues }}
-
-| Value | Description |
-| --- | --- |
-{{- range $type.EnumValues }}
-| `{{ .Name }}` | {{ template "cell" .Doc }} |
-{{- end }}
-{{- end }}
-{{- if and $type.IsAlias (not $type.EnumValues) $type.Validation }}
-
-{{ $underlying := markdownRenderType $type.UnderlyingType -}}
-{{ if hasPrefix "object" $underlying }}An{{ else }}A{{ end }} {{ $underlying }}. Rules: {{ template "rules" $type.Validation }}.
+{{ range $type.Members }}{{ if ne .Name "metadata" }}
+- `{{ .Name }}` (*{{ template "field_type" .Type }}*{{ if has "Required: {}" .Validation }}, **required**{{ end }}): {{ template "field_doc" . }}
+{{- end }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end -}}
 
-{{- /* Go aliases, such as DNSSubdomain, have no section. Their rules are those of the field. */ -}}
+{{- /* An alias is shown as the type that it stands for. The kinds are those of crd-ref-docs: 3 is a
+map, 4 a pointer, and 5 a slice. */ -}}
 {{- define "field_type" -}}
-{{- markdownRenderType . | replace "[DNSSubdomain](#dnssubdomain)" "string" -}}
+{{- if eq .Name "Duration" -}}duration
+{{- else if and .IsAlias (not .Imported) -}}{{ template "field_type" .UnderlyingType }}
+{{- else if eq .Name "Time" -}}time
+{{- else if or (eq .Name "DNSSubdomain") (eq .Name "LabelSelectorOperator") -}}string
+{{- else if eq .Kind 3 -}}map
+{{- else if eq .Kind 4 -}}{{ template "field_type" .UnderlyingType }}
+{{- else if eq .Kind 5 -}}{{ template "field_type" .UnderlyingType }} array
+{{- else -}}{{ markdownRenderType . }}
 {{- end -}}
-
-{{- /* The rules of the schema, without CEL expressions, which the descriptions explain. */ -}}
-{{- define "rules" -}}
-{{- $rules := list -}}
-{{- range . -}}
-{{- if hasPrefix "Required:" . -}}{{ $rules = append $rules "required" -}}
-{{- else if or (hasPrefix "Optional:" .) (contains "XValidation:" .) (hasPrefix "Type:" .) -}}
-{{- else -}}{{ $rules = append $rules (. | replace "|" "\\|" | replace "<" "\\<") -}}
-{{- end -}}
-{{- end -}}
-{{- $rules | join "<br />" -}}
-{{- end -}}
-
-{{- /* A comment in a table cell: lines are joined, paragraphs and list items are separated. */ -}}
-{{- define "cell" -}}
-{{- . | trim | replace "|" "\\|" | replace "<" "\\<" | replace "\n\n  - " "\n  - " | replace "\n\n" "<br />" | replace "\n  - " "<br />– " | replace "\n" " " -}}
 {{- end -}}
