@@ -4,6 +4,7 @@
 export const titles = {
   'README.md': 'Introduction',
   'CHANGELOG.md': 'Changelog',
+  'SECURITY.md': 'Report a vulnerability',
   'docs/dpop.md': 'DPoP',
   'docs/federation.md': 'Federation',
   'docs/gateways/README.md': 'Overview',
@@ -23,6 +24,7 @@ export const sections = {
   ],
   Concepts: [
     'docs/architecture.md',
+    'docs/security.md',
     'docs/tenancy.md',
     'docs/claims.md',
     'docs/service-accounts.md',
@@ -85,6 +87,7 @@ export const sections = {
   Project: [
     'CHANGELOG.md',
     'docs/release.md',
+    'docs/tested.md',
     'CONTRIBUTING.md',
     'SECURITY.md',
   ],

@@ -21,7 +21,7 @@ import (
 )
 
 // TestForgedRecordsDoNotOutliveRecovery takes the part of an attacker with the operator's credentials, who
-// wants an identity and a secret of a client that remain after the recovery in SECURITY.md.
+// wants an identity and a secret of a client that remain after the recovery in docs/security.md.
 func TestForgedRecordsDoNotOutliveRecovery(t *testing.T) {
 	inst, operator := operator(t, install.Settings{})
 	inst.StartTokenServer(t)
