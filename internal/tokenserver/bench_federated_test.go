@@ -25,7 +25,7 @@ func BenchmarkFederated(b *testing.B) {
 	response := responseTo(b, p.handler, p.requests[0]).Body.String()
 	sign := rawSignature(b, signingkey.ES256, signingInput(response))
 	verify := rawVerification(b, signingkey.ES256, []byte(benchAssertion(b, key, "realm-0", 0)))
-	compareRates(b, p, p.requests, "sign-and-verify", func() error {
+	compareRates(b, p, anyOf(p.requests), "sign-and-verify", func() error {
 		if err := verify(); err != nil {
 			return err
 		}

@@ -117,16 +117,34 @@ func firstError(failed <-chan error) error {
 type loadedServer struct {
 	address     string
 	connections []*connection
+	load        load
+}
+
+// load is what clients send.
+type load struct {
+	next    func() []byte // returns a request; concurrent calls are allowed
+	prepare func()        // if not nil, it is called before each measurement
+}
+
+func (l load) prepareNow() {
+	if l.prepare != nil {
+		l.prepare()
+	}
+}
+
+// anyOf returns a load of randomly chosen requests.
+func anyOf(requests [][]byte) load {
+	return load{next: func() []byte { return requests[mathrand.IntN(len(requests))] }}
 }
 
 // newServer returns a server, and its listener around the given one.
 type newServer func(net.Listener) (*http.Server, net.Listener)
 
-// serve starts a server. Each connection sends randomly chosen requests.
-func serve(b *testing.B, newServer newServer, requests [][]byte) *loadedServer {
+// serve starts a server with connections that send the load.
+func serve(b *testing.B, newServer newServer, load load) *loadedServer {
 	b.Helper()
 	listener := testkit.Value((&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0"))(b)
-	s := &loadedServer{address: listener.Addr().String()}
+	s := &loadedServer{address: listener.Addr().String(), load: load}
 	server, listener := newServer(listener)
 	go func() { _ = server.Serve(listener) }()
 	b.Cleanup(func() {
@@ -136,7 +154,7 @@ func serve(b *testing.B, newServer newServer, requests [][]byte) *loadedServer {
 		_ = server.Close()
 	})
 	for range benchConnections {
-		s.connections = append(s.connections, &connection{conn: dial(b, clientSource, s.address), requests: requests})
+		s.connections = append(s.connections, &connection{conn: dial(b, clientSource, s.address), next: load.next})
 	}
 	return s
 }
@@ -156,6 +174,7 @@ func dial(b *testing.B, source, address string) net.Conn {
 // rate sends requests on all connections. Counting starts after each connection has received two
 // responses on average, so that as many requests are in flight at the start as at the end.
 func (s *loadedServer) rate(window time.Duration) (tally, error) {
+	s.load.prepareNow()
 	var stop atomic.Bool
 	failed := make(chan error, len(s.connections))
 	var running sync.WaitGroup
@@ -253,7 +272,7 @@ type connection struct {
 	conn net.Conn
 	// connect opens a connection for each request. If nil, all requests use conn.
 	connect   func() (net.Conn, error)
-	requests  [][]byte
+	next      func() []byte
 	buffer    [8 << 10]byte
 	responses atomic.Int64
 }
@@ -269,8 +288,7 @@ func (c *connection) exchange() error {
 		}
 		defer c.conn.Close()
 	}
-	request := c.requests[mathrand.IntN(len(c.requests))]
-	if _, err := c.conn.Write(request); err != nil {
+	if _, err := c.conn.Write(c.next()); err != nil {
 		return err
 	}
 	for have, want := 0, -1; have != want; {

@@ -31,7 +31,7 @@ func BenchmarkTokens(b *testing.B) {
 		b.Run(string(algorithm), func(b *testing.B) {
 			p := benchPopulation(b, algorithm)
 			sign := rawSignature(b, algorithm, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
-			compareRates(b, p, p.requests, "sign", sign)
+			compareRates(b, p, anyOf(p.requests), "sign", sign)
 		})
 	}
 }
@@ -48,11 +48,13 @@ func BenchmarkVerify(b *testing.B) {
 // BenchmarkIntrospect measures responses per second of the introspection endpoint. The baseline is
 // the same as in BenchmarkVerify.
 func BenchmarkIntrospect(b *testing.B) {
-	benchmarkTokenChecks(b, func(realm, authorization, token string) []byte {
-		body := "token=" + token
-		return fmt.Appendf(nil, "POST /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
-			realm, oauth.IntrospectionPath, host, authorization, oauth.ContentTypeForm, len(body), body)
-	})
+	benchmarkTokenChecks(b, introspectionRequest)
+}
+
+func introspectionRequest(realm, authorization, token string) []byte {
+	body := "token=" + token
+	return fmt.Appendf(nil, "POST /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nAuthorization: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
+		realm, oauth.IntrospectionPath, host, authorization, oauth.ContentTypeForm, len(body), body)
 }
 
 func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, token string) []byte) {
@@ -60,31 +62,36 @@ func benchmarkTokenChecks(b *testing.B, question func(realm, authorization, toke
 	for _, algorithm := range []signingkey.Algorithm{signingkey.ES256, signingkey.EdDSA, signingkey.RS256} {
 		b.Run(string(algorithm), func(b *testing.B) {
 			p := benchPopulation(b, algorithm)
-			var requests [][]byte
-			var input []byte
-			for i := range 1000 {
-				body := responseTo(b, p.handler, p.requests[i]).Body
-				input = signingInput(body.String())
-				var issued struct {
-					AccessToken string `json:"access_token"`
-				}
-				if err := json.Unmarshal(body.Bytes(), &issued); err != nil {
-					b.Fatal(err)
-				}
-				requests = append(requests, question(fmt.Sprintf("realm-%d", i%benchRealms), p.authorizations[i], issued.AccessToken))
-			}
-			compareRates(b, p, requests, "verify", rawVerification(b, algorithm, input))
+			requests, input := tokenChecks(b, p, question)
+			compareRates(b, p, anyOf(requests), "verify", rawVerification(b, algorithm, input))
 		})
 	}
+}
+
+// tokenChecks returns requests about tokens of 1000 clients, and the signed part of such a token.
+func tokenChecks(b *testing.B, p *population, question func(realm, authorization, token string) []byte) (requests [][]byte, input []byte) {
+	b.Helper()
+	for i := range 1000 {
+		body := responseTo(b, p.handler, p.requests[i]).Body
+		input = signingInput(body.String())
+		var issued struct {
+			AccessToken string `json:"access_token"`
+		}
+		if err := json.Unmarshal(body.Bytes(), &issued); err != nil {
+			b.Fatal(err)
+		}
+		requests = append(requests, question(fmt.Sprintf("realm-%d", i%benchRealms), p.authorizations[i], issued.AccessToken))
+	}
+	return requests, input
 }
 
 // compareRates measures the token server's responses per second. The baseline combines the rate of
 // a plain net/http server that returns the same bytes with the rate of the computation. Client and
 // server share the cores, so the durations of both parts add up. In a server, the same computation takes
 // longer than alone, so a plain server that also computes shows how much of the baseline can be reached.
-func compareRates(b *testing.B, p *population, requests [][]byte, name string, compute func() error) {
+func compareRates(b *testing.B, p *population, load load, name string, compute func() error) {
 	b.Helper()
-	response := fixedResponse(responseTo(b, p.handler, requests[0]))
+	response := fixedResponse(responseTo(b, p.handler, load.next()))
 	computing := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := compute(); err != nil {
 			panic(err)
@@ -92,9 +99,9 @@ func compareRates(b *testing.B, p *population, requests [][]byte, name string, c
 		response.ServeHTTP(w, r)
 	})
 	rates := measure(b, map[string]rate{
-		"product":       serve(b, productServer(p.handler), requests).rate,
-		"plain":         serve(b, plainServer(response), requests).rate,
-		"plain-" + name: serve(b, plainServer(computing), requests).rate,
+		"product":       serve(b, productServer(p.handler), load).rate,
+		"plain":         serve(b, plainServer(response), load).rate,
+		"plain-" + name: serve(b, plainServer(computing), load).rate,
 		name:            parallel(compute),
 	})
 	baseline := 1 / (1/rates["plain"] + 1/rates[name])
@@ -124,8 +131,8 @@ func BenchmarkDocuments(b *testing.B) {
 			requests := [][]byte{fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n", path, host)}
 			plain := fixedResponse(responseTo(b, p.handler, requests[0]))
 			rates := measure(b, map[string]rate{
-				"product": serve(b, productServer(p.handler), requests).rate,
-				"plain":   serve(b, productServer(plain), requests).rate,
+				"product": serve(b, productServer(p.handler), anyOf(requests)).rate,
+				"plain":   serve(b, productServer(plain), anyOf(requests)).rate,
 			})
 			b.ReportMetric(rates["product"]/rates["plain"], "ratio")
 		})
@@ -145,8 +152,8 @@ func BenchmarkAudit(b *testing.B) {
 	without := benchPopulation(b, signingkey.ES256)
 	with := newPopulation(b, signingkey.ES256, func(o *tokenserver.Options) { o.Audit = log })
 	rates := measure(b, map[string]rate{
-		"audited":   serve(b, productServer(with.handler), with.requests).rate,
-		"unaudited": serve(b, productServer(without.handler), without.requests).rate,
+		"audited":   serve(b, productServer(with.handler), anyOf(with.requests)).rate,
+		"unaudited": serve(b, productServer(without.handler), anyOf(without.requests)).rate,
 	})
 	if log.Lost() > 0 {
 		b.Errorf("%d audit events were lost", log.Lost())
@@ -158,7 +165,7 @@ func BenchmarkAudit(b *testing.B) {
 // of wrong secrets from one address. The baseline is the same percentile without the flood.
 func BenchmarkWrongSecrets(b *testing.B) {
 	p := benchPopulation(b, signingkey.ES256)
-	s := serve(b, productServer(p.handler), p.requests)
+	s := serve(b, productServer(p.handler), anyOf(p.requests))
 	var quiet, flooded []time.Duration
 	for turn := 0; b.Loop(); turn++ {
 		for i := range 2 {

@@ -9,24 +9,56 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// BenchmarkTLS measures tokens per second over HTTPS, with persistent connections and with one
-// connection for each token. The baseline is a server that only handles HTTPS and signs.
+// BenchmarkTLS measures responses per second over HTTPS, with persistent connections and with one
+// connection for each request. The baseline is a server that only handles HTTPS and the same
+// signatures.
 func BenchmarkTLS(b *testing.B) {
-	for name, once := range map[string]bool{"keep-alive": false, "connection-per-token": true} {
-		b.Run(name, func(b *testing.B) {
-			p := benchPopulation(b, signingkey.ES256)
-			first := responseTo(b, p.handler, p.requests[0])
-			sign := rawSignature(b, signingkey.ES256, signingInput(first.Body.String()))
-			product := serve(b, overTLS(productServer(p.handler)), p.requests)
-			plain := serve(b, overTLS(plainServer(fixedResponse(first))), p.requests)
-			for _, s := range []*loadedServer{product, plain} {
-				for _, c := range s.connections {
-					c.secure(b, s.address, once)
-				}
-			}
-			compare(b, product.rate, plain.rate, "sign", sign)
-		})
+	for _, kind := range []struct {
+		prefix string
+		setup  func(*testing.B) (p *population, load load, name string, compute func() error)
+	}{
+		{"", secretLoad},
+		{"assertion-", assertionLoad},
+		{"introspection-", introspectionLoad},
+	} {
+		for name, once := range map[string]bool{"keep-alive": false, "connection-per-token": true} {
+			b.Run(kind.prefix+name, func(b *testing.B) {
+				p, load, name, compute := kind.setup(b)
+				response := fixedResponse(responseTo(b, p.handler, load.next()))
+				product, plain := serveTLS(b, productServer(p.handler), load, once), serveTLS(b, plainServer(response), load, once)
+				compare(b, product.rate, plain.rate, name, compute)
+			})
+		}
 	}
+}
+
+func secretLoad(b *testing.B) (*population, load, string, func() error) {
+	b.Helper()
+	p := benchPopulation(b, signingkey.ES256)
+	return p, anyOf(p.requests), "sign", rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
+}
+
+func assertionLoad(b *testing.B) (*population, load, string, func() error) {
+	b.Helper()
+	p, load := assertingPopulation(b)
+	return p, load, "sign-and-verify", signAndVerify(b, p, load)
+}
+
+func introspectionLoad(b *testing.B) (*population, load, string, func() error) {
+	b.Helper()
+	p := benchPopulation(b, signingkey.ES256)
+	requests, input := tokenChecks(b, p, introspectionRequest)
+	return p, anyOf(requests), "verify", rawVerification(b, signingkey.ES256, input)
+}
+
+// serveTLS is like serve, over TLS. If once is set, each request has a connection of its own.
+func serveTLS(b *testing.B, inner newServer, load load, once bool) *loadedServer {
+	b.Helper()
+	s := serve(b, overTLS(inner), load)
+	for _, c := range s.connections {
+		c.secure(b, s.address, once)
+	}
+	return s
 }
 
 // overTLS returns the server with TLS and the certificate of the tests.

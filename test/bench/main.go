@@ -27,7 +27,7 @@ import (
 const usage = `Usage: go run -C test ./bench [flags]
 
 Measures the token server against limits of this machine. With the defaults, it takes
-about 3 min and 1 GB of memory on two cores. The machine should be idle.
+about 5 min and 1 GB of memory on two cores. The machine should be idle.
 
 The exit code is 1 if a benchmark fails or a target is missed. After a failure, the other
 rows are still measured. A row misses its target if its median and most of its rounds do,

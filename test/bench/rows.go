@@ -35,6 +35,14 @@ var rows = []row{
 	{"tokens/PS256", server, "Tokens/PS256", "ratio", target{}},
 	{"tokens over TLS/keep-alive", server, "TLS/keep-alive", "ratio", target{atLeast: 0.75}},
 	{"tokens over TLS/connection per token", server, "TLS/connection-per-token", "ratio", target{atLeast: 0.90}},
+	{"assertions over TLS/keep-alive", server, "TLS/assertion-keep-alive", "ratio", target{}},
+	{"assertions over TLS/connection per token", server, "TLS/assertion-connection-per-token", "ratio", target{}},
+	{"introspect over TLS/keep-alive", server, "TLS/introspection-keep-alive", "ratio", target{}},
+	{"introspect over TLS/connection per call", server, "TLS/introspection-connection-per-token", "ratio", target{}},
+	{"assertions/ES256", server, "Assertions", "ratio", target{}},
+	{"latency over TLS/secret", server, "Latency/secret", "ms-p99", target{}},
+	{"latency over TLS/assertion", server, "Latency/assertion", "ms-p99", target{}},
+	{"latency over TLS/introspection", server, "Latency/introspection", "ms-p99", target{}},
 	{"verify/ES256", server, "Verify/ES256", "ratio", target{atLeast: 0.75}},
 	{"verify/EdDSA", server, "Verify/EdDSA", "ratio", target{atLeast: 0.75}},
 	{"verify/RS256", server, "Verify/RS256", "ratio", target{atLeast: 0.75}},
@@ -67,8 +75,9 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
     attainable: the same for the plain server if it also signs or verifies.
-  federated: 1/(1/plain + 1/verify + 1/sign), because the foreign token is verified too.
-  tokens over TLS: the same with a net/http server over TLS.
+  federated, assertions: 1/(1/plain + 1/verify + 1/sign), because the JWT is verified too.
+  over TLS: the same with a net/http server over TLS.
+  latency: no ratio, but the response times at 70 % of the capacity in the same round, in ms.
   documents: the product's HTTP server with a handler that only returns the same bytes.
   audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
   lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.
@@ -78,7 +87,7 @@ const limits = `Ratios compare with a limit that is measured in the same round:
 noisy: the row misses its target, but other processes used more than 10 % of the cores. Repeat on
   an idle machine.`
 
-const format = "%-38s %12s  %-16s %-8s %-7s %s\n"
+const format = "%-40s %12s  %-16s %-8s %-7s %s\n"
 
 // print prints the row with the median of each metric.
 func (r row) print(out io.Writer, metrics map[string][]float64, noisy bool) {
