@@ -20,6 +20,8 @@ export const sections = {
     'docs/local-issuer.md',
     'docs/cluster.md',
     'docs/migration.md',
+    'docs/compare.md',
+    'docs/performance.md',
     'docs/examples/README.md',
   ],
   Concepts: [
@@ -68,6 +70,7 @@ export const sections = {
     'docs/operations/uninstall.md',
     'docs/operations/recovery.md',
     'docs/operations/sizing.md',
+    'docs/operations/cells.md',
     'docs/operations/troubleshooting.md',
     'docs/backup.md',
     'docs/gitops.md',

@@ -54,6 +54,7 @@ func TestOperatorScale(t *testing.T) {
 	perClient := memory(t, inst) / float64(total) / (1 << 10)
 	addRow(t, perClient <= maxMemory, fmt.Sprintf("operator, memory with %d ApiClients", total), fmt.Sprintf("%.1f KiB for each", perClient), fmt.Sprintf("at most %.0f KiB", maxMemory))
 
+	measureStorage(t, inst)
 	measureStatuses(t, inst, total)
 	measureRestart(t, inst, total)
 }
