@@ -73,7 +73,7 @@ export const sections = {
     'docs/operations/cells.md',
     'docs/operations/troubleshooting.md',
     'docs/backup.md',
-    'docs/gitops.md',
+    'docs/for-gitops.md',
     'docs/tls.md',
     'docs/key-encryption.md',
     'docs/audit.md',

@@ -6,8 +6,10 @@ module github.com/realmkeeper/realmkeeper/hack/tools/crds
 go 1.26.0
 
 require (
+	github.com/argoproj/argo-cd/v3 v3.5.7
 	github.com/cert-manager/cert-manager v1.21.2
 	github.com/envoyproxy/gateway v1.9.1
+	github.com/external-secrets/external-secrets v1.3.2
 	github.com/kong/kubernetes-ingress-controller/v2 v2.12.3
 	github.com/prometheus-operator/prometheus-operator v0.85.0
 	github.com/traefik/traefik/v3 v3.7.13

@@ -21,12 +21,15 @@ import (
 // types.
 func TestExampleMatchesFluxTypes(t *testing.T) {
 	kinds := map[string]func() any{
-		"Namespace":      func() any { return &corev1.Namespace{} },
-		"ServiceAccount": func() any { return &corev1.ServiceAccount{} },
-		"RoleBinding":    func() any { return &rbacv1.RoleBinding{} },
-		"GitRepository":  func() any { return &sourcev1.GitRepository{} },
-		"HelmRelease":    func() any { return &helmv2.HelmRelease{} },
-		"Kustomization":  func() any { return &kustomizev1.Kustomization{} },
+		"Namespace":          func() any { return &corev1.Namespace{} },
+		"ResourceQuota":      func() any { return &corev1.ResourceQuota{} },
+		"ServiceAccount":     func() any { return &corev1.ServiceAccount{} },
+		"ClusterRole":        func() any { return &rbacv1.ClusterRole{} },
+		"ClusterRoleBinding": func() any { return &rbacv1.ClusterRoleBinding{} },
+		"RoleBinding":        func() any { return &rbacv1.RoleBinding{} },
+		"GitRepository":      func() any { return &sourcev1.GitRepository{} },
+		"HelmRelease":        func() any { return &helmv2.HelmRelease{} },
+		"Kustomization":      func() any { return &kustomizev1.Kustomization{} },
 	}
 	files, err := filepath.Glob(filepath.Join(gitops, "repository", "clusters", "flux", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -53,13 +56,8 @@ func TestExampleMatchesFluxTypes(t *testing.T) {
 // fluxStatusOf evaluates the health check expressions of the example as Flux does.
 func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 	t.Helper()
-	file := map[string]string{"Realm": "realms.yaml", "ApiClient": "tenants.yaml"}[obj.GetKind()]
-	documents := strings.Split(string(readFile(t, "repository", "clusters", "flux", file)), "\n---\n")
-	var kustomization kustomizev1.Kustomization
-	if err := yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), &kustomization); err != nil {
-		t.Fatal(err)
-	}
-	for _, check := range kustomization.Spec.HealthCheckExprs {
+	file := map[string]string{"Realm": "realms.yaml", "ApiClient": "customer-alder.yaml"}[obj.GetKind()]
+	for _, check := range kustomizationIn(t, file).Spec.HealthCheckExprs {
 		if check.APIVersion != obj.GetAPIVersion() || check.Kind != obj.GetKind() {
 			continue
 		}
@@ -75,4 +73,14 @@ func fluxStatusOf(t *testing.T, obj *unstructured.Unstructured) status.Status {
 	}
 	t.Fatalf("%s has no health check expressions for %s", file, obj.GetKind())
 	return status.UnknownStatus
+}
+
+// kustomizationIn returns the Kustomization in a file of the example, which is the last object.
+func kustomizationIn(t *testing.T, file string) (kustomization kustomizev1.Kustomization) {
+	t.Helper()
+	documents := strings.Split(string(readFile(t, "repository", "clusters", "flux", file)), "\n---\n")
+	if err := yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), &kustomization); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return kustomization
 }

@@ -1,10 +1,7 @@
 package observers_test
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -33,7 +29,7 @@ var everySpelling = filepath.Join("testdata", "manifests")
 // manifests lists directories with manifests such as users keep in Git.
 var manifests = map[string][]string{
 	"samples":        {filepath.Join("..", "..", "..", "config", "samples")},
-	"example":        {filepath.Join("testdata", "tenant"), filepath.Join(gitops, "repository", "tenants"), filepath.Join(gitops, "repository", "realms")},
+	"example":        {filepath.Join("testdata", "customers"), customerFolder("alder"), customerFolder("birch"), customerFolder("cedar"), filepath.Join(gitops, "repository", "realms")},
 	"every spelling": {everySpelling},
 }
 
@@ -164,7 +160,7 @@ func build(t *testing.T, cluster *env.Env, dirs ...string) string {
 
 // renameNamespaces appends a suffix to the names of all namespaces in the manifests.
 func renameNamespaces(text, suffix string) string {
-	for _, namespace := range []string{"acme-apps", "unchanged"} {
+	for _, namespace := range []string{"acme-apps", "unchanged", "customer-alder", "customer-birch", "customer-cedar"} {
 		text = strings.ReplaceAll(text, namespace, namespace+"-"+suffix)
 	}
 	return text
@@ -174,24 +170,9 @@ func renameNamespaces(text, suffix string) string {
 // Kubernetes itself changes them.
 func realmsAndClients(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
-	var objects []*unstructured.Unstructured
-	documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		obj := &unstructured.Unstructured{}
-		if err == nil {
-			err = yaml.Unmarshal(document, &obj.Object)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if obj.GroupVersionKind().Group == v1beta1.GroupVersion.Group {
-			objects = append(objects, obj)
-		}
-	}
+	return slices.DeleteFunc(objectsIn(t, []byte(text)), func(obj *unstructured.Unstructured) bool {
+		return obj.GroupVersionKind().Group != v1beta1.GroupVersion.Group
+	})
 }
 
 func writeManifest(t *testing.T, path, text string) {
