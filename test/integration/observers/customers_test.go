@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/test/framework/console"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -82,10 +83,12 @@ func TestCustomers(t *testing.T) {
 		tools[name] = &tool{cluster, "system:serviceaccount:" + kustomization.Namespace + ":" + kustomization.Spec.ServiceAccountName}
 		built[name] = objectsIn(t, []byte(cluster.Kubectl(t, "kustomize", filepath.Join(repository, kustomization.Spec.Path))))
 	}
-	secrets := map[string]string{}
-	for _, customer := range []string{"birch", "cedar"} {
-		secret, hash := newHash(t, customer)
-		secrets[customer] = secret
+	directory := t.TempDir()
+	shell := console.NewShell(t, directory, "KUBECONFIG="+cluster.Kubeconfig, "PATH="+strings.Join([]string{
+		cluster.BinDir, filepath.Dir(install.Binary(t, cluster, "kubectl-realmkeeper")), os.Getenv("PATH"),
+	}, string(filepath.ListSeparator)))
+	secrets, hashes := newHashes(t, shell, directory)
+	for customer, hash := range hashes {
 		setHash(t, built["customer-"+customer], hash)
 	}
 	for name, objects := range built {
@@ -156,6 +159,39 @@ func TestCustomers(t *testing.T) {
 	}
 	inst.AwaitTokens(t, &corev1.Secret{Data: vault["customers/alder/orders"]}, false)
 	inst.AwaitTokens(t, scenario.Credentials(clients["birch"], secrets["birch"]), true)
+
+	// The other commands on the page. Token servers report uses before they stop.
+	shell.Rewrite = func(command string) string {
+		return strings.ReplaceAll(command, "docs/gitops", absolute(t, gitops))
+	}
+	shell.Run(t, console.Blocks(t, "docs/for-gitops.md", "kubectl wait", "argocd-cm.yaml")...)
+	inst.StopTokenServers(t)
+	install.Eventually(t, "the use of birch's secret in the status", func() error {
+		return used(t, cluster, clients["birch"])
+	})
+	shell.Run(t, console.Blocks(t, "docs/for-gitops.md", "last used")...)
+}
+
+var errUnused = errors.New("the status shows no use")
+
+func used(t *testing.T, cluster *env.Env, c *v1beta1.ApiClient) error {
+	t.Helper()
+	if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		return err
+	}
+	if len(c.Status.Credentials) != 1 || c.Status.Credentials[0].LastUsedTime == nil {
+		return errUnused
+	}
+	return nil
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // tool applies objects as a GitOps tool does: server-side, with the permissions of a user, if any.
@@ -216,26 +252,32 @@ func objectsIn(t *testing.T, manifest []byte) (objects []*unstructured.Unstructu
 	}
 }
 
-// newHash returns a new client secret and the entry of spec.secret.hashed for it.
-func newHash(t *testing.T, customer string) (secret string, entry any) {
+// newHashes returns the client secrets that the commands on the page write to files in the shell's directory,
+// and the entries of spec.secret.hashed that they print, by customer.
+func newHashes(t *testing.T, shell *console.Shell, directory string) (secrets map[string]string, entries map[string]any) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), customer+".txt")
-	args := []string{"hash", "--id", "2026-11", "--secret-file", file}
-	hash := exec.CommandContext(t.Context(), install.Binary(t, env.Start(t), "kubectl-realmkeeper"), args...)
-	out, err := hash.Output()
-	if err != nil {
-		t.Fatal(err)
+	var printed []string
+	shell.Replace = func(output string) string {
+		if strings.Contains(output, "hashed:") {
+			printed = append(printed, output)
+		}
+		return output
 	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	shell.Run(t, console.Blocks(t, "docs/for-gitops.md", "hash --id 2026-11")...)
+	shell.Replace = nil
+	secrets, entries = map[string]string{}, map[string]any{}
+	for i, customer := range []string{"birch", "cedar"} {
+		content, err := os.ReadFile(filepath.Join(directory, customer+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashed, _, err := unstructured.NestedSlice(objectsIn(t, []byte(printed[i]))[0].Object, "spec", "secret", "hashed")
+		if err != nil || len(hashed) != 1 {
+			t.Fatalf("the command printed %s: %v", printed[i], err)
+		}
+		secrets[customer], entries[customer] = strings.TrimSpace(string(content)), hashed[0]
 	}
-	printed := objectsIn(t, out)[0]
-	hashed, _, err := unstructured.NestedSlice(printed.Object, "spec", "secret", "hashed")
-	if err != nil || len(hashed) != 1 {
-		t.Fatalf("the command printed %s: %v", out, err)
-	}
-	return strings.TrimSpace(string(content)), hashed[0]
+	return secrets, entries
 }
 
 // setHash replaces the hash of the only client in a folder, because nobody knows the secret of the example.
