@@ -1,13 +1,17 @@
 package manifests_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -50,5 +54,42 @@ func TestGuides(t *testing.T) {
 			}
 			cluster.Kubectl(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", file)
 		})
+	}
+
+	// Another field manager adds a guide's Realm to an existing one, as docs/guides/README.md says.
+	cluster.Kubectl(t, "apply", "--server-side", "--filename", filepath.Join(samples, "realm.yaml"))
+	realm := func() (r v1beta1.Realm) {
+		if err := yaml.Unmarshal([]byte(cluster.Kubectl(t, "get", "realm", "acme", "--output", "yaml")), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	before := realm()
+	added := 0
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		guide := filepath.Base(filepath.Dir(file))
+		name := regexp.MustCompile(`kind: Realm\nmetadata:\n  name: (acme-\S+)`).FindSubmatch(content)
+		if name == nil {
+			continue
+		}
+		added++
+		renamed := filepath.Join(t.TempDir(), "manifests.yaml")
+		if err := os.WriteFile(renamed, bytes.ReplaceAll(content, name[1], []byte("acme")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Kubectl(t, "apply", "--server-side", "--field-manager", "guide-"+guide, "--filename", renamed)
+	}
+	after := realm()
+	if got, want := len(after.Spec.TrustedIssuers), 8; got != want || added != 6 {
+		t.Errorf("%d guides added %d issuers, want 6 and %d", added, got, want)
+	}
+	after.Spec.TrustedIssuers = nil
+	after.Spec.Grants = after.Spec.Grants[:len(before.Spec.Grants)]
+	if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+		t.Errorf("the guides changed the existing parts of the Realm (-before +after):\n%s", diff)
 	}
 }
