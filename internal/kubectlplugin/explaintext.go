@@ -1,12 +1,14 @@
 package kubectlplugin
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 func (r explanation) text(w *terminal.Writer) {
@@ -75,10 +77,12 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 }
 
 func lastUse(at *metav1.Time, now time.Time) string {
-	if at == nil {
-		return "never"
-	}
-	return terminal.Relative(at.Time, now)
+	return view.LastUse(at, now, func(at, now time.Time) string {
+		if hours := now.Sub(at) / time.Hour; hours < 48 {
+			return fmt.Sprintf("%dh ago", hours) // Relative returns minutes for up to three hours
+		}
+		return terminal.Relative(at, now)
+	})
 }
 
 func orNone(values []string, none string) string {

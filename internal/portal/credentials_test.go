@@ -33,6 +33,8 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 		{Type: secret, Name: "expired", CreationTime: at(100 * day), ExpirationTime: at(day)},
 		{Type: v1beta1.CredentialTypePublicKey, Name: "never"},
 		{Type: v1beta1.CredentialTypeIdentity, Name: "worker", LastUsedTime: at(day)},
+		{Type: v1beta1.CredentialTypeIdentity, Name: "hourly", LastUsedTime: &metav1.Time{Time: f.now().Add(-time.Hour).Truncate(time.Hour)}},
+		{Type: v1beta1.CredentialTypeIdentity, Name: "busy", LastUsedTime: &metav1.Time{Time: f.now().Truncate(time.Hour)}},
 	}
 	f.api.handle(func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
@@ -55,7 +57,7 @@ func TestUnusedCredentialsAreMarked(t *testing.T) {
 	}
 	want := map[string]string{
 		"stale": "91 days ago Unused", "used": "89 days ago", "recent": "Never", "expired": "Never", "pending": "Never",
-		"never": "Never Unused", "worker": "1 day ago",
+		"never": "Never Unused", "worker": "1 day ago", "hourly": "1 hour ago", "busy": "this hour",
 	}
 	testkit.Diff(t, "Last uses", want, got)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 // exactLayout is the layout of exact times. They are in UTC, because the server doesn't know the
@@ -30,16 +32,12 @@ func exactTime(t *metav1.Time) template.HTML {
 }
 
 // useTime returns a time element for the last use of a credential. t is the start of a period of at
-// least one hour in which the credential was used, so a more exact text would be wrong.
+// least one hour in which the credential was used.
 func useTime(t *metav1.Time, now time.Time) template.HTML {
 	if t.IsZero() {
 		return "Never"
 	}
-	text := relative(t.Time, now)
-	if now.Sub(t.Time) < time.Hour {
-		text = "less than an hour ago"
-	}
-	return timeElement(t.Time, "In the period from "+t.UTC().Format(exactLayout), text)
+	return timeElement(t.Time, "In the period from "+t.UTC().Format(exactLayout), view.LastUse(t, now, relative))
 }
 
 // timeElement returns a time element. The texts must contain no user input.

@@ -62,6 +62,19 @@ func Duration(d *v1beta1.Duration) string {
 	return s
 }
 
+// LastUse describes when a credential was last used: "this hour", or the number of whole hours or more
+// according to ago. Recorded times are truncated to at least an hour, so a more exact text would be wrong.
+func LastUse(at *metav1.Time, now time.Time, ago func(at, now time.Time) string) string {
+	if at.IsZero() {
+		return "never"
+	}
+	used, hour := at.UTC().Truncate(time.Hour), now.UTC().Truncate(time.Hour)
+	if !used.Before(hour) {
+		return "this hour"
+	}
+	return ago(used, hour)
+}
+
 // Namespaces describes the namespaces of a grant: "all", a label selector, or names.
 func Namespaces(n *v1beta1.GrantedNamespaces) string {
 	switch {
