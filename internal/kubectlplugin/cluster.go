@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -79,10 +80,17 @@ type cluster struct {
 
 // connect checks the output format and connects to the API server.
 func (o *clusterOptions) connect() (*cluster, error) {
-	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return nil, fmt.Errorf("%w: unsupported --output %q; use json or yaml, or omit the flag", errUsage, o.output)
+	if err := o.checkOutput(); err != nil {
+		return nil, err
 	}
 	return newCluster(o.flags)
+}
+
+func (o *clusterOptions) checkOutput() error {
+	if o.output != "" && o.output != "json" && o.output != "yaml" {
+		return fmt.Errorf("%w: unsupported --output %q; use json or yaml, or omit the flag", errUsage, o.output)
+	}
+	return nil
 }
 
 func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
@@ -103,8 +111,8 @@ func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
 	})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(
-		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme),
-		v1beta1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme),
+		rbacv1.AddToScheme(scheme), v1beta1.AddToScheme(scheme),
 	); err != nil {
 		return nil, err
 	}

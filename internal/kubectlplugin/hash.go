@@ -1,6 +1,7 @@
 package kubectlplugin
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 )
 
@@ -75,20 +77,25 @@ func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) 
 	if err != nil {
 		return err
 	}
+	hashed, err := hashSecret(secret, o.id, random)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(streams.Out, "spec:\n  secret:\n    hashed:\n    - id: %q\n      hash: %q\n", hashed.ID, hashed.Hash)
+	return err
+}
+
+// hashSecret returns an entry of spec.secret.hashed. If id is empty, it is derived from the hash.
+func hashSecret(secret, id string, random io.Reader) (v1beta1.HashedSecret, error) {
 	hash := clientsecret.HashArgon2id
 	if clientsecret.WellFormed(secret) {
 		hash = clientsecret.Hash // 256 random bits need no slow hash
 	}
 	verifier, err := hash(secret, random)
 	if err != nil {
-		return err
+		return v1beta1.HashedSecret{}, err
 	}
-	id := o.id
-	if id == "" {
-		id = verifier.ID()
-	}
-	_, err = fmt.Fprintf(streams.Out, "spec:\n  secret:\n    hashed:\n    - id: %q\n      hash: %q\n", id, verifier)
-	return err
+	return v1beta1.HashedSecret{ID: cmp.Or(id, verifier.ID()), Hash: verifier.String()}, nil
 }
 
 // secret reads the secret from standard input, or generates one and prints or saves it.
@@ -110,8 +117,12 @@ func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reade
 	if o.secretFile != "" {
 		return secret, writeNew(o.secretFile, secret)
 	}
-	_, err = fmt.Fprintf(streams.ErrOut, "Client secret (shown only once):\n%s\n", secret)
-	return secret, err
+	return secret, showSecret(streams.ErrOut, secret)
+}
+
+func showSecret(out io.Writer, secret string) error {
+	_, err := fmt.Fprintf(out, "Client secret (shown only once):\n%s\n", secret)
+	return err
 }
 
 // writeNew creates a file that only its owner can read. It fails if the file exists.

@@ -48,6 +48,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	command.SetErr(streams.ErrOut)
 	command.AddCommand(
 		newBackupCommand(streams),
+		newCreateCommand(streams),
 		newExplainCommand(streams),
 		newHashCommand(streams),
 		newImportCommand(streams),

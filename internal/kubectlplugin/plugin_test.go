@@ -31,6 +31,7 @@ func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}}},
 		"/apis/" + group.String(): metav1.APIResourceList{GroupVersion: group.String(), APIResources: []metav1.APIResource{
 			{Name: "apiclients", Kind: "ApiClient", Namespaced: true, Verbs: verbs},
+			{Name: "realms", Kind: "Realm", Verbs: verbs},
 		}},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

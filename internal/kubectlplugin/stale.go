@@ -2,7 +2,6 @@ package kubectlplugin
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,7 +28,7 @@ const staleExamples = `  # List the credentials of all namespaces that were not 
   # List the credentials in a namespace that were not used for 36 hours
   kubectl realmkeeper stale -n acme-apps --older 36h`
 
-// day is a unit of --older that time.ParseDuration doesn't support.
+// day is a unit of --older and --expires-in that time.ParseDuration doesn't support.
 const day = 24 * time.Hour
 
 // staleOptions are the arguments of the stale subcommand.
@@ -81,7 +80,7 @@ type staleReport struct {
 }
 
 func (o *staleOptions) run(command *cobra.Command) error {
-	age, err := parseAge(o.older)
+	age, err := parseAge("older", o.older)
 	if err != nil {
 		return err
 	}
@@ -154,10 +153,8 @@ func (r staleReport) text(w *terminal.Writer) {
 	w.Table(header, rows)
 }
 
-var errAge = errors.New("--older must be a positive duration such as 90d or 36h")
-
-// parseAge parses a duration that can also be given in days.
-func parseAge(s string) (time.Duration, error) {
+// parseAge parses the value of a flag, a duration that can also be given in days.
+func parseAge(flag, s string) (time.Duration, error) {
 	age, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
@@ -165,7 +162,7 @@ func parseAge(s string) (time.Duration, error) {
 		age = time.Duration(min(max(n, 0), 100_000)) * day
 	}
 	if err != nil || age <= 0 {
-		return 0, fmt.Errorf("%w: %w, got %q", errUsage, errAge, s)
+		return 0, fmt.Errorf("%w: --%s must be a positive duration such as 90d or 36h, got %q", errUsage, flag, s)
 	}
 	return age, nil
 }

@@ -126,16 +126,21 @@ func testManagedByGitOps(t *testing.T, inst *install.Installation, sh *shell) {
 func testCompletion(t *testing.T, inst *install.Installation, sh *shell) {
 	usable(t, inst, "completed")
 	for line, want := range map[string]string{
-		`kubectl __complete realmkeeper explain apiclient/ -n ` + team + ` ""`: "",
-		`kubectl __complete realmkeeper rotate -n ` + team + ` apiclient/comp`: "apiclient/completed",
-		`kubectl __complete realmkeeper explain realm/`:                        "realm/acme",
-		`kubectl __complete realmkeeper explain ""`:                            "apiclient/",
-		`kubectl __complete realmkeeper status ""`:                             "acme",
-		`kubectl __complete realmkeeper token -n ` + team + ` ""`:              "completed",
-		`kubectl __complete realmkeeper stale --realm ""`:                      "acme",
-		`kubectl __complete realmkeeper stale -n ""`:                           team,
-		`kubectl __complete realmkeeper stale -o ""`:                           "yaml",
-		`kubectl __complete realmkeeper ""`:                                    "explain",
+		`kubectl __complete realmkeeper explain apiclient/ -n ` + team + ` ""`:    "",
+		`kubectl __complete realmkeeper rotate -n ` + team + ` apiclient/comp`:    "apiclient/completed",
+		`kubectl __complete realmkeeper explain realm/`:                           "realm/acme",
+		`kubectl __complete realmkeeper explain ""`:                               "apiclient/",
+		`kubectl __complete realmkeeper status ""`:                                "acme",
+		`kubectl __complete realmkeeper token -n ` + team + ` ""`:                 "completed",
+		`kubectl __complete realmkeeper stale --realm ""`:                         "acme",
+		`kubectl __complete realmkeeper stale -n ""`:                              team,
+		`kubectl __complete realmkeeper stale -o ""`:                              "yaml",
+		`kubectl __complete realmkeeper create client x --realm ""`:               "acme",
+		`kubectl __complete realmkeeper create client --realm acme --scope ""`:    "orders.write",
+		`kubectl __complete realmkeeper create client --realm acme --audience ""`: "https://orders.acme.example",
+		`kubectl __complete realmkeeper create client --dry-run=`:                 "server",
+		`kubectl __complete realmkeeper create ""`:                                "client",
+		`kubectl __complete realmkeeper ""`:                                       "explain",
 	} {
 		out := sh.succeeds(t, line)
 		found := false

@@ -80,6 +80,9 @@ func TestPlugin(t *testing.T) {
 	}())
 	t.Run("verbs", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *install.Installation, *shell){
+			"create":                 testCreate,
+			"create nothing":         testCreateNothing,
+			"create as a tenant":     testCreateAsTenant,
 			"suspend and resume":     testSuspendAndResume,
 			"release":                testRelease,
 			"token":                  testToken,
