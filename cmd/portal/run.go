@@ -44,7 +44,7 @@ func run(o options) error {
 	}
 	defer closeAudit()
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewMetric())
 	auditLog.RegisterMetrics(metrics)
 	handler, err := newHandler(o, logger, auditLog, metrics)
 	if err != nil {

@@ -182,9 +182,9 @@ func newClient(kubeconfig string) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// newMetrics returns a registry with Go runtime and process metrics.
+// newMetrics returns a registry with the metrics of the Go runtime, the process, and the build.
 func newMetrics() *prometheus.Registry {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewMetric())
 	return metrics
 }

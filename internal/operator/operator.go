@@ -224,6 +224,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if o.Local {
 		return nil
 	}
+	registerer.MustRegister(version.NewMetric())
 	recovered := func() { // What failed during the outage would otherwise wait for its next retry.
 		realms.ReconcileAll(ctx)
 		clients.ReconcileAll(ctx)

@@ -51,6 +51,9 @@ type Instance struct {
 	WatchNamespaces []string `json:"watchNamespaces,omitempty"`
 	// CredentialsSecrets configures the use of Secrets in the namespaces of ApiClients.
 	CredentialsSecrets CredentialsSecrets `json:"credentialsSecrets,omitzero"`
+	// CommonLabels are additional labels of the objects of the token service and their Pods. The
+	// operator's own labels take precedence.
+	CommonLabels map[string]string `json:"commonLabels,omitempty"`
 
 	Security    Security    `json:"security"`
 	TokenServer TokenServer `json:"tokenServer,omitzero"`
@@ -117,6 +120,14 @@ type TokenServer struct {
 	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
 	// PodLabels are additional labels of the Pods. The operator's own labels take precedence.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
+	// PodSecurityContext and SecurityContext are those of the Pods and of their containers. Fields that
+	// are unset default to what the restricted Pod Security Standard requires.
+	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
+	SecurityContext    *corev1.SecurityContext    `json:"securityContext,omitempty"`
+	// ExtraEnv and ExtraArgs are additional environment variables and flags. They must not set what
+	// the operator sets.
+	ExtraEnv  []corev1.EnvVar `json:"extraEnv,omitempty"`
+	ExtraArgs []string        `json:"extraArgs,omitempty"`
 	// Audit is the destination of audit events: Stdout or None. Defaults to Stdout.
 	Audit AuditSink `json:"audit,omitempty"`
 	// Tracing configures request traces. If unset, tracing is disabled.
@@ -300,6 +311,8 @@ func (i *Instance) setDefaults() {
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
 	}
+	i.TokenServer.setSecurityDefaults()
+	setFieldVersions(i.TokenServer.ExtraEnv)
 	if i.TokenServer.Audit == "" {
 		i.TokenServer.Audit = AuditStdout
 	}

@@ -33,6 +33,7 @@ instanceDomain: realmkeeper.localhost
 externalPort: 8443
 watchNamespaces: [acme-apps, shop]
 credentialsSecrets: {enabled: false}
+commonLabels: {owner: platform}
 security:
   defaultTokenLifetime: 1h
   maximumTokenLifetime: 12h
@@ -50,6 +51,10 @@ tokenServer:
   affinity: {nodeAffinity: {}}
   podAnnotations: {team: platform}
   podLabels: {cost-center: a1}
+  podSecurityContext: {runAsUser: 1000}
+  securityContext: {capabilities: {drop: [ALL]}}
+  extraEnv: [{name: GOMEMLIMIT, valueFrom: {fieldRef: {fieldPath: metadata.labels}}}]
+  extraArgs: [--drain-delay=20s]
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 10}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
@@ -92,6 +97,10 @@ func TestParse(t *testing.T) {
 			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+			}, PodSecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			}, SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 			}},
 			TLS: config.TLS{Managed: &config.ManagedTLS{
 				Lifetime: metav1.Duration{Duration: 87600 * time.Hour}, Overlap: metav1.Duration{Duration: 8760 * time.Hour},
@@ -153,6 +162,21 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"staleness too short":                  {with("10m", "29s"), "tokenServer.maxStaleness"},
 		"invalid annotation key":               {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"invalid label key":                    {with("{cost-center: a1}", "{\"cost center\": a1}"), "tokenServer.podLabels"},
+		"invalid common label":                 {with("{owner: platform}", "{owner: the platform}"), "commonLabels"},
+		"root":                                 {with("runAsUser: 1000", "runAsUser: 0"), "runAsUser must not be 0"},
+		"may run as root":                      {with("runAsUser: 1000", "runAsNonRoot: false"), "runAsNonRoot must be true"},
+		"unconfined":                           {with("runAsUser: 1000", "seccompProfile: {type: Unconfined}"), "seccompProfile"},
+		"SELinux options":                      {with("runAsUser: 1000", "seLinuxOptions: {level: s0}"), "seLinuxOptions"},
+		"privileged container":                 {with("capabilities: {drop: [ALL]}", "privileged: true"), "tokenServer.securityContext"},
+		"privilege escalation":                 {with("capabilities: {drop: [ALL]}", "allowPrivilegeEscalation: true"), "tokenServer.securityContext"},
+		"container as root":                    {with("capabilities: {drop: [ALL]}", "runAsUser: 0"), "runAsUser must not be 0"},
+		"added capability":                     {with("drop: [ALL]", "drop: [ALL], add: [NET_ADMIN]"), "tokenServer.securityContext.capabilities"},
+		"capabilities that stay":               {with("drop: [ALL]", "drop: [NET_RAW]"), "tokenServer.securityContext.capabilities"},
+		"variable that the operator sets":      {with("GOMEMLIMIT", "POD_NAME"), "tokenServer.extraEnv[0] must not set POD_NAME"},
+		"invalid variable":                     {with("GOMEMLIMIT", "\"A B\""), "tokenServer.extraEnv[0].name"},
+		"repeated variable":                    {with("extraEnv: [", "extraEnv: [{name: GOMEMLIMIT}, "), "tokenServer.extraEnv contains GOMEMLIMIT twice"},
+		"flag that disables auditing":          {with("--drain-delay=20s", "--audit-log="), "tokenServer.extraArgs[0] must not set --audit-log"},
+		"flag with one dash":                   {with("--drain-delay=20s", "-audit-log="), "tokenServer.extraArgs[0]"},
 		"invalid node label key":               {with("{disk: fast}", "{\"my disk\": fast}"), "tokenServer.nodeSelector"},
 		"unknown toleration operator":          {with("operator: Exists", "operator: Is"), "tokenServer.tolerations[0].operator"},
 		"no maximum skew":                      {with("maxSkew: 1, ", ""), "tokenServer.topologySpreadConstraints[0].maxSkew"},

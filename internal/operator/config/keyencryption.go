@@ -58,8 +58,6 @@ type KMS struct {
 	Decrypt bool `json:"decrypt,omitempty"`
 }
 
-// setDefaults also sets fields that the API server would default in lists that the operator owns as a
-// whole. Otherwise, they would be a permanent difference.
 func (k *KeyEncryption) setDefaults() {
 	if k.KMS == nil {
 		return
@@ -67,11 +65,7 @@ func (k *KeyEncryption) setDefaults() {
 	if k.KMS.Timeout.Duration == 0 {
 		k.KMS.Timeout.Duration = defaultKMSTimeout
 	}
-	for i := range k.KMS.Env {
-		if from := k.KMS.Env[i].ValueFrom; from != nil && from.FieldRef != nil && from.FieldRef.APIVersion == "" {
-			from.FieldRef.APIVersion = "v1"
-		}
-	}
+	setFieldVersions(k.KMS.Env)
 }
 
 func (k *KeyEncryption) validate() error {

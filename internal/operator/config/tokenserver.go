@@ -47,10 +47,12 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a valid Secret name: %s", n, secret.Name, problems[0])
 		}
 	}
-	if err := s.validateRequests(); err != nil {
-		return err
+	for _, validate := range []func() error{s.validateSecurity, s.validateExtra, s.validateRequests, s.validateScheduling} {
+		if err := validate(); err != nil {
+			return err
+		}
 	}
-	return s.validateScheduling()
+	return nil
 }
 
 func validateLabels(field string, labels map[string]string) error {

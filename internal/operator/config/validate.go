@@ -31,6 +31,9 @@ func (i *Instance) validate() error {
 	if err := i.Security.validate(); err != nil {
 		return err
 	}
+	if err := validateLabels("commonLabels", i.CommonLabels); err != nil {
+		return err
+	}
 	if err := i.TokenServer.validate(); err != nil {
 		return err
 	}

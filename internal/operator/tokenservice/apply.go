@@ -36,13 +36,13 @@ func (r *Reconciler) apply(ctx context.Context, seen observed, d decision) error
 func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d decision) error {
 	namespace := r.Instance.SystemNamespace
 	if d.plan.Authority != nil {
-		desired := d.plan.Secret(namespace, labels())
+		desired := d.plan.Secret(namespace, ownLabels())
 		if _, err := apply.Secret(ctx, r.Client, seen.authority, desired); err != nil {
 			return fmt.Errorf("writing the managed CA: %w", err)
 		}
 	}
 	if d.serving != nil {
-		desired := servingcert.Secret(namespace, *d.serving, labels())
+		desired := servingcert.Secret(namespace, *d.serving, ownLabels())
 		if _, err := apply.Secret(ctx, r.Client, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}

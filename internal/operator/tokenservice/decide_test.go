@@ -62,6 +62,7 @@ func TestObjectsFollowTheConfiguration(t *testing.T) {
 	d := decided(t, observed{}, instance(t, `
 tls: {secretName: api-tls}
 logging: {level: debug}
+commonLabels: {team: platform, cost-center: a0, app.kubernetes.io/name: other}
 tokenServer:
   replicas: 3
   imagePullSecrets: [{name: registry}]
@@ -71,6 +72,10 @@ tokenServer:
   priorityClassName: high
   podAnnotations: {team: platform}
   podLabels: {cost-center: a1, app.kubernetes.io/component: other}
+  podSecurityContext: {fsGroup: 1000}
+  securityContext: {runAsUser: 1000}
+  extraEnv: [{name: OTEL_EXPORTER_OTLP_HEADERS, valueFrom: {secretKeyRef: {name: collector, key: headers}}}]
+  extraArgs: [--drain-delay=20s]
   audit: None
   tracing: {endpoint: "http://collector:4318", samplePercentage: 5}
   trustedProxies: [10.0.0.0/8, "fd00::/8"]
@@ -85,10 +90,25 @@ tokenServer:
 	}
 	spec, template := d.deployment.Spec, d.deployment.Spec.Template
 	pod := template.Spec
-	wantLabels := labels()
-	wantLabels["cost-center"] = "a1"
+	wantLabels := ownLabels()
+	wantLabels["team"], wantLabels["cost-center"] = "platform", "a1"
 	if !maps.Equal(template.Labels, wantLabels) {
 		t.Errorf("Pods have the labels %v, want %v", template.Labels, wantLabels)
+	}
+	wantLabels["cost-center"] = "a0"
+	for _, got := range []map[string]string{d.deployment.Labels, d.service.Labels, d.networkPolicy.Labels, d.disruptionBudget.Labels} {
+		if !maps.Equal(got, wantLabels) {
+			t.Errorf("an object has the labels %v, want %v", got, wantLabels)
+		}
+	}
+	if !maps.Equal(spec.Selector.MatchLabels, selector()) {
+		t.Errorf("the selector, which must not change, is %v", spec.Selector.MatchLabels)
+	}
+	if *pod.SecurityContext.FSGroup != 1000 || !*pod.SecurityContext.RunAsNonRoot || *pod.Containers[0].SecurityContext.RunAsUser != 1000 || !*pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem {
+		t.Errorf("unexpected security contexts %+v and %+v", pod.SecurityContext, pod.Containers[0].SecurityContext)
+	}
+	if e := pod.Containers[0].Env; *e[len(e)-1].ValueFrom.SecretKeyRef.Name != "collector" {
+		t.Errorf("the additional variable is missing in %+v", e)
 	}
 	if *spec.Replicas != 3 || *pod.PriorityClassName != "high" || pod.NodeSelector["disk"] != "ssd" ||
 		template.Annotations["team"] != "platform" || *pod.Tolerations[0].Key != "dedicated" ||
@@ -106,7 +126,7 @@ tokenServer:
 		t.Errorf("unexpected environment: %v", environment)
 	}
 	for _, arg := range []string{
-		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=", "--max-staleness=10m0s", "--debug",
+		"--trusted-proxies=10.0.0.0/8,fd00::/8", "--proxy-protocol-from=10.1.0.0/16", "--passthrough-proxies=10.2.0.0/16,fd01::/64", "--audit-log=", "--max-staleness=10m0s", "--debug", "--drain-delay=20s",
 	} {
 		if args := pod.Containers[0].Args; !slices.Contains(args, arg) {
 			t.Errorf("argument %s is missing: %v", arg, args)
@@ -164,6 +184,25 @@ func podSpecOf(t *testing.T, more string) corev1.PodSpec {
 	return deployment.Spec.Template.Spec
 }
 
+// The Security Context Constraints restricted-v2 of OpenShift accept the Pods, because they don't set a
+// user or group: OpenShift adds those of the namespace.
+func TestDefaultsFitRestrictedV2(t *testing.T) {
+	spec := podSpecOf(t, "keyEncryption: {kms: {image: \"kms:1\"}}")
+	testkit.Diff(t, "Pod security context", &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}, spec.SecurityContext)
+	for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+		testkit.Diff(t, "security context of "+container.Name, &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		}, container.SecurityContext)
+	}
+	for _, volume := range spec.Volumes {
+		if volume.Secret == nil && volume.EmptyDir == nil {
+			t.Errorf("restricted-v2 may not allow the volume %+v", volume)
+		}
+	}
+}
+
 func TestKMSPluginIsASidecar(t *testing.T) {
 	spec := podSpecOf(t, `keyEncryption: {kms: {image: "kms:1", args: [--key=a], env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}], volumes: [{name: pin, secret: {secretName: pin}}], volumeMounts: [{name: pin, mountPath: /pin}], timeout: 2s}}`)
 	if len(spec.InitContainers) != 1 || len(spec.Containers) != 1 {
@@ -176,9 +215,7 @@ func TestKMSPluginIsASidecar(t *testing.T) {
 	if plugin.Image != "kms:1" || !slices.Equal(plugin.Args, []string{"--key=a"}) || plugin.Env[0].ValueFrom.FieldRef.APIVersion != "v1" {
 		t.Errorf("the plugin is %+v", plugin)
 	}
-	if s := plugin.SecurityContext; s == nil || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) {
-		t.Errorf("Pod Security restricted doesn't allow %+v", s)
-	}
+	testkit.Diff(t, "security context of the plugin", server.SecurityContext, plugin.SecurityContext)
 	mounts := func(c *corev1.Container) []string {
 		var paths []string
 		for _, mount := range c.VolumeMounts {

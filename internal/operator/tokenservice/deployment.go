@@ -27,9 +27,6 @@ const (
 	snapshotVolume = "records"
 	snapshotPath   = "/var/lib/realmkeeper"
 
-	// unprivileged is the user ID and group ID that token servers run as, regardless of the image.
-	unprivileged = 65532
-
 	// drainDelay is the time for which a stopping token server still accepts connections. It covers
 	// the time until all nodes have removed its endpoint.
 	drainDelay = 10 * time.Second
@@ -51,7 +48,7 @@ func deployment(live *appsv1.Deployment, instance *config.Instance, image string
 	if !scaled(live, instance) {
 		spec.WithReplicas(*instance.TokenServer.Replicas)
 	}
-	return appsv1ac.Deployment(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+	return appsv1ac.Deployment(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels(instance)).
 		WithAnnotations(map[string]string{configuredReplicas: configured(instance)}).
 		WithSpec(spec)
 }
@@ -65,18 +62,14 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 	spec := corev1ac.PodSpec().
 		WithServiceAccountName(config.TokenServiceName).
 		WithTerminationGracePeriodSeconds(int64(gracePeriod/time.Second)).
-		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).
-			WithRunAsUser(unprivileged).
-			WithRunAsGroup(unprivileged).
-			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithSecurityContext(&converted[corev1ac.PodSecurityContextApplyConfiguration]([]*corev1.PodSecurityContext{settings.PodSecurityContext})[0]).
 		WithContainers(container(instance, image)).
 		WithVolumes(
 			corev1ac.Volume().WithName(tlsVolume).WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret)),
 			corev1ac.Volume().WithName(snapshotVolume).WithEmptyDir(snapshot(settings)),
 		)
 	if kms := instance.KeyEncryption.KMS; kms != nil {
-		addKMSPlugin(spec, kms)
+		addKMSPlugin(spec, kms, settings)
 	}
 	if len(settings.NodeSelector) > 0 {
 		spec.WithNodeSelector(settings.NodeSelector)
@@ -93,7 +86,8 @@ func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateS
 	spec.Tolerations = converted[corev1ac.TolerationApplyConfiguration](settings.Tolerations)
 	spec.TopologySpreadConstraints = spread(settings)
 
-	template := corev1ac.PodTemplateSpec().WithLabels(settings.PodLabels).WithLabels(labels()).WithSpec(spec)
+	template := corev1ac.PodTemplateSpec().WithSpec(spec).
+		WithLabels(instance.CommonLabels).WithLabels(settings.PodLabels).WithLabels(ownLabels())
 	if len(settings.PodAnnotations) > 0 {
 		template.WithAnnotations(settings.PodAnnotations)
 	}
@@ -133,7 +127,7 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 		).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(2)).
 		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithFailureThreshold(6)).
-		WithSecurityContext(unprivilegedContainer()).
+		WithSecurityContext(securityContext(&instance.TokenServer)).
 		WithVolumeMounts(
 			corev1ac.VolumeMount().WithName(tlsVolume).WithMountPath(tlsPath).WithReadOnly(true),
 			corev1ac.VolumeMount().WithName(snapshotVolume).WithMountPath(snapshotPath),
@@ -163,7 +157,15 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	if policy := instance.TokenServer.ImagePullPolicy; policy != "" {
 		c.WithImagePullPolicy(policy)
 	}
-	return c
+	c.Env = append(c.Env, converted[corev1ac.EnvVarApplyConfiguration](instance.TokenServer.ExtraEnv)...)
+	// The last of several values of a flag takes effect.
+	return c.WithArgs(instance.TokenServer.ExtraArgs...)
+}
+
+// securityContext returns the security context of all containers. They must have the same user, so that
+// token servers can use the socket of the KMS plugin.
+func securityContext(settings *config.TokenServer) *corev1ac.SecurityContextApplyConfiguration {
+	return &converted[corev1ac.SecurityContextApplyConfiguration]([]*corev1.SecurityContext{settings.SecurityContext})[0]
 }
 
 // snapshot returns the volume for the last known good records. Its memory counts against the memory

@@ -8,13 +8,13 @@ import (
 )
 
 // addKMSPlugin adds the KMS plugin to a Pod. It is a sidecar, which starts before the token server and
-// stops after it, and has the same user, so that both can use the socket.
-func addKMSPlugin(spec *corev1ac.PodSpecApplyConfiguration, kms *config.KMS) {
+// stops after it.
+func addKMSPlugin(spec *corev1ac.PodSpecApplyConfiguration, kms *config.KMS, settings *config.TokenServer) {
 	plugin := corev1ac.Container().
 		WithName(config.KMSName).
 		WithImage(kms.Image).
 		WithRestartPolicy(corev1.ContainerRestartPolicyAlways).
-		WithSecurityContext(unprivilegedContainer()).
+		WithSecurityContext(securityContext(settings)).
 		WithVolumeMounts(corev1ac.VolumeMount().WithName(config.KMSName).WithMountPath(config.KMSSocketDir))
 	plugin.Command, plugin.Args = kms.Command, kms.Args
 	plugin.Env = converted[corev1ac.EnvVarApplyConfiguration](kms.Env)
@@ -33,11 +33,4 @@ func addKMSPlugin(spec *corev1ac.PodSpecApplyConfiguration, kms *config.KMS) {
 	server := &spec.Containers[0]
 	server.WithArgs("--kms-socket="+config.KMSSocket, "--kms-timeout="+kms.Timeout.Duration.String())
 	server.WithVolumeMounts(corev1ac.VolumeMount().WithName(config.KMSName).WithMountPath(config.KMSSocketDir))
-}
-
-func unprivilegedContainer() *corev1ac.SecurityContextApplyConfiguration {
-	return corev1ac.SecurityContext().
-		WithAllowPrivilegeEscalation(false).
-		WithReadOnlyRootFilesystem(true).
-		WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))
 }

@@ -34,9 +34,20 @@ func selector() map[string]string {
 	}
 }
 
-func labels() map[string]string {
+// labels returns the labels of the objects.
+func labels(instance *config.Instance) map[string]string {
+	l := map[string]string{}
+	maps.Copy(l, instance.CommonLabels)
+	maps.Copy(l, ownLabels())
+	return l
+}
+
+// ownLabels returns the labels that take precedence over the configured ones. The Secrets with the
+// certificates have no others, because the API server denies the operator a label with which Helm would
+// treat a Secret as its own.
+func ownLabels() map[string]string {
 	l := selector()
-	maps.Copy(l, map[string]string{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
+	l[v1beta1.ManagedByLabel] = v1beta1.ManagedBy
 	return l
 }
 
@@ -45,12 +56,12 @@ func labels() map[string]string {
 const BundleName = "realmkeeper-ca-bundle"
 
 func caBundle(instance *config.Instance, bundle []byte) *corev1ac.ConfigMapApplyConfiguration {
-	return corev1ac.ConfigMap(BundleName, instance.SystemNamespace).WithLabels(labels()).
+	return corev1ac.ConfigMap(BundleName, instance.SystemNamespace).WithLabels(labels(instance)).
 		WithData(map[string]string{corev1.ServiceAccountRootCAKey: string(bundle)})
 }
 
 func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
-	return corev1ac.Service(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+	return corev1ac.Service(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels(instance)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			WithSelector(selector()).
@@ -66,7 +77,7 @@ func service(instance *config.Instance) *corev1ac.ServiceApplyConfiguration {
 // because the address of the API server depends on the cluster.
 func networkPolicy(instance *config.Instance) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	anyNamespace := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector())
-	return networkingv1ac.NetworkPolicy(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+	return networkingv1ac.NetworkPolicy(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels(instance)).
 		WithSpec(networkingv1ac.NetworkPolicySpec().
 			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(selector())).
 			WithPolicyTypes(networkingv1.PolicyTypeIngress).
@@ -81,7 +92,7 @@ func policyPort(port int) *networkingv1ac.NetworkPolicyPortApplyConfiguration {
 }
 
 func disruptionBudget(instance *config.Instance) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
-	return policyv1ac.PodDisruptionBudget(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels()).
+	return policyv1ac.PodDisruptionBudget(config.TokenServiceName, instance.SystemNamespace).WithLabels(labels(instance)).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMaxUnavailable(intstr.FromInt32(1)).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selector())))

@@ -74,7 +74,7 @@ func (r *Reconciler) applyTrustBundle(ctx context.Context, bundle []byte) error 
 	if err != nil {
 		live = nil
 	}
-	desired := certificatesv1beta1ac.ClusterTrustBundle(name).WithLabels(labels()).
+	desired := certificatesv1beta1ac.ClusterTrustBundle(name).WithLabels(labels(r.Instance)).
 		WithSpec(certificatesv1beta1ac.ClusterTrustBundleSpec().WithSignerName(TrustBundleSigner).WithTrustBundle(string(bundle)))
 	err = apply.Object(ctx, r.Client, live, desired)
 	if live == nil && apierrors.IsNotFound(err) {
