@@ -10,6 +10,7 @@
 //	realmkeeper-linux-ARCH.tar           the image of one platform, for docker load
 //	realmkeeper-VERSION.tgz              the Helm chart
 //	install.yaml, crds.yaml              manifests for kubectl
+//	images.txt                           the images that an installation pulls, one a line
 //	kubectl-realmkeeper-OS-ARCH.tar.gz   the kubectl plugin (.zip for Windows)
 //	krew.yaml                            the krew manifest of the plugin
 //	sbom.cdx.json                        the software bill of materials, in CycloneDX format
@@ -152,6 +153,10 @@ func build(ctx context.Context, o options, plugins []platform, staging, dir stri
 		return fmt.Errorf("build the image: %w", err)
 	}
 	step(out, "image", digest)
+	// The operator, the token servers, the portal, and `helm test` run the same image.
+	if err := writeFile(dir, "images.txt", []byte(o.image()+":"+o.version+"@"+digest+"\n")); err != nil {
+		return err
+	}
 	programs := images
 	manifest := newPlugin(o.version)
 	for _, p := range plugins {

@@ -48,7 +48,7 @@ func TestRelease(t *testing.T) {
 
 	t.Run("contains all files", func(t *testing.T) {
 		want := []string{
-			"SHA256SUMS", "crds.yaml", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz",
+			"SHA256SUMS", "crds.yaml", "images.txt", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz",
 			"realmkeeper-image.tar", "realmkeeper-linux-" + runtime.GOARCH + ".tar", "release-notes.md", "sbom.cdx.json",
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
@@ -154,7 +154,11 @@ func testManifests(t *testing.T, dir string) {
 	must(t, validate.Index(index))
 	manifest, err := index.IndexManifest()
 	must(t, err)
-	image := "image: registry.example/team/realmkeeper:" + version + "@" + manifest.Manifests[0].Digest.String()
+	reference := "registry.example/team/realmkeeper:" + version + "@" + manifest.Manifests[0].Digest.String()
+	if images := string(read(t, dir, "images.txt")); images != reference+"\n" {
+		t.Errorf("images.txt contains %q, want %q", images, reference)
+	}
+	image := "image: " + reference
 	install := string(read(t, dir, "install.yaml"))
 	for text, want := range map[string]int{
 		image:                                    1,
