@@ -58,6 +58,7 @@ func thirdPartyCRDs(t *testing.T) (paths []string) {
 	for module, files := range map[string][]string{
 		"github.com/cert-manager/cert-manager": {"deploy/crds/cert-manager.io_certificates.yaml"},
 		"github.com/prometheus-operator/prometheus-operator": {
+			"example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml",
 			"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
 			"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
 		},

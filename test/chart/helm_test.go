@@ -38,12 +38,16 @@ const (
 var chart = flag.String("chart", chartDir, "The chart to test, such as a package of a release: an absolute path")
 
 // values contains the arguments for Helm: the profiles of the chart, and values that enable every
-// option.
+// option. Only one of the kinds of monitors can be enabled.
 var values = map[string][]string{
 	"defaults":   {"--set", "instance.domain=example.com"},
 	"testing":    {"--set", "instance.domain=example.com", "--values", chartDir + "/values-testing.yaml"},
 	"production": {"--set", "instance.domain=example.com", "--values", chartDir + "/values-production.yaml"},
 	"everything": {"--values", chartDir + "/ci/everything-values.yaml"},
+	"Pod monitors": {
+		"--values", chartDir + "/ci/everything-values.yaml",
+		"--set", "metrics.serviceMonitor.enabled=false,metrics.podMonitor.enabled=true,metrics.podMonitor.relabelings[0].targetLabel=cluster",
+	},
 }
 
 // helm builds Helm of one major version on its first call and returns the path of the binary.

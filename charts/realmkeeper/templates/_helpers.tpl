@@ -4,12 +4,23 @@ operator manages objects with fixed names. Helm rejects a second release because
 first release have the same names.
 */}}
 
+{{/*
+The labels of every object. Labels of Kubernetes change what objects do. For example, they could add the
+permissions of the operator to the role "admin", or relax Pod Security in the records namespace.
+*/}}
 {{- define "realmkeeper.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." }}
-app.kubernetes.io/name: realmkeeper
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_." | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- range $label := keys .Values.commonLabels | sortAlpha -}}
+{{- if and (regexMatch `(^|\.)(kubernetes\.io|k8s\.io|helm\.sh|realmkeeper\.dev)/` $label) (ne $label "app.kubernetes.io/part-of") -}}
+{{- fail (printf "commonLabels must not contain %s; of the labels of Kubernetes and Helm, only app.kubernetes.io/part-of is allowed" $label) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := dict
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_.")
+  "app.kubernetes.io/name" "realmkeeper"
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_" | trunc 63 | trimAll "-_.")
+  "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- toYaml (merge $own .Values.commonLabels) -}}
 {{- end }}
 
 {{/* The labels that select the Pods of the component in the argument. They are immutable. */}}
@@ -89,6 +100,30 @@ https://{{ include "realmkeeper.portal.host" . }}{{ if ne (int .Values.instance.
 {{- end }}
 
 {{/*
+Additional flags, of which none may be in the list of flags that the chart sets.
+Arguments: key, args, reserved.
+*/}}
+{{- define "realmkeeper.extraArgs" -}}
+{{- range .args -}}
+{{- $flag := regexFind "^--[-a-z0-9]+" . -}}
+{{- if has $flag $.reserved -}}
+{{- fail (printf "%s must not set %s, which the chart sets; use its value if there is one" $.key $flag) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .args -}}
+{{- end }}
+
+{{/* Additional environment variables, likewise. Arguments: key, env. */}}
+{{- define "realmkeeper.extraEnv" -}}
+{{- range .env -}}
+{{- if has .name (list "POD_NAME" "POD_NAMESPACE" "KUBECONFIG" "GOGC") -}}
+{{- fail (printf "%s must not set %s" $.key .name) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml .env -}}
+{{- end }}
+
+{{/*
 Topology spread constraints. Constraints without a labelSelector apply to the component's Pods.
 Arguments: constraints, component.
 */}}
@@ -108,7 +143,7 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "podLabels" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "podLabels" "podSecurityContext" "securityContext" "extraEnv" "extraArgs" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}
@@ -140,6 +175,10 @@ instanceDomain: {{ include "realmkeeper.domain" . | quote }}
 externalPort: {{ int .Values.instance.externalPort }}
 {{- with .Values.operator.watchNamespaces }}
 watchNamespaces: {{ toJson . }}
+{{- end }}
+{{- with .Values.commonLabels }}
+commonLabels:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 credentialsSecrets:
   {{- toYaml .Values.credentialsSecrets | nindent 2 }}

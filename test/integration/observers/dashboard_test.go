@@ -81,7 +81,12 @@ func TestDashboardAndAlerts(t *testing.T) {
 	for _, query := range panels {
 		queries = append(queries, query)
 	}
+	const builds = `count by (job) (realmkeeper_build_info{version!="",revision!="",goversion=~"go1.+"} == 1)`
+	queries = append(queries, builds)
 	results := evaluate(t, append(queries, alerts...), at, scrapes)[0]
+	if got := results[builds]; len(got.Series) != 3 {
+		t.Errorf("the operator, the token servers, and the portal should have the metric of their build: %+v", got)
+	}
 	for title, query := range panels {
 		got := results[query]
 		if got.Error != "" || len(got.Series) == 0 {
