@@ -120,21 +120,33 @@ func TestComponentRemovesProtectionOfRealms(t *testing.T) {
 // withComponent renders the testing overlay with a component.
 func withComponent(t *testing.T, cluster *env.Env, component string) string {
 	t.Helper()
+	dir := t.TempDir()
+	config := relativeConfig(t, dir)
+	return kustomizeIn(t, cluster, dir, "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"+
+		"resources: ["+config+"/overlays/testing]\ncomponents: ["+config+"/components/"+component+"]\n")
+}
+
+// relativeConfig returns the path of the manifests in config, relative to dir. kustomize requires
+// relative paths.
+func relativeConfig(t *testing.T, dir string) string {
+	t.Helper()
 	config, err := filepath.Abs(filepath.Join("..", "..", "config"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay := t.TempDir()
-	// kustomize requires relative paths.
-	if config, err = filepath.Rel(overlay, config); err != nil {
+	if config, err = filepath.Rel(dir, config); err != nil {
 		t.Fatal(err)
 	}
-	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" +
-		"resources: [" + config + "/overlays/testing]\ncomponents: [" + config + "/components/" + component + "]\n"
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+	return config
+}
+
+// kustomizeIn renders a kustomization in dir.
+func kustomizeIn(t *testing.T, cluster *env.Env, dir, kustomization string) string {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return cluster.Kubectl(t, "kustomize", overlay)
+	return cluster.Kubectl(t, "kustomize", dir)
 }
 
 func compareOperators(t *testing.T, kustomize, helm string) {
@@ -189,4 +201,53 @@ func object[T any](t *testing.T, manifests, kind, name string) *T {
 	}
 	t.Fatalf("No %s %s found in:\n%s", kind, name, manifests)
 	return nil
+}
+
+// TestDocumentedRemoteBase renders the overlay in docs/operations/install.md with this checkout as its
+// base.
+func TestDocumentedRemoteBase(t *testing.T) {
+	const base = "https://github.com/realmkeeper/realmkeeper//config/overlays/production?ref=v0.1.0"
+	page, err := os.ReadFile("../../docs/operations/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```yaml\n# kustomization.yaml\n")
+	overlay, _, _ := strings.Cut(block, "```\n")
+	if strings.Count(overlay, base) != 1 {
+		t.Fatalf("docs/operations/install.md has no overlay with the base %s:\n%s", base, overlay)
+	}
+	cluster := env.Start(t)
+	dir := t.TempDir()
+	manifests := kustomizeIn(t, cluster, dir, strings.Replace(overlay, base, relativeConfig(t, dir)+"/overlays/production", 1))
+	operator := deployment(t, manifests).Spec.Template.Spec
+	if image := operator.Containers[0].Image; image != "registry.example.com/realmkeeper:v0.1.0" {
+		t.Errorf("The operator has the image %s", image)
+	}
+	name := operator.Volumes[0].ConfigMap.Name
+	got, err := config.Parse([]byte(object[corev1.ConfigMap](t, manifests, "ConfigMap", name).Data["config.yaml"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	production, err := os.ReadFile("../../config/overlays/production/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := config.Parse(production)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Except for the domain, the patch is the production profile.
+	if got.InstanceDomain == want.InstanceDomain {
+		t.Errorf("The patch doesn't change the domain %s", got.InstanceDomain)
+	}
+	want.InstanceDomain = got.InstanceDomain
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Configuration (-profile +patch):\n%s", diff)
+	}
+	// The name contains a hash of the content, so that a change replaces the Pods.
+	changed := strings.Replace(overlay, "instanceDomain: ", "instanceDomain: other.", 1)
+	changed = kustomizeIn(t, cluster, dir, strings.Replace(changed, base, relativeConfig(t, dir)+"/overlays/production", 1))
+	if after := deployment(t, changed).Spec.Template.Spec.Volumes[0].ConfigMap.Name; after == name {
+		t.Errorf("The ConfigMap of another configuration has the same name %s", name)
+	}
 }
