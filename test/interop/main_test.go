@@ -12,9 +12,13 @@ import (
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
+// tunnelURL is the URL of tunnel.
+var tunnelURL string
+
 func TestMain(m *testing.M) {
 	proxy := httptest.NewServer(http.HandlerFunc(tunnel)) // runs until the process ends
-	env.Main(m, env.WithExternalIssuers(proxy.URL))
+	tunnelURL = proxy.URL
+	env.Main(m, env.WithExternalIssuers(tunnelURL))
 }
 
 // tunnel is an HTTP proxy that connects only to names under localhost, which always refer to the
@@ -33,13 +37,13 @@ func tunnel(w http.ResponseWriter, r *http.Request) {
 	}
 	defer there.Close()
 	w.WriteHeader(http.StatusOK)
-	here, _, err := http.NewResponseController(w).Hijack()
+	here, received, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return
 	}
 	defer here.Close()
 	var both sync.WaitGroup
-	both.Go(func() { pipe(there, here) })
+	both.Go(func() { pipe(there, received) }) // The server may already have read the start.
 	both.Go(func() { pipe(here, there) })
 	both.Wait()
 }
