@@ -17,6 +17,7 @@ export const titles = {
 export const sections = {
   'Get started': [
     'README.md',
+    'docs/for-applications.md',
     'docs/local-issuer.md',
     'docs/cluster.md',
     'docs/migration.md',

@@ -6,9 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/console"
 )
 
 // testDocumentedCurl runs the curl commands from the documentation as they are printed, in a directory
@@ -36,35 +37,25 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 	base := "https://" + issuer.Host
 	cluster := append(os.Environ(), "CURL_HOME="+home, "CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
 		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret, "TOKEN="+i.token(t))
-	for page, atLeast := range map[string]int{"README.md": 1, "docs/token-endpoint.md": 5} {
-		commands := documentedCurls(t, page)
-		if len(commands) < atLeast {
-			t.Errorf("%s has %d curl commands, want at least %d", page, len(commands), atLeast)
-		}
-		for _, documented := range commands {
-			command := exec.CommandContext(t.Context(), "bash", "-c", documented)
-			command.Dir, command.Env = home, cluster
-			out, err := command.CombinedOutput()
-			if err != nil {
-				t.Errorf("%s: %s\n%v: %s", page, documented, err, out)
-			} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // the output that --include adds
-				t.Errorf("%s: %s\nprints %s, want JSON or a response with status 200", page, documented, out)
+	for _, blocks := range [][]console.Block{
+		console.Blocks(t, "README.md", "curl "),
+		console.Blocks(t, "docs/for-applications.md"),
+		console.Blocks(t, "docs/token-endpoint.md", "curl "),
+	} {
+		for _, block := range blocks {
+			for _, documented := range block.Commands {
+				if !strings.HasPrefix(documented.Text, "curl ") {
+					continue
+				}
+				command := exec.CommandContext(t.Context(), "bash", "-c", documented.Text)
+				command.Dir, command.Env = home, cluster
+				out, err := command.CombinedOutput()
+				if err != nil {
+					t.Errorf("%s:%d: %s\n%v: %s", block.Page, documented.Line, documented.Text, err, out)
+				} else if !json.Valid(out) && !strings.HasPrefix(string(out), "HTTP/2 200") { // the output that --include adds
+					t.Errorf("%s:%d: %s\nprints %s, want JSON or a response with status 200", block.Page, documented.Line, documented.Text, out)
+				}
 			}
 		}
 	}
-}
-
-// command matches a curl command in a console block, including continuation lines.
-var command = regexp.MustCompile(`(?m)^\$ (curl (?:.*\\\n)*.*)$`)
-
-func documentedCurls(t *testing.T, page string) (commands []string) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", page))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, found := range command.FindAllStringSubmatch(string(content), -1) {
-		commands = append(commands, found[1])
-	}
-	return commands
 }

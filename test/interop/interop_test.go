@@ -15,6 +15,7 @@ func TestThirdParties(t *testing.T) {
 		{"openid-client", testOpenIDClient},
 		{"oauth4webapi", testOAuth4WebAPI},
 		{"documented curl commands", testDocumentedCurl},
+		{"code on the page for application developers", testApplications},
 		{"go-spiffe", testSPIFFE},
 		{"scripts of the guides for CI systems", testCIScripts},
 		{"nginx", testNginx},

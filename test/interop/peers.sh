@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that test/interop and tests with the build tag peers require if they are missing:
-# curl, jq, nginx, Node.js, and Python from Debian, and the pinned npm packages. If it cannot install
+# curl, jq, nginx, Node.js, Python, and a JDK from Debian, and the pinned npm packages. If it cannot install
 # them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -12,6 +12,7 @@ command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || packages+=(nginx)
 command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)
 command -v python3 >/dev/null || packages+=(python3)
+command -v javac >/dev/null || packages+=(default-jdk-headless)
 
 if [[ ${#packages[@]} -gt 0 ]]; then
 	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then

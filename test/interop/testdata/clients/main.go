@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+)
+
+// main calls each URL on the standard input and prints the status, or the error.
+func main() {
+	c := &Client{Directory: os.Args[1]}
+	for urls := bufio.NewScanner(os.Stdin); urls.Scan(); {
+		response, err := c.Get(context.Background(), urls.Text())
+		if err != nil {
+			fmt.Printf("%q\n", err)
+			continue
+		}
+		response.Body.Close()
+		fmt.Println(response.StatusCode)
+	}
+}
