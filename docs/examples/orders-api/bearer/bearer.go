@@ -6,6 +6,7 @@ package bearer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,14 +66,24 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Caller, error) {
 	var claims struct {
 		ClientID string `json:"client_id"`
 		Scope    string `json:"scope"`
+		// Confirmation is the key that the token is bound to (RFC 7800).
+		Confirmation json.RawMessage `json:"cnf"`
 	}
 	if err := verified.Claims(&claims); err != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrInvalidToken, err)
 	}
+	if claims.Confirmation != nil {
+		return Caller{}, fmt.Errorf("%w: %w", ErrInvalidToken, errBound)
+	}
 	return Caller{ClientID: claims.ClientID, Scopes: strings.Fields(claims.Scope)}, nil
 }
 
-var errType = errors.New("typ is not at+jwt")
+var (
+	errType = errors.New("typ is not at+jwt")
+	// errBound is returned for tokens that only the holder of a key may use, because this example doesn't
+	// check proofs of keys (RFC 9449).
+	errBound = errors.New("the token is bound to a key")
+)
 
 // checkType rejects JWTs that the issuer signed for another purpose.
 func checkType(token string) error {
