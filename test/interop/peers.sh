@@ -19,7 +19,7 @@ if [[ ${#packages[@]} -gt 0 ]]; then
 		echo "Some tests require programs that are missing. Install these Debian packages or their equivalents: ${packages[*]}" >&2
 		exit 1
 	fi
-	echo "Installing ${packages[*]} for the tests (takes about 10 s, or 2 min with npm) ..."
+	echo "Installing ${packages[*]} for the tests (takes about 10 s, 1 min with a JDK, or 2 min with npm) ..."
 	# Keep nginx from starting, because it would use a port.
 	policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
