@@ -54,11 +54,14 @@ demo: ## Run everything on this machine without containers: get a token, open th
 	@echo "Building the demo; 20 s, about 10 min the first time ..."
 	@hack/quiet.sh go run -C test ./demo up
 
+# The port of the local issuer on the loopback interface. 0 selects a free one.
+PORT ?= 8443
+
 .PHONY: serve
-serve: ## Serve the objects in config/samples on this machine, without a cluster.
+serve: ## Serve the objects in config/samples on this machine at PORT (8443), without a cluster.
 	@echo "Building the plugin; a few seconds, about 3 min the first time ..."
 	@hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/kubectl-realmkeeper
-	@bin/kubectl-realmkeeper serve -f config/samples
+	@bin/kubectl-realmkeeper serve -f config/samples --port $(PORT)
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove everything it created.

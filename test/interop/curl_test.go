@@ -38,7 +38,6 @@ func testDocumentedCurl(t *testing.T, i *installation) {
 	cluster := append(os.Environ(), "CURL_HOME="+home, "CA_FILE="+i.authority, "AUTH_URL="+base, "REALM="+i.realm.Name, "TOKEN_URL="+i.tokenURL,
 		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret, "TOKEN="+i.token(t))
 	for _, blocks := range [][]console.Block{
-		console.Blocks(t, "README.md", "curl "),
 		console.Blocks(t, "docs/for-applications.md"),
 		console.Blocks(t, "docs/token-endpoint.md", "curl "),
 	} {

@@ -19,6 +19,7 @@ import (
 
 // checkedPages are the pages whose commands must be run by a test or marked with not-run.
 var checkedPages = []string{
+	"README.md",
 	"docs/for-applications.md",
 	"docs/for-gitops.md",
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/test/framework/console"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -20,12 +21,11 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, objects, _ := strings.Cut(string(content), "```yaml\n")
-	objects, rest, _ := strings.Cut(objects, "```")
-	_, shown, found := strings.Cut(rest, "$ kubectl get realms,apiclients -A\n")
-	shown, _, _ = strings.Cut(shown, "```")
+	objects, _, found := strings.Cut(objects, "```")
+	shown := console.Blocks(t, "README.md", "kubectl get realms,apiclients -A")[0].Commands[0].Output
 	file := filepath.Join(t.TempDir(), "objects.yaml")
 	if err := os.WriteFile(file, []byte(objects), 0o600); err != nil || !found {
-		t.Fatalf("README.md has no objects and their tables: %v", err)
+		t.Fatalf("README.md has no objects: %v", err)
 	}
 	cluster := env.Start(t)
 	cluster.Kubectl(t, "apply", "--server-side", "-k", filepath.Join(manifests, "crd"))
