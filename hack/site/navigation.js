@@ -18,12 +18,14 @@ export const sections = {
   'Get started': [
     'README.md',
     'docs/for-applications.md',
+    'docs/for-gitops.md',
     'docs/local-issuer.md',
-    'docs/cluster.md',
+    'docs/examples/README.md',
     'docs/migration.md',
+    'docs/cluster.md',
     'docs/compare.md',
     'docs/performance.md',
-    'docs/examples/README.md',
+    'docs/tested.md',
   ],
   Concepts: [
     'docs/architecture.md',
@@ -74,7 +76,6 @@ export const sections = {
     'docs/operations/cells.md',
     'docs/operations/troubleshooting.md',
     'docs/backup.md',
-    'docs/for-gitops.md',
     'docs/tls.md',
     'docs/key-encryption.md',
     'docs/audit.md',
@@ -91,7 +92,6 @@ export const sections = {
   Project: [
     'CHANGELOG.md',
     'docs/release.md',
-    'docs/tested.md',
     'CONTRIBUTING.md',
     'SECURITY.md',
   ],
