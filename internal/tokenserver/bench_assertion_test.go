@@ -19,21 +19,21 @@ import (
 // (private_key_jwt). The baseline is a server that only handles HTTP, verifies a signature, and
 // signs.
 func BenchmarkAssertions(b *testing.B) {
-	p, load := assertingPopulation(b)
-	compareRates(b, p, load, "sign-and-verify", signAndVerify(b, p, load))
+	w := assertions(b)
+	compareRates(b, w.server, w.load, w.name, w.compute)
 }
 
-// assertingPopulation returns a token server whose clients have a public key instead of a secret,
-// and a load of assertions.
-func assertingPopulation(b *testing.B) (*population, load) {
+// assertions returns a token server whose clients have a public key instead of a secret, and a load
+// of assertions.
+func assertions(b *testing.B) workload {
 	b.Helper()
 	key := keyIn(signingkey.Active, signingkey.ES256)
 	p := newPopulation(b, signingkey.ES256, func(*tokenserver.Options) {}, func(c *registry.Client) {
 		c.Secrets, c.PublicKeys = []clientsecret.Credential{}, []signingkey.PublicKey{key.Public()}
 	})
-	var assertions atomic.Int64
-	return p, signedAhead(func() []byte {
-		n := int(assertions.Add(1))
+	var made atomic.Int64
+	requests := signedAhead(func() []byte {
+		n := int(made.Add(1))
 		now, i := time.Now(), n%benchClients
 		realm := fmt.Sprintf("realm-%d", i%benchRealms)
 		assertion := jws(b, &key, members{"alg": "ES256", "kid": key.ID, "typ": "JWT"}, members{
@@ -44,6 +44,14 @@ func assertingPopulation(b *testing.B) (*population, load) {
 		return fmt.Appendf(nil, "POST /%s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
 			realm, oauth.TokenPath, host, oauth.ContentTypeForm, len(body), body)
 	})
+	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, requests.next()).Body.String()))
+	verify := rawVerification(b, signingkey.ES256, requests.next())
+	return workload{p, requests, "sign-and-verify", func() error {
+		if err := verify(); err != nil {
+			return err
+		}
+		return sign()
+	}}
 }
 
 // signedAhead returns a load of requests that can be sent only once. It makes them before each
@@ -78,17 +86,4 @@ func signedAhead(request func() []byte) load {
 	}
 	l.prepare() // before connections are open, which the server closes if they are idle
 	return l
-}
-
-// signAndVerify returns the signatures that a token for an assertion needs.
-func signAndVerify(b *testing.B, p *population, load load) func() error {
-	b.Helper()
-	sign := rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, load.next()).Body.String()))
-	verify := rawVerification(b, signingkey.ES256, load.next())
-	return func() error {
-		if err := verify(); err != nil {
-			return err
-		}
-		return sign()
-	}
 }

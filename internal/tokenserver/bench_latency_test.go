@@ -15,12 +15,10 @@ const loadFactor = 0.7
 // random at 70 % of the rate that the server has just reached, regardless of how long the responses
 // take. Clients and server share the cores.
 func BenchmarkLatency(b *testing.B) {
-	for name, setup := range map[string]func(*testing.B) (*population, load, string, func() error){
-		"secret": secretLoad, "assertion": assertionLoad, "introspection": introspectionLoad,
-	} {
+	for name, setup := range map[string]func(*testing.B) workload{"secret": secrets, "assertion": assertions, "introspection": introspections} {
 		b.Run(name, func(b *testing.B) {
-			p, load, _, _ := setup(b)
-			s := serveTLS(b, productServer(p.handler), load, false)
+			w := setup(b)
+			s := serveTLS(b, productServer(w.server.handler), w.load, false)
 			if _, err := s.rate(0); err != nil { // all TLS handshakes
 				b.Fatal(err)
 			}

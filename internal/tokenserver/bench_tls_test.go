@@ -13,42 +13,39 @@ import (
 // connection for each request. The baseline is a server that only handles HTTPS and the same
 // signatures.
 func BenchmarkTLS(b *testing.B) {
-	for _, kind := range []struct {
-		prefix string
-		setup  func(*testing.B) (p *population, load load, name string, compute func() error)
-	}{
-		{"", secretLoad},
-		{"assertion-", assertionLoad},
-		{"introspection-", introspectionLoad},
-	} {
+	for prefix, setup := range map[string]func(*testing.B) workload{"": secrets, "assertion-": assertions, "introspection-": introspections} {
 		for name, once := range map[string]bool{"keep-alive": false, "connection-per-token": true} {
-			b.Run(kind.prefix+name, func(b *testing.B) {
-				p, load, name, compute := kind.setup(b)
-				response := fixedResponse(responseTo(b, p.handler, load.next()))
-				product, plain := serveTLS(b, productServer(p.handler), load, once), serveTLS(b, plainServer(response), load, once)
-				compare(b, product.rate, plain.rate, name, compute)
+			b.Run(prefix+name, func(b *testing.B) {
+				w := setup(b)
+				response := fixedResponse(responseTo(b, w.server.handler, w.load.next()))
+				product := serveTLS(b, productServer(w.server.handler), w.load, once)
+				plain := serveTLS(b, plainServer(response), w.load, once)
+				compare(b, product.rate, plain.rate, w.name, w.compute)
 			})
 		}
 	}
 }
 
-func secretLoad(b *testing.B) (*population, load, string, func() error) {
+// workload is a token server, a load for it, and the signatures that each response needs.
+type workload struct {
+	server  *population
+	load    load
+	name    string // of compute
+	compute func() error
+}
+
+func secrets(b *testing.B) workload {
 	b.Helper()
 	p := benchPopulation(b, signingkey.ES256)
-	return p, anyOf(p.requests), "sign", rawSignature(b, signingkey.ES256, signingInput(responseTo(b, p.handler, p.requests[0]).Body.String()))
+	input := signingInput(responseTo(b, p.handler, p.requests[0]).Body.String())
+	return workload{p, anyOf(p.requests), "sign", rawSignature(b, signingkey.ES256, input)}
 }
 
-func assertionLoad(b *testing.B) (*population, load, string, func() error) {
-	b.Helper()
-	p, load := assertingPopulation(b)
-	return p, load, "sign-and-verify", signAndVerify(b, p, load)
-}
-
-func introspectionLoad(b *testing.B) (*population, load, string, func() error) {
+func introspections(b *testing.B) workload {
 	b.Helper()
 	p := benchPopulation(b, signingkey.ES256)
 	requests, input := tokenChecks(b, p, introspectionRequest)
-	return p, anyOf(requests), "verify", rawVerification(b, signingkey.ES256, input)
+	return workload{p, anyOf(requests), "verify", rawVerification(b, signingkey.ES256, input)}
 }
 
 // serveTLS is like serve, over TLS. If once is set, each request has a connection of its own.
