@@ -312,7 +312,7 @@ func push(t *testing.T, inst *install.Installation, obj *unstructured.Unstructur
 	for _, data := range pushSecret.Spec.Data {
 		value, ok := source.Data[data.Match.SecretKey]
 		if !ok {
-			t.Errorf("the Secret has no key %s", data.Match.SecretKey)
+			t.Fatalf("the Secret has no key %s", data.Match.SecretKey)
 		}
 		remote := data.Match.RemoteRef
 		if store[remote.RemoteKey] == nil {
