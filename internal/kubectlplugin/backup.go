@@ -155,6 +155,9 @@ func (o *backupOptions) writeToFile(ctx context.Context, c *cluster, header back
 		path = filepath.Join(path, "realmkeeper-"+header.CreatedAt.Format("20060102T150405Z")+".backup")
 	}
 	file, err := createFile(path, o.overwrite)
+	if errors.Is(err, errExists) {
+		return fmt.Errorf("%w, or use --overwrite", err)
+	}
 	if err != nil {
 		return err
 	}

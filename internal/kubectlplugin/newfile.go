@@ -37,7 +37,7 @@ func createFile(path string, overwrite bool) (*newFile, error) {
 }
 
 func exists(path string) error {
-	return fmt.Errorf("%w: %s; choose another name, or use --overwrite", errExists, path)
+	return fmt.Errorf("%w: %s; choose another name", errExists, path)
 }
 
 // commit gives the complete file its name.
