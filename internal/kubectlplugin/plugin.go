@@ -55,6 +55,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newRestoreCommand(streams),
 		newResumeCommand(streams),
 		newReleaseCommand(streams),
+		newReportCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),
 		newServeCommand(streams),
