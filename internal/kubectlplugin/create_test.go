@@ -22,7 +22,7 @@ import (
 
 var errQuota = errors.New("exceeded quota: clients")
 
-var generatedSecret = regexp.MustCompile(`rk_[0-9A-Za-z]+`)
+var secretFormat = regexp.MustCompile(`rk_[0-9A-Za-z]+`)
 
 // With --dry-run=client, standard output is a manifest, and the secret of its hash is somewhere else.
 func TestCreateClientManifest(t *testing.T) {
@@ -33,10 +33,10 @@ func TestCreateClientManifest(t *testing.T) {
 		"--expires-in=90d", "--hashed", "--dry-run=client", "--output=yaml",
 	}
 	code, stdout, stderr := run(t, append(arguments, "--namespace=acme-apps")...)
-	wantHashOf(t, hashIn(t, stdout).Hash, generatedSecret.FindString(stderr), false)
+	wantHashOf(t, hashIn(t, stdout).Hash, secretFormat.FindString(stderr), false)
 	c := &v1beta1.ApiClient{}
 	testkit.Do(t, yaml.UnmarshalStrict([]byte(stdout), c))
-	if code != 0 || generatedSecret.MatchString(stdout) || c.Spec.ExpirationTime == nil {
+	if code != 0 || secretFormat.MatchString(stdout) || c.Spec.ExpirationTime == nil {
 		t.Errorf("Exit code %d, stdout:\n%s", code, stdout)
 	}
 	c.Spec.Secret, c.Spec.ExpirationTime = nil, nil
@@ -116,7 +116,7 @@ func TestCreateClientFails(t *testing.T) {
 			})
 			for _, more := range []string{"--output=yaml", "--secret-file=" + file} {
 				code, stdout, stderr := run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--namespace=acme", flag, more)
-				if code != 1 || stdout != "" || generatedSecret.MatchString(stderr) {
+				if code != 1 || stdout != "" || secretFormat.MatchString(stderr) {
 					t.Errorf("With %s: exit code %d, %q, %q; want 1 and no secret", more, code, stdout, stderr)
 				}
 				for _, want := range test.want {
