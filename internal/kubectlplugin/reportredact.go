@@ -1,18 +1,13 @@
 package kubectlplugin
 
 import (
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/pem"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -111,8 +106,7 @@ var (
 		"": "apiVersion kind type reason message count firstTimestamp lastTimestamp eventTime series action reportingComponent reportingInstance source involvedObject",
 	}).with()
 	configMapFields = fields{
-		"apiVersion": {}, "kind": {}, "metadata": metadataFields,
-		"data": {instanceFile: configurationFields, corev1.ServiceAccountRootCAKey: newFields(map[string]string{"": "subject issuer notBefore notAfter sha256"})},
+		"apiVersion": {}, "kind": {}, "metadata": metadataFields, "data": {instanceFile: configurationFields},
 	}
 	secretFields        = newFields(map[string]string{"": "type data age"}).with()
 	configurationFields = newFields(map[string]string{
@@ -151,13 +145,9 @@ func podPaths(spec string) map[string]string {
 func redactObject(u *unstructured.Unstructured, keep fields) map[string]any {
 	u.SetManagedFields(nil)
 	if data, ok := u.Object["data"].(map[string]any); ok && u.GetKind() == "ConfigMap" {
-		// They are summaries of text, which is omitted if it can't be parsed.
-		var configuration map[string]any
+		var configuration map[string]any // It is omitted if it can't be parsed.
 		if text, ok := data[instanceFile].(string); ok && yaml.Unmarshal([]byte(text), &configuration) == nil {
 			data[instanceFile] = configuration
-		}
-		if text, ok := data[corev1.ServiceAccountRootCAKey].(string); ok {
-			data[corev1.ServiceAccountRootCAKey] = certificates(text)
 		}
 	}
 	kept, _ := keep.redact(u.Object).(map[string]any)
@@ -255,97 +245,165 @@ func redactEnvironment(value any) any {
 	return list
 }
 
-// certificates describes the certificates in a text.
-func certificates(text string) []any {
-	found := []any{}
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			continue
-		}
-		sum := sha256.Sum256(c.Raw)
-		found = append(found, map[string]any{
-			"subject": c.Subject.String(), "issuer": c.Issuer.String(), "sha256": hex.EncodeToString(sum[:]),
-			"notBefore": c.NotBefore.UTC().Format(time.RFC3339), "notAfter": c.NotAfter.UTC().Format(time.RFC3339),
-		})
-	}
-	return found
+// secretForm is a form of secrets in text, such as messages and logs.
+type secretForm struct {
+	// words are the texts in lowercase with which the form starts. Finding them first makes the search fast.
+	words []string
+	// expression matches the form. The first two groups are kept before the secret, and the third after it.
+	expression *regexp.Regexp
+	// before are the characters before the words that belong to the secret too.
+	before string
 }
 
-// secretForms are the forms of secrets in text, such as messages and logs. A form has up to 3 groups of what is
-// kept: the first two are before the secret, and the third is after it.
-var secretForms = slices.Concat(
-	compile(
-		// Private keys in PEM format, even if a part is missing, or line breaks are escaped.
-		`-----BEGIN[A-Z0-9 +%]*PRIVATE[ +%0-9]*KEY-----[A-Za-z0-9+/=\s\\:,.%_-]*`,
-		`[A-Za-z0-9+/=\s\\%]*-----END[A-Z0-9 +%]*PRIVATE[ +%0-9]*KEY-----`,
-		// Client secrets of Realmkeeper, and secrets of other systems with a prefix.
-		`(?:rk_|gh[oprsu]_|github_pat_|glpat-|hv[bs]\.|xox[abprs]-|AGE-SECRET-KEY-1)[A-Za-z0-9_-]{16,}`,
-		// Hashes of secrets in PHC and crypt format.
-		`\$(?:argon2(?:id|i|d)|hmac-sha256|pbkdf2(?:-sha[0-9]+)?|scrypt|2[abxy]?|[156y])\$[A-Za-z0-9+/=.,$_-]+`,
-		// JSON Web Tokens.
-		`eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+`,
-		// Header fields, up to the end of the line or text, and values with an authentication scheme.
-		`(?i)((?:authorization|cookie)\\*["']?\s*[:=]\s*\[?\\*["']?)[^"'\\\r\n]+`,
-		`(?i)(\b(?:basic|bearer|dpop|negotiate)(?:\s|%20|\+)+)[A-Za-z0-9+/=_.~-]{16,}`,
-		// Passwords in URLs, and parameters of signed URLs.
-		`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?/){2})()[^/\s"'<>?#\\]*(@)`,
-		`(?i)([?&](?:[\w-]*sig(?:nature)?|code|key|apikey|auth)=)[^&\s"'\\]+`,
-		// Private members of JSON Web Keys.
-		`(\\*"(?:d|p|q|dp|dq|qi|k)\\*"\s*:\s*)(\\*")[A-Za-z0-9_=-]+(\\*")`,
-	),
-	// Values of names in JSON, YAML, forms, and key-value pairs. Some names occur in sentences too.
-	compile(secretValues(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|client[_-]?secret|api[_-]?key|private[_-]?key|access[_-]?key|key-data)\\*["']?\s*[:=]\s*)`)...),
-	compile(secretValues(`(?i)([\w.-]*(?:token|secret|credentials?|assertion|session)(?:\\*["']\s*[:=]\s*|=))`)...),
-	compile(`(?i)([\w.-]*(?:token|secret|credentials?|assertion|session):\s*)[A-Za-z0-9+/=_.~-]{16,}`),
+// newForm returns a form that starts with one of the words, separated by spaces. WORD in the expression stands for
+// them.
+func newForm(words, expression string) secretForm {
+	list := strings.Fields(strings.ToLower(words))
+	quoted := make([]string, len(list))
+	for i, word := range list {
+		quoted[i] = regexp.QuoteMeta(word)
+	}
+	word := "(?i:" + strings.Join(quoted, "|") + ")"
+	return secretForm{words: list, expression: regexp.MustCompile("^" + strings.Replace(expression, "WORD", word, 1))}
+}
+
+// Names of secrets. Those in looseNames occur in sentences too.
+const (
+	strictNames = "password passwd passphrase client_secret client-secret clientsecret api_key api-key apikey private_key private-key privatekey " +
+		"access_key access-key accesskey key-data"
+	looseNames = "token secret credential credentials assertion session"
+	base64Text = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\% \t\r\n"
 )
 
-// secretValues returns the expressions of values after a name: text in quotes, in a JSON text that is itself in a JSON
+var secretForms = slices.Concat(
+	[]secretForm{
+		// Private keys in PEM format, even if a part is missing, or line breaks are escaped.
+		newForm("-----BEGIN", `WORD[A-Z0-9 +%]*PRIVATE[ +%0-9]*KEY-----[A-Za-z0-9+/=\s\\:,.%_-]*`),
+		{words: []string{"-----end"}, expression: regexp.MustCompile(`^-----END[A-Z0-9 +%]*PRIVATE[ +%0-9]*KEY-----`), before: base64Text},
+		// Client secrets of Realmkeeper, and secrets of other systems with a prefix.
+		newForm("rk_", `rk_[A-Za-z0-9]{24,}`),
+		newForm("gho_ ghp_ ghr_ ghs_ ghu_ github_pat_ glpat- hvs. hvb. xoxb- xoxp- AGE-SECRET-KEY-1", `WORD[A-Za-z0-9_-]{16,}`),
+		// Hashes of secrets in PHC and crypt format.
+		newForm("$argon2 $hmac-sha256$ $pbkdf2 $scrypt$ $2a$ $2b$ $2x$ $2y$ $1$ $5$ $6$ $y$", `WORD[A-Za-z0-9+/=.,$_-]+`),
+		// JSON Web Tokens.
+		newForm("eyJ", `eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+`),
+		// Header fields, up to the end of the line or text, and values with an authentication scheme.
+		newForm("authorization cookie", `(WORD\\*["']?\s*[:=]\s*\[?\\*["']?)[^"'\\\r\n]+`),
+		newForm("basic bearer dpop negotiate", `(WORD(?:\s|%20|\+)+)[A-Za-z0-9+/=_.~-]{16,}`),
+		// Passwords in URLs, and parameters of signed URLs.
+		newForm(`:// :\/\/`, `(WORD)()[^/\s"'<>?#\\]*(@)`),
+		newForm("?sig= &sig= signature= ?code= &code= ?key= &key= ?auth= &auth=", `(WORD)[^&\s"'\\]+`),
+		// Private members of JSON Web Keys.
+		newForm(`"d "p "q "dp "dq "qi "k`, `(WORD\\*"\s*:\s*)(\\*")[A-Za-z0-9_=-]+(\\*")`),
+	},
+	// Values of names in JSON, YAML, forms, and key-value pairs.
+	newValueForms(strictNames, `(WORD\\*["']?\s*[:=]\s*)`),
+	newValueForms(looseNames, `(WORD(?:\\*["']\s*[:=]\s*|=))`),
+	[]secretForm{newForm(looseNames, `(WORD:\s*)[A-Za-z0-9+/=_.~-]{16,}`)},
+)
+
+// newValueForms returns the forms of values after a name: text in quotes, in a JSON text that is itself in a JSON
 // text, or without quotes.
-func secretValues(name string) []string {
-	return []string{
-		name + `(")(?:[^"\\]|\\.)*("?)`, name + `(')[^']*('?)`,
-		name + `(\\")(?:[^"\\]|\\\\(?:\\"|\\\\|[^"\\]))*((?:\\")?)`, name + `(\\{2,}")(?:[^"\\]|\\+[^"\\]|\\{2,}")*()`,
-		name + `()[^\s"',;&{}()\[\]\\]+()`,
+func newValueForms(names, start string) []secretForm {
+	return []secretForm{
+		newForm(names, start+`(")(?:[^"\\]|\\.)*("?)`), newForm(names, start+`(')[^']*('?)`),
+		newForm(names, start+`(\\")(?:[^"\\]|\\\\(?:\\"|\\\\|[^"\\]))*((?:\\")?)`), newForm(names, start+`(\\{2,}")(?:[^"\\]|\\+[^"\\]|\\{2,}")*()`),
+		newForm(names, start+`()[^\s"',;&{}()\[\]\\]+()`),
 	}
 }
 
-func compile(expressions ...string) (compiled []*regexp.Regexp) {
-	for _, e := range expressions {
-		compiled = append(compiled, regexp.MustCompile(e))
+// replace replaces the secrets of a form in a text. lower is the text in lowercase.
+func (f secretForm) replace(text, lower, word string) string {
+	var kept []byte
+	end := 0 // of the last secret
+	for start := 0; ; {
+		found := strings.Index(lower[start:], word)
+		if found < 0 {
+			break
+		}
+		start += found
+		match := f.expression.FindStringSubmatchIndex(text[start:])
+		if match == nil {
+			start++
+			continue
+		}
+		kept = append(kept, strings.TrimRight(text[end:start], f.before)...)
+		kept = f.expression.ExpandString(kept, "${1}${2}"+redacted+"${3}", text[start:], match)
+		start += match[1]
+		end = start
 	}
-	return compiled
+	if end == 0 {
+		return text
+	}
+	return string(append(kept, text[end:]...))
 }
 
-// encodedText matches text that can be Base64 or hexadecimal.
-var encodedText = regexp.MustCompile(`[A-Za-z0-9+/_-]{20,}`)
+// lowercase changes only ASCII, so that the positions stay the same.
+func lowercase(text string) string {
+	lower := []byte(text)
+	for i, b := range lower {
+		if 'A' <= b && b <= 'Z' {
+			lower[i] = b + 'a' - 'A'
+		}
+	}
+	return string(lower)
+}
 
 // scrub replaces secrets in a text. It can find only those that have a known form or name, in plaintext or encoded once.
 func scrub(text string) string {
-	for _, form := range secretForms {
-		text = form.ReplaceAllString(text, "${1}${2}"+redacted+"${3}")
-	}
-	return encodedText.ReplaceAllStringFunc(text, func(run string) string {
-		for _, decoded := range decodings(run) {
-			if slices.ContainsFunc(secretForms, func(form *regexp.Regexp) bool { return form.Match(decoded) }) {
-				return redacted
-			}
+	text = scrubPlain(text)
+	var kept strings.Builder
+	for text != "" {
+		// Base64 and hexadecimal text
+		run := strings.IndexFunc(text, func(r rune) bool { return !isEncoded(r) })
+		if run < 0 {
+			run = len(text)
 		}
-		return run
-	})
+		if run < minEncoded || !slices.ContainsFunc(decodings(text[:run]), func(decoded string) bool { return scrubPlain(decoded) != decoded }) {
+			kept.WriteString(text[:run])
+		} else {
+			kept.WriteString(redacted)
+		}
+		text = text[run:]
+		next := strings.IndexFunc(text, isEncoded)
+		if next < 0 {
+			next = len(text)
+		}
+		kept.WriteString(text[:next])
+		text = text[next:]
+	}
+	return kept.String()
 }
 
-func decodings(run string) (decoded [][]byte) {
-	if plain, err := hex.DecodeString(run); err == nil {
-		decoded = append(decoded, plain)
+func scrubPlain(text string) string {
+	lower := lowercase(text)
+	for _, form := range secretForms {
+		for _, word := range form.words {
+			if changed := form.replace(text, lower, word); changed != text {
+				text, lower = changed, lowercase(changed)
+			}
+		}
 	}
-	whole := run
+	return text
+}
+
+// minEncoded is the length of the shortest Base64 or hexadecimal text that can contain a secret.
+const minEncoded = 20
+
+func isEncoded(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '+' || r == '/' || r == '-' || r == '_'
+}
+
+func decodings(run string) (decoded []string) {
+	if plain, err := hex.DecodeString(run); err == nil {
+		decoded = append(decoded, string(plain))
+	}
 	if len(run)%4 == 1 {
-		whole = run[:len(run)-1] // The last character encodes nothing.
+		run = run[:len(run)-1] // The last character encodes nothing.
 	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		if plain, err := encoding.DecodeString(whole); err == nil {
-			decoded = append(decoded, plain)
+		if plain, err := encoding.DecodeString(run); err == nil {
+			decoded = append(decoded, string(plain))
 		}
 	}
 	return decoded

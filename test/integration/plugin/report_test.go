@@ -107,7 +107,7 @@ func TestReportContainsNoSecrets(t *testing.T) {
 		"objects/replicasets.yaml":     {"name: realmkeeper-operator-5d9c7"},
 		"objects/pods.yaml":            {"name: realmkeeper-operator-5d9c7-8x2kq", "restartCount: 3", "Failed to read [redacted]"},
 		"objects/services.yaml":        {"name: realmkeeper-token-server"},
-		"objects/configmaps.yaml":      {"instanceDomain: example.com", "podAnnotations: '[redacted]'", "subject: CN=", "notAfter: "},
+		"objects/configmaps.yaml":      {"instanceDomain: example.com", "podAnnotations: '[redacted]'"},
 		"objects/networkpolicies.yaml": {"name: realmkeeper-token-server"},
 		"objects/leases.yaml":          {"holderIdentity: ", "auth.realmkeeper.dev/loaded"},
 		"objects/nodes.yaml":           {"kubeletVersion: v1.99.0"},
