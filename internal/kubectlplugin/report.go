@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -378,7 +379,7 @@ func (r *reporter) pods(ctx context.Context, system string) {
 		if !strings.HasPrefix(pod.Name, "realmkeeper") {
 			continue
 		}
-		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if r.options.logsSince == 0 {
 				break
 			}
