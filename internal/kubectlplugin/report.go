@@ -167,7 +167,8 @@ func (r *reporter) collect(ctx context.Context, versions map[string]any) {
 	r.bundle.document(r.bundle.create("versions.yaml"), versions)
 
 	system, records, err := r.namespaces(ctx, &instance.Status)
-	if system == "" {
+	if system == "" || records == "" { // An empty name would stand for all namespaces.
+		system = ""
 		if err == nil {
 			err = errNoInstance
 		}
