@@ -12,9 +12,8 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/version"

@@ -161,20 +161,7 @@ func (f fields) redact(value any) any {
 	case map[string]any:
 		kept := make(map[string]any, len(v))
 		for name, member := range v {
-			inner, listed := f[name]
-			switch {
-			case !listed && len(f) > 0:
-				member = redacted
-			case listed && (name == "args" || name == "command"):
-				member = redactArguments(member)
-			case listed && name == "jwksURI":
-				member = redactQuery(member)
-			case listed && name == "env":
-				member = redactEnvironment(member)
-			default:
-				member = inner.redact(member)
-			}
-			kept[scrub(name)] = member
+			kept[scrub(name)] = f.redactMember(name, member)
 		}
 		return kept
 	case []any:
@@ -203,6 +190,22 @@ var (
 		`operations-listen|passthrough-proxies|proxy-protocol-from|public-url|records-namespace|reuse-port|session-key-file|snapshot-dir|stale-after|` +
 		`tls-cert-file|tls-key-file|token-server-image|trusted-proxies|usage-resolution)(=.*)?)$`)
 )
+
+func (f fields) redactMember(name string, value any) any {
+	keep, listed := f[name]
+	if !listed && len(f) > 0 {
+		return redacted
+	}
+	switch {
+	case listed && (name == "args" || name == "command"):
+		return redactArguments(value)
+	case listed && name == "env":
+		return redactEnvironment(value)
+	case listed && name == "jwksURI":
+		return redactQuery(value)
+	}
+	return keep.redact(value)
+}
 
 // redactQuery keeps a URL without its query.
 func redactQuery(value any) any {
