@@ -22,20 +22,21 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8081", "Listen `address`")
 	issuer := flag.String("issuer", "", "Issuer `URL` of the realm")
+	keysURL := flag.String("jwks-url", "", "`URL` of the realm's keys (default from the issuer's metadata)")
 	audience := flag.String("audience", "", "Audience `name` of this API in access tokens")
 	authority := flag.String("ca-file", "", "`File` with the CA of the issuer (default the system's CAs)")
 	flag.Parse()
-	if err := run(context.Background(), *listen, *issuer, *audience, *authority); err != nil {
+	if err := run(context.Background(), *listen, *issuer, *keysURL, *audience, *authority); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, listen, issuer, audience, authority string) error {
+func run(ctx context.Context, listen, issuer, keysURL, audience, authority string) error {
 	client, err := newClient(authority)
 	if err != nil {
 		return err
 	}
-	verifier, err := bearer.NewVerifier(oidc.ClientContext(ctx, client), issuer, audience)
+	verifier, err := newVerifier(oidc.ClientContext(ctx, client), issuer, keysURL, audience)
 	if err != nil {
 		return err
 	}
@@ -44,6 +45,13 @@ func run(ctx context.Context, listen, issuer, audience, authority string) error 
 	orders.Handle("POST /orders", verifier.Require("orders.write", http.HandlerFunc(create)))
 	server := &http.Server{Addr: listen, Handler: orders, ReadHeaderTimeout: 5 * time.Second}
 	return server.ListenAndServe()
+}
+
+func newVerifier(ctx context.Context, issuer, keysURL, audience string) (*bearer.Verifier, error) {
+	if keysURL != "" {
+		return bearer.NewVerifierWithKeys(ctx, issuer, keysURL, audience), nil
+	}
+	return bearer.NewVerifier(ctx, issuer, audience)
 }
 
 func list(w http.ResponseWriter, r *http.Request) {

@@ -39,11 +39,21 @@ func NewVerifier(ctx context.Context, issuer, audience string) (*Verifier, error
 	if err != nil {
 		return nil, fmt.Errorf("discover issuer %s: %w", issuer, err)
 	}
-	config := &oidc.Config{ClientID: audience}
+	return &Verifier{tokens: provider.VerifierContext(ctx, config(audience))}, nil
+}
+
+// NewVerifierWithKeys is like NewVerifier, but loads the keys from keysURL when it verifies the first
+// token. Use it if this API can't reach the issuer at the issuer's URL.
+func NewVerifierWithKeys(ctx context.Context, issuer, keysURL, audience string) *Verifier {
+	return &Verifier{tokens: oidc.NewVerifier(issuer, oidc.NewRemoteKeySet(ctx, keysURL), config(audience))}
+}
+
+func config(audience string) *oidc.Config {
+	c := &oidc.Config{ClientID: audience}
 	for _, algorithm := range algorithms {
-		config.SupportedSigningAlgs = append(config.SupportedSigningAlgs, string(algorithm))
+		c.SupportedSigningAlgs = append(c.SupportedSigningAlgs, string(algorithm))
 	}
-	return &Verifier{tokens: provider.VerifierContext(ctx, config)}, nil
+	return c
 }
 
 // Caller is the authenticated client.
