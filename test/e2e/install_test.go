@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func useInstallation(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() { finish(t) })
 	if !reusable {
-		start(t, "helm", chart, firstVersion)
+		start(t)
 		reusable = true
 	}
 	awaitRollout(t, operator)
@@ -43,21 +44,39 @@ func useInstallation(t *testing.T) {
 	awaitNoObjects(t)
 }
 
-// install installs the chart with the given version of Helm, for only this test.
-func install(t *testing.T, helm, chart, version string) {
+// installPrevious installs the chart and the image of the previous release with the given version of
+// Helm, for only this test.
+func installPrevious(t *testing.T, helm string) {
 	t.Helper()
 	t.Cleanup(func() { finish(t) })
-	if reusable {
-		reusable = false
-		if err := removeAll(); err != nil {
-			t.Fatal(err)
-		}
+	removeReusable(t)
+	createSystemNamespace(t)
+	source := os.Getenv("E2E_PREVIOUS")
+	run(t, tool(helm), installArgsWith(filepath.Join(source, valuesFile), "install", filepath.Join(source, chart), previousVersion)...)
+	awaitTokenServers(t, previousVersion)
+}
+
+// removeReusable removes the installation that an earlier test has left.
+func removeReusable(t *testing.T) {
+	t.Helper()
+	if !reusable {
+		return
 	}
-	start(t, helm, chart, version)
+	reusable = false
+	if err := removeAll(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start installs the chart into a namespace that admits only restricted Pods.
-func start(t *testing.T, helm, chart, version string) {
+func start(t *testing.T) {
+	t.Helper()
+	createSystemNamespace(t)
+	run(t, tool("helm"), installArgs("install", chart, currentVersion)...)
+	awaitTokenServers(t, currentVersion)
+}
+
+func createSystemNamespace(t *testing.T) {
 	t.Helper()
 	err := cluster.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: systemNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
@@ -65,8 +84,6 @@ func start(t *testing.T, helm, chart, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, tool(helm), installArgs("install", chart, version)...)
-	awaitTokenServers(t, version)
 }
 
 // finish removes the installation at the end of a test, unless the next test can use it.
@@ -84,11 +101,18 @@ func finish(t *testing.T) {
 }
 
 func installArgs(verb, chart, version string, more ...string) []string {
+	return installArgsWith(valuesFile, verb, chart, version, more...)
+}
+
+func installArgsWith(values, verb, chart, version string, more ...string) []string {
 	return append([]string{
 		verb, release, chart, "--namespace", systemNamespace, "--wait", "--timeout", "4m",
-		"--values", filepath.Join("test", "e2e", "values.yaml"), "--set", "image.tag=" + version,
+		"--values", values, "--set", "image.tag=" + version,
 	}, more...)
 }
+
+// valuesFile is the path of the values in the repository.
+var valuesFile = filepath.Join("test", "e2e", "values.yaml")
 
 // chart is the path of the chart in the repository.
 var chart = filepath.Join("charts", "realmkeeper")
@@ -108,7 +132,7 @@ const (
 )
 
 // removeAll restores the cluster to its state before Realmkeeper was installed. It doesn't wait for
-// token servers that drain: TestUpgradeUninstallReinstall tests a graceful uninstallation. Pods are
+// token servers that drain: TestUpgradeRollbackReinstall tests a graceful uninstallation. Pods are
 // deleted first, because the deletion of a namespace waits for half their grace period.
 func removeAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)

@@ -31,8 +31,8 @@ const (
 
 // Image versions built by `make e2e`.
 const (
-	firstVersion  = "0.0.1-e2e"
-	secondVersion = "0.0.2-e2e"
+	previousVersion = "0.0.1-e2e" // from the source in E2E_PREVIOUS
+	currentVersion  = "0.0.2-e2e"
 )
 
 // cluster is a client for the API server in KUBECONFIG.

@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
 bin=$work/bin
-versions=(0.0.1-e2e 0.0.2-e2e)
+previous=0.0.1-e2e current=0.0.2-e2e
 
 say() { printf '%s\n' "$*"; }
 
@@ -32,12 +32,22 @@ CGO_ENABLED=1 go build -C test -buildvcs=false -o "$bin/kms" ./kms
 go run -C hack/image . archive --image realmkeeper-kms:e2e --output "$work/kms.tar" \
 	--library /usr/lib/softhsm/libsofthsm2.so "$bin/kms"
 archives+=("$work/kms.tar")
+# The upgrade starts from the newest release before this commit. Until there is one, it starts from a
+# commit of v1beta1. Shallow clones have neither, so in them only the version differs.
+from=$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo 9bb128d61ad2a832d610f527c3bd6f59af69db3d)
+git cat-file -e "$from^{commit}" 2>/dev/null || from=HEAD
+say "The upgrade starts from $(git log -1 --format='%h (%cs)' "$from")."
+rm -rf "$work/previous"
+mkdir -p "$work/previous"
+git archive "$from" | tar --extract --directory "$work/previous"
+
 stamp=github.com/realmkeeper/realmkeeper/internal/version
 packing=()
-for version in "${versions[@]}"; do
-	# For an upgrade, two images that differ only in the version are sufficient.
+for version in "$previous" "$current"; do
+	source=.
+	[[ $version == "$current" ]] || source=$work/previous
 	mkdir -p "$work/$version"
-	go build -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" ./cmd/...
+	go build -C "$source" -trimpath -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" ./cmd/...
 	# Compressing an image takes one core for several seconds.
 	go run -C hack/image . archive --image "realmkeeper:$version" --output "$work/$version.tar" \
 		"$work/$version/"{operator,token-server,portal,kubectl-realmkeeper} &
@@ -47,7 +57,7 @@ done
 for job in "${packing[@]}"; do wait "$job"; done
 
 own=$PWD/.cluster/kubeconfig
-export E2E_BIN=$bin E2E_NODE=
+export E2E_BIN=$bin E2E_PREVIOUS=$work/previous E2E_NODE=
 if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
 	say "Testing on the cluster in KUBECONFIG."
 	[[ -z ${E2E_LOAD:-} ]] || for archive in "${archives[@]}"; do $E2E_LOAD "$archive"; done

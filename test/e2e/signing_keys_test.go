@@ -43,7 +43,7 @@ func TestKeyEncryption(t *testing.T) {
 	enabling := startLoad(t, c.Namespace, "enabling", c.Status.SecretName, "--rate", "500")
 	keyID := createKey(t)
 	values := filepath.Join("test", "e2e", "key-encryption-values.yaml")
-	run(t, tool("helm"), installArgs("upgrade", chart, firstVersion, "--values", values)...)
+	run(t, tool("helm"), installArgs("upgrade", chart, currentVersion, "--values", values)...)
 	awaitPlugins(t)
 	expectSecretsWith(t, private, name) // until a rotation
 	enabling.requireNoFailures(t)

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,14 +20,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 )
 
-// TestUpgradeUninstallReinstall upgrades from the previous commit's chart with an image of this
-// commit. The upgrade must preserve everything. Uninstalling must preserve the objects that can't
-// be recreated, and a new installation must reuse them. E2E_HELM lists the major versions of Helm
-// to test. The chart's reinstall_test.go switches from one to the other.
-func TestUpgradeUninstallReinstall(t *testing.T) {
+// TestUpgradeRollbackReinstall upgrades from the previous release to this commit, rolls back, and
+// upgrades again, as docs/operations/upgrade.md describes. No token request may fail meanwhile, and
+// everything must be preserved. Uninstalling must preserve the objects that can't be recreated, and a
+// new installation must reuse them. E2E_HELM lists the major versions of Helm to test. The chart's
+// reinstall_test.go switches from one to the other.
+func TestUpgradeRollbackReinstall(t *testing.T) {
 	for helm := range strings.FieldsSeq(cmp.Or(os.Getenv("E2E_HELM"), "helm")) {
 		t.Run(helm, func(t *testing.T) {
-			install(t, helm, previousChart(t, helm), firstVersion)
+			installPrevious(t, helm)
 			c := apiClient(namespace(t, "apps"), "billing", "acme")
 			create(t, realm("acme"), c)
 			awaitReady(t, c)
@@ -51,8 +52,21 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 					}
 				}
 			}
-			run(t, tool(helm), installArgs("upgrade", chart, secondVersion)...)
-			awaitImage(t, secondVersion)
+			upgrade := func() {
+				run(t, tool(helm), installArgs("upgrade", chart, currentVersion)...)
+				awaitImage(t, currentVersion)
+			}
+			l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests))
+			upgrade()
+			stillTheSame(t)
+			for first := true; first || !l.printed(t, "enough"); first = false {
+				run(t, tool(helm), "rollback", release, "--namespace", systemNamespace, "--wait", "--timeout", "4m")
+				awaitImage(t, previousVersion)
+				stillTheSame(t)
+				upgrade()
+				awaitRollout(t, tokenService)
+			}
+			l.requireNoFailures(t)
 			stillTheSame(t)
 
 			run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait")
@@ -64,30 +78,11 @@ func TestUpgradeUninstallReinstall(t *testing.T) {
 			// The operators can't release their Lease, because Helm deletes their permissions first. Without
 			// the Lease, the new operators don't wait until it expires.
 			kubectl(t, "delete", "lease", "--ignore-not-found", "--namespace", systemNamespace, operator)
-			run(t, tool(helm), installArgs("install", chart, secondVersion)...)
-			awaitTokenServers(t, secondVersion)
+			run(t, tool(helm), installArgs("install", chart, currentVersion)...)
+			awaitTokenServers(t, currentVersion)
 			stillTheSame(t)
 		})
 	}
-}
-
-// previousChart packages the previous commit's chart with a lower version. If that commit has no
-// chart, it packages the current one.
-func previousChart(t *testing.T, helm string) string {
-	t.Helper()
-	directory := t.TempDir()
-	source := chart
-	archive := filepath.Join(directory, "chart.tar")
-	if _, err := try(t.Context(), "git", "archive", "--output", archive, "HEAD~1", chart); err == nil {
-		run(t, "tar", "--extract", "--file", archive, "--directory", directory)
-		source = filepath.Join(directory, chart)
-	}
-	run(t, tool(helm), "package", source, "--version", "0.0.0-previous", "--destination", directory)
-	packed, err := filepath.Glob(filepath.Join(directory, "*.tgz"))
-	if err != nil || len(packed) != 1 {
-		t.Fatalf("got packages %q, want one (%v)", packed, err)
-	}
-	return packed[0]
 }
 
 // keptObjects returns the data that must survive an upgrade and an uninstallation: the UIDs of all
