@@ -19,6 +19,7 @@ export const sections = {
     'README.md',
     'docs/for-applications.md',
     'docs/for-gitops.md',
+    'docs/get-started.md',
     'docs/local-issuer.md',
     'docs/examples/README.md',
     'docs/migration.md',

@@ -22,6 +22,7 @@ var checkedPages = []string{
 	"README.md",
 	"docs/for-applications.md",
 	"docs/for-gitops.md",
+	"docs/get-started.md",
 }
 
 // TestEveryCommandIsRunOrMarked finds the blocks that no test asks for with Blocks.
