@@ -16,7 +16,7 @@ STAMP := github.com/realmkeeper/realmkeeper/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
 # The supported minor versions of Kubernetes, oldest first. The tests, the demo, and the cluster run
-# the newest one unless KUBERNETES is set, as in `make demo KUBERNETES=1.33`.
+# the newest one unless KUBERNETES is set, as in `make demo KUBERNETES=1.34`.
 KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
 export KUBERNETES ?= $(lastword $(KUBERNETES_VERSIONS))
 

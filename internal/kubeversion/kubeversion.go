@@ -11,8 +11,8 @@ import (
 // Oldest and Newest are the oldest and the newest supported minor versions of Kubernetes. All versions
 // between them are supported. They are the four newest for which the tests can run a control plane.
 const (
-	Oldest = "1.33"
-	Newest = "1.36"
+	Oldest = "1.34"
+	Newest = "1.37"
 )
 
 // Supported describes the supported versions.
@@ -27,7 +27,7 @@ var (
 	ErrUntested = errors.New("untested version of Kubernetes")
 )
 
-// Check checks the gitVersion of an API server, such as "v1.33.5-gke.100". It ignores everything
+// Check checks the gitVersion of an API server, such as "v1.34.5-gke.100". It ignores everything
 // after the minor version. It returns nil if the version is supported, and otherwise an error that
 // wraps ErrTooOld or ErrUntested.
 func Check(gitVersion string) error {

@@ -32,7 +32,7 @@ func TestInstanceConfiguration(t *testing.T) {
 // Helm rejects versions of Kubernetes that are too old. It accepts versions of vendors, although they
 // look like pre-releases.
 func TestUnsupportedKubernetesIsRejected(t *testing.T) {
-	for version, accepted := range map[string]bool{"v1.32.9-gke.100": false, "v1.33.5-gke.100": true, "v1.99.0": true} {
+	for version, accepted := range map[string]bool{"v1.33.9-gke.100": false, "v1.34.5-gke.100": true, "v1.99.0": true} {
 		_, stderr, err := helm4.try(t, "", append([]string{"template", releaseName, *chart, "--kube-version", version}, values["defaults"]...)...)
 		if accepted && err != nil {
 			t.Errorf("Helm rejects Kubernetes %s: %s", version, stderr)

@@ -6,7 +6,7 @@
 # this file. NAME adds kubectl, the tools for snapshots of etcd (etcdctl and etcdutl), or
 # what a cluster with a node needs: kubelet, kube-scheduler, kube-proxy and coredns.
 #
-# KUBERNETES is the minor version of Kubernetes, such as 1.33. It must be a directory of
+# KUBERNETES is the minor version of Kubernetes, such as 1.34. It must be a directory of
 # kubernetes/, and defaults to the newest.
 #
 # Each binary is built once, in a cache that all checkouts share. Each module has its own

@@ -42,13 +42,7 @@ func (i *installation) configureKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The guide describes what to change for Kubernetes 1.33.
-	apiVersion := "apiserver.config.k8s.io/v1\n"
-	if i.cluster.Version.Minor() == 33 {
-		apiVersion = "apiserver.config.k8s.io/v1beta1\n"
-	}
 	config := strings.NewReplacer(
-		"apiserver.config.k8s.io/v1\n", apiVersion,
 		"https://api.example.com/acme", i.issuer,
 		"https://kubernetes.example.com", audience,
 		"CERTIFICATE_AUTHORITY", strings.ReplaceAll(strings.TrimSpace(string(authority)), "\n", "\n      "),

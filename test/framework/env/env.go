@@ -42,9 +42,8 @@ import (
 // few seconds.
 const startTimeout = 2 * time.Minute
 
-// noIssuers configures no external issuers, so the API server accepts only its own tokens. Kubernetes
-// 1.33 doesn't know v1.
-const noIssuers = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt: []\n"
+// noIssuers configures no external issuers, so the API server accepts only its own tokens.
+const noIssuers = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: []\n"
 
 // Env is the running control plane of this test binary.
 type Env struct {

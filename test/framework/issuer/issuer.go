@@ -72,7 +72,7 @@ func (i *Issuer) Authority() []byte {
 // the issuer. The Kubernetes user name is the sub claim with the prefix "oidc:".
 func (i *Issuer) AuthenticationConfiguration() ([]byte, error) {
 	return json.Marshal(map[string]any{
-		"apiVersion": "apiserver.config.k8s.io/v1beta1", // Kubernetes 1.33 doesn't know v1
+		"apiVersion": "apiserver.config.k8s.io/v1",
 		"kind":       "AuthenticationConfiguration",
 		"jwt": []any{map[string]any{
 			"issuer":        map[string]any{"url": i.URL(), "certificateAuthority": string(i.Authority()), "audiences": []string{ClientID}},

@@ -32,7 +32,7 @@ func decoded(t *testing.T, object *unstructured.Unstructured) *unstructured.Unst
 }
 
 // expectSameLocally checks that the local issuer accepts or rejects an object, or a change of old, as
-// the API server did, and with the same message as Kubernetes 1.36. It doesn't modify the objects.
+// the API server did, and with the same message as Kubernetes 1.37. It doesn't modify the objects.
 func expectSameLocally(t *testing.T, object, old *unstructured.Unstructured, want error) {
 	t.Helper()
 	rules, err := localRules()
