@@ -18,7 +18,7 @@ import (
 const (
 	// container is the name of the operator's container in its Pod.
 	container = "operator"
-	// checkInterval is the time between two looks at the holder's Pod.
+	// checkInterval is the time between two checks of the holder's Pod.
 	checkInterval = 500 * time.Millisecond
 	// checkTimeout limits each look.
 	checkTimeout = 5 * time.Second
@@ -62,7 +62,7 @@ type Candidate struct {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Candidate) NeedLeaderElection() bool { return false }
 
-// Start looks at the holder's Pod until this process is elected or ctx is done.
+// Start checks the holder's Pod until this process is elected or ctx is done.
 func (c *Candidate) Start(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()

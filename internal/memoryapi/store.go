@@ -202,7 +202,7 @@ func (s *Store) Since(revision int64) (events []Event, next <-chan struct{}, err
 	return slices.Clone(s.history[first:]), s.changed, nil
 }
 
-// oldest returns the oldest revision in the history, or the next one.
+// oldest returns the oldest revision in the history, or the next revision if the history is empty.
 func (s *Store) oldest() int64 {
 	if len(s.history) == 0 {
 		return s.revision + 1

@@ -22,8 +22,8 @@ const (
 	maxKeyIDLength = 256
 )
 
-// ErrNoKeys is the ErrKey of a key set without a supported key: nothing that the third party signs can
-// be verified.
+// ErrNoKeys is the ErrKey of a key set without a supported key. No token of the third party can then be
+// verified.
 var ErrNoKeys = fmt.Errorf("%w: the JWK Set has no supported key with a kid", ErrKey)
 
 // ParseKeySet parses the public keys of a third party from a JWK Set (RFC 7517 §5): the tokens that

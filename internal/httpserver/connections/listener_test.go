@@ -161,7 +161,7 @@ func TestBusyConnectionsStay(t *testing.T) {
 	}
 }
 
-// A place is free again after the connection has been closed, whoever closed it.
+// A place is free again after the connection has been closed, regardless of who closed it.
 func TestPlacesAreReleased(t *testing.T) {
 	l := listen(t, connections.Options{Total: 4, PerSource: 2})
 	for range 50 {

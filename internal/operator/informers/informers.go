@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// pollInterval is the time between two looks at an informer that catches up.
+	// pollInterval is the time between two checks of an informer that is catching up.
 	pollInterval = 50 * time.Millisecond
 	// resumeTimeout is how long an informer has to catch up with a resumed watch before it lists again.
 	resumeTimeout = 5 * time.Second

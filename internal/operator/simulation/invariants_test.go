@@ -270,9 +270,9 @@ var restrictions = []struct {
 	},
 }
 
-// S5: a restriction is lifted only for a generation of the ApiClient that is later than the one that asked
-// for it and doesn't ask for it. The model doesn't know which generation a record implements, so it takes
-// the first one that asked for the restriction since it was last lifted.
+// S5: a restriction is lifted only for a generation of the ApiClient that doesn't ask for it and is later
+// than the one that did. The model doesn't know which generation a record implements. It assumes the first
+// generation that asked for the restriction after the restriction was last lifted.
 func (h *history) checkRestrictions(w *world, of *clientHistory, before, after *record.Client) {
 	for _, r := range restrictions {
 		if !r.lifts(before, after) {

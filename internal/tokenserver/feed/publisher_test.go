@@ -19,7 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// While the API server is available, a heartbeat reports each change at once, and at most two are
+// While the API server is available, a heartbeat reports each change immediately, and at most two are
 // written per second.
 func TestHeartbeatFollowsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -32,7 +32,7 @@ type Provided struct {
 }
 
 // plan adopts the provided value. If only the Secret's version changed, the recorded version is
-// updated. The previous secret remains valid for the overlap. While the value is not hashed, the plan
+// updated. The previous secret remains valid for the overlap. Until the value is hashed, the plan
 // keeps the current secrets.
 func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, error) {
 	newest := len(recorded) - 1
