@@ -84,7 +84,7 @@ const (
 	ConditionStalled ConditionType = "Stalled"
 
 	// ConditionWeaklyHashed is present on an ApiClient only while it is True: a secret of the
-	// client has an imported hash that is cheaper to guess than Argon2id. Its reason is
+	// client has an imported hash that is easier to brute-force than Argon2id. Its reason is
 	// ReasonImportedHash. It does not affect Ready.
 	ConditionWeaklyHashed ConditionType = "WeaklyHashed"
 

@@ -71,7 +71,7 @@ type HashedSecret struct {
 	//
 	// Salt, tag, and MAC are encoded in Base64 without padding, except in the formats of bcrypt and
 	// passlib. The salt of an HMAC has 16 bytes, and other salts have 8 to 64. PBKDF2 and bcrypt
-	// are only supported to import secrets from other systems: they are cheaper to guess than
+	// are only supported to import secrets from other systems: they are easier to brute-force than
 	// Argon2id, and the client has the condition WeaklyHashed.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

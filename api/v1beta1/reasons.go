@@ -204,7 +204,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonExpired: {
 		Severity: SeverityIntended,
-		Cause:    "spec.expirationTime has passed, or that of every secret in spec.secret.hashed.",
+		Cause:    "spec.expirationTime has passed, or every secret in spec.secret.hashed has expired.",
 		Action:   "Set a later expiration or remove it. If all secrets expired, add another one.",
 	},
 	ReasonCredentialsSecretsDisabled: {
@@ -244,7 +244,7 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonImportedHash: {
 		Severity: SeverityWarning,
-		Cause:    "A secret has an imported hash that is cheaper to guess than Argon2id. The client works.",
+		Cause:    "A secret has an imported hash that is easier to brute-force than Argon2id. The client works.",
 		Action:   "Add the hash of a new secret, let the workloads use it, and remove the imported one.",
 	},
 	ReasonPublicKeyNotSupported: {

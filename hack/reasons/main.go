@@ -15,7 +15,7 @@ condition names the objects and values. ` + "`kubectl realmkeeper explain`" + ` 
 help, and for the Instance ` + "`kubectl realmkeeper status`" + `.
 
 - **None**: everything works as specified.
-- **Progress**: the operator or a token server is working. It ends without your action.
+- **Progress**: the operator or a token server is working. No action is needed.
 - **Intended**: the spec asks for this state.
 - **Consequence**: another object has the problem.
 - **Waiting**: something else must appear first.

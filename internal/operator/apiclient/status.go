@@ -230,7 +230,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 	}
 	return &condition.Result{
 		Status: metav1.ConditionTrue, Reason: v1beta1.ReasonImportedHash,
-		Message: fmt.Sprintf("These secrets are hashed with PBKDF2 or bcrypt, which are cheaper to guess than Argon2id: %s. Replace them with a generated secret, or replace their hashes with Argon2id hashes, such as the output of \"kubectl realmkeeper hash\".",
+		Message: fmt.Sprintf("These secrets are hashed with PBKDF2 or bcrypt, which are easier to brute-force than Argon2id: %s. Replace them with a generated secret, or replace their hashes with Argon2id hashes, such as the output of \"kubectl realmkeeper hash\".",
 			enumerate(weak)),
 	}
 }

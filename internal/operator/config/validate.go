@@ -123,7 +123,7 @@ func (m *ManagedTLS) validate() error {
 
 func (s *Security) validate() error {
 	if s.DefaultTokenLifetime.Duration == 0 {
-		return invalid("security.defaultTokenLifetime is required, such as 5m")
+		return invalid("security.defaultTokenLifetime is required; set it, for example, to 5m")
 	}
 	if err := lifetime("security.defaultTokenLifetime", s.DefaultTokenLifetime.Duration); err != nil {
 		return err

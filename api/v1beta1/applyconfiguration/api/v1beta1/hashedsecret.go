@@ -36,7 +36,7 @@ type HashedSecretApplyConfiguration struct {
 	//
 	// Salt, tag, and MAC are encoded in Base64 without padding, except in the formats of bcrypt and
 	// passlib. The salt of an HMAC has 16 bytes, and other salts have 8 to 64. PBKDF2 and bcrypt
-	// are only supported to import secrets from other systems: they are cheaper to guess than
+	// are only supported to import secrets from other systems: they are easier to brute-force than
 	// Argon2id, and the client has the condition WeaklyHashed.
 	Hash *string `json:"hash,omitempty"`
 	// hashSecretRef references a Secret that contains the hash, with the formats of hash. Only
