@@ -16,7 +16,8 @@ import (
 )
 
 const importUsage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their
-client IDs and secrets, and change only the URL of the token endpoint.
+client IDs and secrets. They need the new URL of the token endpoint, and a new audience in assertions
+that they sign. Let your APIs accept the issuer and the keys of the Realm first.
 
 The import needs no access to a cluster. The objects contain only hashes of secrets. A report on
 standard error lists the clients that cannot move, with the reasons. If there are any, the exit code
