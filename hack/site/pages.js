@@ -14,7 +14,6 @@ export const repository = 'https://github.com/realmkeeper/realmkeeper'
 const renamed = {
   [landing]: 'index.md',
   'README.md': 'introduction.md',
-  'SECURITY.md': 'report.md', // docs/security.md is security.md
   'charts/realmkeeper/README.md': 'chart.md',
   'SECURITY.md': 'security-policy.md', // docs/security.md is another page
 }
