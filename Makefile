@@ -173,7 +173,7 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 .PHONY: linter
 linter:
 	@echo "Building the linter; a few seconds, 3 min the first time ..."
-	@go build -C hack/tools/golangci -buildvcs=false -o "$(GOLANGCI_LINT)" .
+	@go build -C hack/tools/golangci -trimpath -buildvcs=false -o "$(GOLANGCI_LINT)" .
 
 .PHONY: fmt
 fmt: linter ## Format the Go code.

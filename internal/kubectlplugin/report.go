@@ -146,7 +146,7 @@ const (
 var (
 	ownAPI  = "/apis/" + v1beta1.GroupVersion.String()
 	pods    = kind{coreAPI, "pods", podFields}
-	secrets = kind{coreAPI, "secrets", nil}
+	secrets = kind{coreAPI, "secrets", fields{}}
 )
 
 func (r *reporter) collect(ctx context.Context, versions map[string]any) {

@@ -3,7 +3,6 @@ package kubectlplugin
 import (
 	"encoding/base64"
 	"encoding/hex"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,12 +18,13 @@ import (
 const redacted = "[redacted]"
 
 // fields is an allow-list: the members of an object that a support bundle contains. A member that lists no
-// members is kept with everything in it. Lists are transparent.
-type fields map[string]fields
+// members is kept with everything in it. Lists are transparent. kube-api-linter doesn't end at a map of itself,
+// so the map is in a struct.
+type fields struct{ members map[string]fields }
 
 // newFields returns the fields with the given names, separated by spaces, in the objects at the given paths.
 func newFields(byPath map[string]string) fields {
-	root := fields{}
+	root := fields{map[string]fields{}}
 	for path, names := range byPath {
 		parent := root
 		for name := range strings.SplitSeq(path, ".") {
@@ -40,10 +40,10 @@ func newFields(byPath map[string]string) fields {
 }
 
 func (f fields) add(name string) fields {
-	if f[name] == nil {
-		f[name] = fields{}
+	if _, exists := f.members[name]; !exists {
+		f.members[name] = fields{map[string]fields{}}
 	}
-	return f[name]
+	return f.members[name]
 }
 
 // with adds the metadata of objects at a path.
@@ -52,7 +52,7 @@ func (f fields) with(path ...string) fields {
 	for _, name := range path {
 		parent = parent.add(name)
 	}
-	parent["metadata"] = metadataFields
+	parent.members["metadata"] = metadataFields
 	return f
 }
 
@@ -105,9 +105,9 @@ var (
 	eventFields = newFields(map[string]string{
 		"": "apiVersion kind type reason message count firstTimestamp lastTimestamp eventTime series action reportingComponent reportingInstance source involvedObject",
 	}).with()
-	configMapFields = fields{
-		"apiVersion": {}, "kind": {}, "metadata": metadataFields, "data": {instanceFile: configurationFields},
-	}
+	configMapFields = fields{map[string]fields{
+		"apiVersion": {}, "kind": {}, "metadata": metadataFields, "data": {map[string]fields{instanceFile: configurationFields}},
+	}}
 	secretFields        = newFields(map[string]string{"": "type data age"}).with()
 	configurationFields = newFields(map[string]string{
 		"": "apiVersion kind instanceDomain externalPort watchNamespaces credentialsSecrets security tls trustedIssuers usage logging testing",
@@ -171,7 +171,7 @@ func (f fields) redact(value any) any {
 		}
 		return kept
 	}
-	if len(f) > 0 {
+	if len(f.members) > 0 {
 		return redacted // It is an object only in the versions of the API that f knows.
 	}
 	if text, ok := value.(string); ok {
@@ -181,7 +181,8 @@ func (f fields) redact(value any) any {
 }
 
 var (
-	environmentFields = newFields(map[string]string{"": "name valueFrom"})
+	environmentFields    = newFields(map[string]string{"": "name valueFrom"})
+	environmentWithValue = newFields(map[string]string{"": "name value valueFrom"})
 	// knownVariables are the environment variables whose values are in the report.
 	knownVariables = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
 	// knownFlag matches the arguments of the operator, the token servers, and the portal that aren't redacted.
@@ -192,8 +193,8 @@ var (
 )
 
 func (f fields) redactMember(name string, value any) any {
-	keep, listed := f[name]
-	if !listed && len(f) > 0 {
+	keep, listed := f.members[name]
+	if !listed && len(f.members) > 0 {
 		return redacted
 	}
 	switch {
@@ -239,8 +240,7 @@ func redactEnvironment(value any) any {
 		keep := environmentFields
 		if variable, ok := list[i].(map[string]any); ok {
 			if name, ok := variable["name"].(string); ok && slices.Contains(knownVariables, name) {
-				keep = maps.Clone(keep)
-				keep.add("value")
+				keep = environmentWithValue
 			}
 		}
 		list[i] = keep.redact(list[i])
