@@ -38,7 +38,7 @@ var secretTexts = map[string]string{
 	"hash $hmac-sha256$canary$canary end":                                              "hash [redacted] end",
 	"hash $2b$12$canary./canary":                                                       "hash [redacted]",
 	"got eyJhbGciOiJub25lIn0.eyJjYW5hcnkifQ.canary!":                                   "got [redacted]!",
-	"authorization: canary canary":                                                     "authorization: [redacted]",
+	"authorization: scheme canary":                                                     "authorization: [redacted]",
 	`{"Cookie":["a=canary; b=canary"]}`:                                                `{"Cookie":["[redacted]"]}`,
 	"got DPoP canaryCANARYcanary, failed":                                              "got DPoP [redacted], failed",
 	"GET https://user:canary@host/path":                                                "GET https://[redacted]@host/path",
@@ -146,8 +146,8 @@ func fill(t *testing.T, v reflect.Value) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem())
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i))
+		for _, field := range v.Fields() {
+			fill(t, field)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))

@@ -128,7 +128,7 @@ func TestSecondInstanceDoesNotStart(t *testing.T) {
 		"client-side apply": {"apply"}, "server-side apply": {"apply", "--server-side", "--force-conflicts"}, "replace": {"replace"},
 	} {
 		code, out := plugin.NewUser(cluster).Kubectl(t, instance, append(args, "--filename", "-")...)
-		if code == 0 || !strings.Contains(out, "cannot change roleRef") {
+		if code == 0 || !strings.Contains(out, "roleRef") {
 			t.Errorf("%s of the second instance's binding: exit code %d\n%s", name, code, out)
 		}
 	}

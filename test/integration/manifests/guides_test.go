@@ -58,6 +58,7 @@ func TestGuides(t *testing.T) {
 
 	// Another field manager adds a guide's Realm to an existing one, as docs/guides/README.md says.
 	cluster.Kubectl(t, "apply", "--server-side", "--filename", filepath.Join(samples, "realm.yaml"))
+	defer cluster.Kubectl(t, "delete", "realms,apiclients", "--all", "--all-namespaces") // other tests expect only theirs
 	realm := func() (r v1beta1.Realm) {
 		if err := yaml.Unmarshal([]byte(cluster.Kubectl(t, "get", "realm", "acme", "--output", "yaml")), &r); err != nil {
 			t.Fatal(err)

@@ -111,6 +111,9 @@ func TestManifestsSetEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, crd := range crds.Items {
+		if crd.Spec.Group != v1beta1.GroupVersion.Group { // of another test
+			continue
+		}
 		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 		known := map[string]bool{}
 		collectSchema(crd.Spec.Names.Kind+".spec", &spec, known)

@@ -99,7 +99,7 @@ func TestReportContainsNoSecrets(t *testing.T) {
 	for file, words := range map[string][]string{
 		"README.txt":                   {"objects/apiclients.yaml: 3 objects", "READ IT BEFORE YOU SEND IT", "NOT READ\n- nothing"},
 		"versions.yaml":                {"plugin: ", "kubernetes: v1.", "operator: ", "token-server-0: "},
-		"status.txt":                   {"INSTANCE", "report"},
+		"status.txt":                   {"INSTANCE", "REALMS"},
 		"objects/instances.yaml":       {"systemNamespace: " + inst.Namespace},
 		"objects/realms.yaml":          {"issuer: https://issuer.example.com", "https://keys.example.com/jwks?[redacted]", "name: tenant", "type: Ready"},
 		"objects/apiclients.yaml":      {"id: mine", "hash: '[redacted]'", "name: tenant", "kubectl.kubernetes.io/last-applied-configuration: '[redacted]'"},
