@@ -3,6 +3,7 @@ package interop_test
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -259,8 +260,8 @@ func (a *application) start(t *testing.T) {
 // no Service, so cluster_token_url is the public URL.
 func (a *application) mount(t *testing.T, secret *corev1.Secret) {
 	t.Helper()
-	version, err := os.MkdirTemp(a.mounted, "..version-")
-	if err != nil {
+	version := filepath.Join(a.mounted, "..version-"+rand.Text())
+	if err := os.Mkdir(version, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range secret.Data {

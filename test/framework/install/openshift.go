@@ -40,12 +40,8 @@ func CheckRestrictedV2(t *testing.T, cluster *env.Env, namespace, name string, s
 // restrictedV2Problems lists what restricted-v2 rejects in a Pod. It sets the user, group, and SELinux
 // options of a Pod that doesn't have them, and accepts only those of the namespace otherwise.
 func restrictedV2Problems(spec *corev1.PodSpec) (problems []string) {
-	pod := spec.SecurityContext
-	if pod != nil && (pod.RunAsUser != nil || pod.FSGroup != nil || pod.SELinuxOptions != nil) {
-		problems = append(problems, "the Pod sets runAsUser, fsGroup, or seLinuxOptions")
-	}
-	if pod != nil && pod.SeccompProfile != nil && pod.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		problems = append(problems, "the seccomp profile is "+string(pod.SeccompProfile.Type))
+	if spec.SecurityContext != nil {
+		problems = append(problems, podProblems(spec.SecurityContext)...)
 	}
 	if spec.HostNetwork || spec.HostPID || spec.HostIPC {
 		problems = append(problems, "it uses namespaces of the host")
@@ -62,6 +58,16 @@ func restrictedV2Problems(spec *corev1.PodSpec) (problems []string) {
 		for _, problem := range containerProblems(c) {
 			problems = append(problems, "container "+c.Name+" "+problem)
 		}
+	}
+	return problems
+}
+
+func podProblems(s *corev1.PodSecurityContext) (problems []string) {
+	if s.RunAsUser != nil || s.FSGroup != nil || s.SELinuxOptions != nil {
+		problems = append(problems, "the Pod sets runAsUser, fsGroup, or seLinuxOptions")
+	}
+	if s.SeccompProfile != nil && s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		problems = append(problems, "the seccomp profile is "+string(s.SeccompProfile.Type))
 	}
 	return problems
 }
