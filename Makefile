@@ -51,7 +51,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run everything on this machine without containers: get a token, open the portal.
-	@echo "Building the demo; 25 s, about 10 min the first time ..."
+	@echo "Building the demo; 25 s, about 15 min the first time ..."
 	@hack/quiet.sh go run -C test ./demo up
 
 # The port of the local issuer on the loopback interface. 0 selects a free one.
