@@ -32,7 +32,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	// The names of the files by what they have to contain. The names of Pods end in random characters.
+	// What each file must contain. The names of Pods end in random characters.
 	want := map[string]string{
 		"objects/instances.yaml":          "type: Ready",
 		"objects/deployments.yaml":        "name: realmkeeper-token-server",

@@ -175,8 +175,13 @@ func (i *Installation) readFile(t testing.TB, path string) (objects []*unstructu
 	if err != nil {
 		t.Fatal(err)
 	}
-	content = bytes.ReplaceAll(content, []byte(shippedNamespace), []byte(i.Namespace))
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	return Objects(t, bytes.ReplaceAll(content, []byte(shippedNamespace), []byte(i.Namespace)))
+}
+
+// Objects returns the objects in a manifest.
+func Objects(t testing.TB, manifest []byte) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
@@ -187,7 +192,7 @@ func (i *Installation) readFile(t testing.TB, path string) (objects []*unstructu
 			err = yaml.Unmarshal(document, &obj.Object)
 		}
 		if err != nil {
-			t.Fatalf("Failed to read %s: %v", path, err)
+			t.Fatalf("Failed to read a manifest: %v", err)
 		}
 		if len(obj.Object) > 0 {
 			objects = append(objects, obj)

@@ -1,10 +1,7 @@
 package observers_test
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -67,7 +63,7 @@ func TestCustomers(t *testing.T) {
 	// The test applies the Kustomizations itself. There are no quotas, because the API server can deny
 	// everything for minutes after the CRDs are new.
 	for _, file := range []string{"realms.yaml", "handover.yaml", "customer-alder.yaml", "customer-birch.yaml", "customer-cedar.yaml"} {
-		objects := objectsIn(t, readFile(t, "repository", "clusters", "flux", file))
+		objects := install.Objects(t, readFile(t, "repository", "clusters", "flux", file))
 		flux := &tool{cluster: cluster}
 		flux.apply(t, slices.DeleteFunc(objects, func(obj *unstructured.Unstructured) bool {
 			return obj.GetKind() == "Kustomization" || obj.GetKind() == "ResourceQuota"
@@ -81,7 +77,7 @@ func TestCustomers(t *testing.T) {
 	for _, name := range []string{"realms", "handover", "customer-alder", "customer-birch", "customer-cedar"} {
 		kustomization := kustomizationIn(t, name+".yaml")
 		tools[name] = &tool{cluster, "system:serviceaccount:" + kustomization.Namespace + ":" + kustomization.Spec.ServiceAccountName}
-		built[name] = objectsIn(t, []byte(cluster.Kubectl(t, "kustomize", filepath.Join(repository, kustomization.Spec.Path))))
+		built[name] = install.Objects(t, []byte(cluster.Kubectl(t, "kustomize", filepath.Join(repository, kustomization.Spec.Path))))
 	}
 	directory := t.TempDir()
 	shell := console.NewShell(t, directory, "KUBECONFIG="+cluster.Kubeconfig, "PATH="+strings.Join([]string{
@@ -123,7 +119,7 @@ func TestCustomers(t *testing.T) {
 		if out, err := tools["customer-alder"].try(t, manifest); err == nil || !strings.Contains(out, "forbidden") {
 			t.Errorf("%s in the folder of a customer: %v\n%s", name, err, out)
 		}
-		if obj := objectsIn(t, []byte(manifest))[0]; projectOf(t, "alder").permits(t, obj) {
+		if obj := install.Objects(t, []byte(manifest))[0]; projectOf(t, "alder").permits(t, obj) {
 			t.Errorf("Argo CD's project permits %s", name)
 		}
 	}
@@ -233,25 +229,6 @@ func (a *tool) try(t *testing.T, manifest string) (out string, err error) {
 	return string(output), err
 }
 
-func objectsIn(t *testing.T, manifest []byte) (objects []*unstructured.Unstructured) {
-	t.Helper()
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		obj := &unstructured.Unstructured{}
-		if err == nil {
-			err = yaml.Unmarshal(document, &obj.Object)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, obj)
-	}
-}
-
 // newHashes returns the client secrets that the commands on the page write to files in the shell's directory,
 // and the entries of spec.secret.hashed that they print, by customer.
 func newHashes(t *testing.T, shell *console.Shell, directory string) (secrets map[string]string, entries map[string]any) {
@@ -271,7 +248,7 @@ func newHashes(t *testing.T, shell *console.Shell, directory string) (secrets ma
 		if err != nil {
 			t.Fatal(err)
 		}
-		hashed, _, err := unstructured.NestedSlice(objectsIn(t, []byte(printed[i]))[0].Object, "spec", "secret", "hashed")
+		hashed, _, err := unstructured.NestedSlice(install.Objects(t, []byte(printed[i]))[0].Object, "spec", "secret", "hashed")
 		if err != nil || len(hashed) != 1 {
 			t.Fatalf("the command printed %s: %v", printed[i], err)
 		}
@@ -280,7 +257,7 @@ func newHashes(t *testing.T, shell *console.Shell, directory string) (secrets ma
 	return secrets, entries
 }
 
-// setHash replaces the hash of the only client in a folder, because nobody knows the secret of the example.
+// setHash replaces the hash of the only client in a folder, because the secret of the example is unknown.
 func setHash(t *testing.T, objects []*unstructured.Unstructured, entry any) {
 	t.Helper()
 	if err := unstructured.SetNestedSlice(objects[0].Object, []any{entry}, "spec", "secret", "hashed"); err != nil {

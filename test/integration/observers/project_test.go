@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // project contains the rules of Argo CD's AppProject that the example uses.
@@ -46,7 +48,7 @@ func TestArgoProjectsLimitApplications(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		for _, obj := range objectsIn(t, readFile(t, "repository", "clusters", "argocd", filepath.Base(file))) {
+		for _, obj := range install.Objects(t, readFile(t, "repository", "clusters", "argocd", filepath.Base(file))) {
 			switch obj.GetKind() {
 			case "AppProject":
 				projects[obj.GetName()] = decode[project](t, obj.Object)
@@ -99,7 +101,7 @@ func generated(t *testing.T, set *unstructured.Unstructured) (applications []app
 		if err := parsed.Execute(&rendered, values); err != nil {
 			t.Fatal(err)
 		}
-		a := decode[application](t, objectsIn(t, []byte(rendered.String()))[0].Object)
+		a := decode[application](t, install.Objects(t, []byte(rendered.String()))[0].Object)
 		if want := "customer-" + folder.Name(); a.Metadata.Name != want || a.Spec.Project != want || a.Spec.Destination.Namespace != want || a.Spec.Source.Path != "customers/"+folder.Name() {
 			t.Errorf("folder %s has the Application %+v", folder.Name(), a)
 		}
@@ -111,7 +113,7 @@ func generated(t *testing.T, set *unstructured.Unstructured) (applications []app
 // projectOf returns the project of a customer.
 func projectOf(t *testing.T, customer string) project {
 	t.Helper()
-	objects := objectsIn(t, readFile(t, "repository", "clusters", "argocd", "customer-"+customer+".yaml"))
+	objects := install.Objects(t, readFile(t, "repository", "clusters", "argocd", "customer-"+customer+".yaml"))
 	return decode[project](t, objects[len(objects)-1].Object)
 }
 

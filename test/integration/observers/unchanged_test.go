@@ -173,7 +173,7 @@ func renameNamespaces(text, suffix string) string {
 // Kubernetes itself changes them.
 func realmsAndClients(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
-	return slices.DeleteFunc(objectsIn(t, []byte(text)), func(obj *unstructured.Unstructured) bool {
+	return slices.DeleteFunc(install.Objects(t, []byte(text)), func(obj *unstructured.Unstructured) bool {
 		return obj.GroupVersionKind().Group != v1beta1.GroupVersion.Group
 	})
 }
