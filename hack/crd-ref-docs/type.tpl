@@ -17,7 +17,7 @@ section: the fields describe the rules and values of other types. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- /* An alias is shown as the type that it stands for. The kinds are those of crd-ref-docs: 3 is a
+{{- /* An alias is shown as its underlying type. The kinds are those of crd-ref-docs: 3 is a
 map, 4 a pointer, and 5 a slice. */ -}}
 {{- define "field_type" -}}
 {{- if eq .Name "Duration" -}}duration

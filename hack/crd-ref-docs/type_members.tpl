@@ -1,5 +1,5 @@
-{{- /* The comment of a field as a list item. What the head of the page, the type's description, or
-the type of the field says is left out. */ -}}
+{{- /* The comment of a field as a list item. It omits what the head of the page, the type's description,
+or the type of the field says. */ -}}
 {{- define "field_doc" -}}
 {{- $doc := regexReplaceAll "([^\n])\n[ \t]*([^-\\s])" (.Doc | trim) "${1} ${2}" -}}
 {{- if eq .Name "observedGeneration" -}}

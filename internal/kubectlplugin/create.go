@@ -166,7 +166,7 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 		t.client.Spec.ExpirationTime = &metav1.Time{Time: clock.next().Add(expiresIn)}
 	}
 	if o.dryRun != dryRunNone && o.output == "" {
-		secret = "" // nothing shows the hash, so nobody could use the secret
+		secret = "" // The hash is not shown either, so the secret would be useless.
 	}
 	if err := o.store(ctx, c, t, secret); err != nil {
 		return err

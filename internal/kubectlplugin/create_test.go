@@ -52,7 +52,7 @@ func TestCreateClientManifest(t *testing.T) {
 	if info := testkit.Value(os.Stat(file))(t); code != 0 || stderr != "" || info.Mode().Perm() != 0o600 || strings.Contains(stdout, "namespace:") {
 		t.Errorf("With --secret-file and no namespace: exit code %d, %s, mode %v, %s", code, stderr, info.Mode(), stdout)
 	}
-	// Nobody sees the hash, so nobody needs the secret.
+	// Without the hash, which is not shown, the secret is useless.
 	code, stdout, stderr = run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--dry-run")
 	if code != 0 || stdout != "ApiClient billing created (dry run)\n" || stderr != "" {
 		t.Errorf("Without --output: exit code %d, %q, %q", code, stdout, stderr)

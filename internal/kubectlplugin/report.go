@@ -167,7 +167,7 @@ func (r *reporter) collect(ctx context.Context, versions map[string]any) {
 	r.bundle.document(r.bundle.create("versions.yaml"), versions)
 
 	system, records, err := r.namespaces(ctx, &instance.Status)
-	if system == "" || records == "" { // An empty name would stand for all namespaces.
+	if system == "" || records == "" { // An empty name means all namespaces.
 		system = ""
 		if err == nil {
 			err = errNoInstance

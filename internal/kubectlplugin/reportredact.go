@@ -258,8 +258,7 @@ type secretForm struct {
 	before string
 }
 
-// newForm returns a form that starts with one of the words, separated by spaces. WORD in the expression stands for
-// them.
+// newForm returns a form that starts with one of the words, separated by spaces. They replace WORD in the expression.
 func newForm(words, expression string) secretForm {
 	list := strings.Fields(strings.ToLower(words))
 	quoted := make([]string, len(list))
