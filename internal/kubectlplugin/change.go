@@ -137,7 +137,7 @@ func (o *changeOptions) await(ctx context.Context, c *cluster, t *target, done f
 			last = state
 		}
 		if time.Now().Add(interval).After(deadline) {
-			return fmt.Errorf("%w after %s: %s; the change stays requested. Look at %q", errTimeout, o.timeout, state, t.command("explain"))
+			return fmt.Errorf("%w after %s: %s; it can still happen. Look at %q", errTimeout, o.timeout, state, t.command("explain"))
 		}
 		select {
 		case <-ctx.Done():

@@ -78,7 +78,7 @@ func newCreateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func newCreateClientCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := &createOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
 	command := &cobra.Command{
-		Use:               "client NAME --realm REALM",
+		Use:               "client NAME --realm REALM [--scope SCOPE]...",
 		Aliases:           []string{"apiclient", "apic"},
 		Short:             "Create an ApiClient, and show what to do next",
 		Long:              createClientUsage,
@@ -195,8 +195,8 @@ func (o *createOptions) build(ctx context.Context, name string) (t *target, secr
 }
 
 // store writes the secret to the file, and then creates the object, unless c is nil. In this order, a
-// file that exists can't prevent the user from getting the secret of a new client. If no client has the
-// secret, the file is removed.
+// file that exists can't prevent the user from getting the secret of a new client. If the creation fails, the
+// file is removed. If it is unknown whether a client has the secret, the error says to delete that client.
 func (o *createOptions) store(ctx context.Context, c *cluster, t *target, secret string) error {
 	toFile := secret != "" && o.secretFile != ""
 	if toFile {

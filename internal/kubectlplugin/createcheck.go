@@ -20,7 +20,7 @@ import (
 func nothingCreated(err error) error { return fmt.Errorf("nothing was created: %w", err) }
 
 var (
-	errNotDefined    = errors.New("not defined by the realm")
+	errNotDefined    = errors.New("not defined by Realm")
 	errNotGranted    = errors.New("not granted by the realm")
 	errAlreadyExists = errors.New("already exists")
 	errNotPermitted  = errors.New("you have no permission to create ApiClients")
@@ -31,15 +31,14 @@ var (
 // whether it is accepted.
 func (c *cluster) checkRealm(ctx context.Context, t *target) (notes []string, err error) {
 	name := t.client.Spec.RealmRef.Name
-	realm := &v1beta1.Realm{}
-	realm.Name = name
-	err = c.read(ctx, &target{kind: kindRealm, object: realm, realm: realm})
+	parent, err := c.find(ctx, "realm/"+name)
 	if apierrors.IsForbidden(err) {
 		return []string{fmt.Sprintf("You have no permission to get Realm %s, so its scopes and grants were not checked.", name)}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	realm := parent.realm
 	t.parent = realm
 	spec := &t.client.Spec
 	if err := checkDefined(name, "scopes", spec.Scopes, realm.Spec.Scopes); err != nil {
@@ -67,7 +66,7 @@ func checkDefined(realm, what string, requested, defined []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s %s: %w %s, which has %s; choose from these, or have them added to spec.%s of the Realm",
+	return fmt.Errorf("%s %s: %w %s, which defines %s; choose from these, or have them added to spec.%s of the Realm",
 		what, strings.Join(missing, ", "), errNotDefined, realm, orNone(defined, "none"), what)
 }
 

@@ -38,7 +38,8 @@ func (o *createOptions) report(ctx context.Context, c *cluster, t *target, secre
 	}
 	var notReady error
 	if o.wait {
-		if notReady = o.awaitCreated(ctx, c, t); notReady != nil && !errors.Is(notReady, errNotReady) {
+		notReady = o.awaitCreated(ctx, c, t)
+		if notReady != nil && o.output == "" && !errors.Is(notReady, errNotReady) {
 			return notReady
 		}
 	}

@@ -29,8 +29,9 @@ import (
 )
 
 const reportUsage = `Write a support bundle: a zip file with what is needed to find the cause of a problem. It contains
-the versions, the status, the Instance, the Realms and ApiClients, the workloads of Realmkeeper, their
-Events, logs, and metrics, and the names of Secrets.
+the versions, the status, the Instance, the Realms and ApiClients, the configuration and the workloads of
+Realmkeeper, their Events, logs, and metrics, the NetworkPolicies of its namespace, the Nodes, and the names
+of Secrets.
 
 The bundle contains no data of Secrets: the API server is not asked for it. Values that are not known
 to be useful and free of secrets are replaced by [redacted], and so are secrets in logs and messages
@@ -72,7 +73,7 @@ func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVarP(&o.file, "file", "f", "", "New file to write, a directory for a new file with the time in its name, or - for standard output. Defaults to the current directory")
 	flags.DurationVar(&o.logsSince, "logs-since", time.Hour, "Age of the oldest log lines, such as 24h. Logs of former containers are included regardless of their age. 0 omits all logs")
-	flags.Var(&o.logsLimit, "logs-limit", "Maximum size of the log of a container. Older lines are omitted")
+	flags.Var(&o.logsLimit, "logs-limit", "Maximum size of the log of a container, and of the metrics of a Pod. The first lines are omitted")
 	return command
 }
 
@@ -187,8 +188,15 @@ func (r *reporter) status(ctx context.Context) {
 	o.allNamespaces = r.clients == ""
 	report, err := o.status(ctx, r.cluster, nil)
 	if err != nil {
-		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and apiclients"+in(r.clients), err)
+		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and list apiclients"+in(r.clients), err)
 		return
+	}
+	// Messages are wrapped in the text, which can separate a secret from what it is recognized by.
+	for i := range report.Problems {
+		report.Problems[i].Message = scrub(report.Problems[i].Message)
+	}
+	for i := range report.Notes {
+		report.Notes[i] = scrub(report.Notes[i])
 	}
 	var out bytes.Buffer
 	report.text(terminal.NewWriter(&out))
@@ -208,12 +216,15 @@ func (r *reporter) apiClients(ctx context.Context) {
 	r.objects(ctx, k, part{namespace: r.clients})
 }
 
-// isOwn reports whether an object in the system namespace belongs to Realmkeeper. The names are fixed.
-func isOwn(u *unstructured.Unstructured) bool { return strings.HasPrefix(u.GetName(), "realmkeeper") }
+// isOwn reports whether an object in the system namespace belongs to Realmkeeper. All of its names start in the same
+// way.
+func isOwn(name string) bool { return strings.HasPrefix(name, "realmkeeper") }
+
+func hasOwnName(u *unstructured.Unstructured) bool { return isOwn(u.GetName()) }
 
 // workloads adds the objects of the instance that have kinds of Kubernetes.
 func (r *reporter) workloads(ctx context.Context, system, records string) {
-	own := part{namespace: system, wanted: isOwn}
+	own := part{namespace: system, wanted: hasOwnName}
 	for _, k := range []kind{
 		{appsAPI, "deployments", workloadFields},
 		{appsAPI, "replicasets", workloadFields},
@@ -242,7 +253,7 @@ func (r *reporter) events(ctx context.Context, system string) {
 	}
 	if system != "" {
 		parts = append(parts, part{system, "", func(u *unstructured.Unstructured) bool {
-			return !own(u) && strings.HasPrefix(involved(u, "name"), "realmkeeper")
+			return !own(u) && isOwn(involved(u, "name"))
 		}})
 	}
 	r.objects(ctx, kind{coreAPI, "events", eventFields}, parts...)
@@ -347,9 +358,12 @@ func (r *reporter) secrets(ctx context.Context, system, records string) {
 				if err := json.Unmarshal(row.Object.Raw, &u.Object); err != nil {
 					return "", err
 				}
+				if u.Object == nil {
+					continue
+				}
 				delete(u.Object, "apiVersion") // They say only that the object is metadata.
 				delete(u.Object, "kind")
-				for i, column := range table.ColumnDefinitions {
+				for i, column := range table.ColumnDefinitions[:min(len(table.ColumnDefinitions), len(row.Cells))] {
 					if column.Name == "Type" || column.Name == "Data" || column.Name == "Age" {
 						u.Object[strings.ToLower(column.Name)] = row.Cells[i]
 					}
@@ -363,7 +377,7 @@ func (r *reporter) secrets(ctx context.Context, system, records string) {
 	}
 	add(r.clients, v1beta1.ClientSecretLabel, nil)
 	if system != "" {
-		add(system, "", isOwn)
+		add(system, "", hasOwnName)
 		add(records, "", nil)
 	}
 }
@@ -377,7 +391,7 @@ func (r *reporter) pods(ctx context.Context, system string) {
 	}
 	since := strconv.FormatInt(int64(max(time.Second, r.options.logsSince)/time.Second), 10)
 	for _, pod := range list.Items {
-		if !strings.HasPrefix(pod.Name, "realmkeeper") {
+		if !isOwn(pod.Name) {
 			continue
 		}
 		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -425,7 +439,7 @@ func (r *reporter) stream(ctx context.Context, resource, name, path string, quer
 	}
 	description := "complete"
 	if cut {
-		description = "without older lines because of --logs-limit"
+		description = "without its first lines because of --logs-limit"
 	}
 	r.bundle.parts++
 	r.bundle.text(name, description, content)
@@ -442,7 +456,7 @@ func (r *reporter) tail(ctx context.Context, path string, query url.Values) (con
 	for chunk := make([]byte, 64<<10); ; {
 		n, err := response.Read(chunk)
 		content = append(content, chunk[:n]...)
-		if len(content) > 2*limit || err != nil && len(content) > limit {
+		if len(content)-limit > limit || err != nil && len(content) > limit {
 			content, cut = bytes.Clone(content[len(content)-limit:]), true
 		}
 		if err == nil {

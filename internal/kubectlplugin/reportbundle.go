@@ -3,6 +3,7 @@ package kubectlplugin
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +101,8 @@ const bundleReadme = `Support bundle of Realmkeeper
 Created %s with version %s of the plugin
 
 READ IT BEFORE YOU SEND IT. Logs, Events, and messages are free text. Secrets in them that have a known
-form are replaced by [redacted], but a secret that looks like any other word can't be recognized.
+form are replaced by [redacted], but a secret that looks like any other word can't be recognized, and a part of
+a secret in an unusual form can remain.
 The bundle contains names of namespaces, realms, clients, users, and nodes, URLs, and IP addresses.
 
 CONTENTS
@@ -110,7 +112,8 @@ NOT INCLUDED
 - Values that aren't known to be useful and free of secrets. They are replaced by [redacted]: annotations and
   labels of others, arguments and environment variables of containers, keys and hashes of clients, values of
   claims, descriptions, and data of ConfigMaps.
-- managedFields, and objects that don't belong to Realmkeeper.
+- managedFields, and objects of others, except Nodes, the NetworkPolicies in the system namespace, and the names of
+  client Secrets.
 
 NOT READ
 %s`
@@ -173,7 +176,9 @@ func (o *reportOptions) write(now time.Time, collect func(*bundle) error) error 
 	b := &bundle{zip: zip.NewWriter(to), now: now}
 	err := collect(b)
 	for _, m := range b.missing {
-		o.progress("Not included: %s", m)
+		if !errors.Is(m.err, context.Canceled) {
+			o.progress("Not included: %s", m)
+		}
 	}
 	if err != nil {
 		return err

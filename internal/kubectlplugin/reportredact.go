@@ -163,6 +163,13 @@ func (f fields) redact(value any) any {
 		for name, member := range v {
 			kept[scrub(name)] = f.redactMember(name, member)
 		}
+		if name, _ := v["name"].(string); v["image"] != nil && !slices.Contains(ownContainers, name) {
+			for _, arguments := range []string{"command", "args"} {
+				if kept[arguments] != nil {
+					kept[arguments] = redacted
+				}
+			}
+		}
 		return kept
 	case []any:
 		kept := make([]any, len(v))
@@ -185,8 +192,9 @@ var (
 	environmentWithValue = newFields(map[string]string{"": "name value valueFrom"})
 	// knownVariables are the environment variables whose values are in the report.
 	knownVariables = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"}
-	// knownFlag matches the arguments of the operator, the token servers, and the portal that aren't redacted.
-	knownFlag = regexp.MustCompile(`^(/(operator|token-server|portal)|--(api-server-ca-file|audit-log|config|debug|drain-delay|health-probe-bind-address|idle-timeout|` +
+	// ownContainers are the containers with arguments in the report. knownFlag matches these arguments.
+	ownContainers = []string{"operator", "token-server", "portal"}
+	knownFlag     = regexp.MustCompile(`^(/(operator|token-server|portal)|--(api-server-ca-file|audit-log|config|debug|drain-delay|health-probe-bind-address|idle-timeout|` +
 		`initial-admin|kms-socket|kms-timeout|leader-elect|listen|max-staleness|metrics-bind-address|name|namespace|oidc-ca-file|oidc-client-secret-file|` +
 		`operations-listen|passthrough-proxies|proxy-protocol-from|public-url|records-namespace|reuse-port|session-key-file|snapshot-dir|stale-after|` +
 		`tls-cert-file|tls-key-file|token-server-image|trusted-proxies|usage-resolution)(=.*)?)$`)
@@ -272,7 +280,8 @@ func newForm(words, expression string) secretForm {
 // Names of secrets. Those in looseNames occur in sentences too.
 const (
 	strictNames = "password passwd passphrase client_secret client-secret clientsecret api_key api-key apikey private_key private-key privatekey " +
-		"access_key access-key accesskey key-data"
+		"access_key access-key accesskey account_key accountkey secret_key secret-key secretkey key-data pwd plaintext " +
+		`pin-value _pin "pin`
 	looseNames = "token secret credential credentials assertion session"
 	base64Text = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\% \t\r\n"
 )
@@ -289,9 +298,11 @@ var secretForms = slices.Concat(
 		newForm("$argon2 $hmac-sha256$ $pbkdf2 $scrypt$ $2a$ $2b$ $2x$ $2y$ $1$ $5$ $6$ $y$", `WORD[A-Za-z0-9+/=.,$_-]+`),
 		// JSON Web Tokens.
 		newForm("eyJ", `eyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)+`),
-		// Header fields, up to the end of the line or text, and values with an authentication scheme.
+		// Header fields, up to the next quote or the end of the line, and values with an authentication scheme.
 		newForm("authorization cookie", `(WORD\\*["']?\s*[:=]\s*\[?\\*["']?)[^"'\\\r\n]+`),
 		newForm("basic bearer dpop negotiate", `(WORD(?:\s|%20|\+)+)[A-Za-z0-9+/=_.~-]{16,}`),
+		// Flags whose values are separate arguments.
+		newForm("--password --passphrase --pin --token --secret --client-secret --api-key", `(WORD\s+)[^\s"',\\]+`),
 		// Passwords in URLs, and parameters of signed URLs.
 		newForm(`:// :\/\/`, `(WORD)()[^/\s"'<>?#\\]*(@)`),
 		newForm("?sig= &sig= signature= ?code= &code= ?key= &key= ?auth= &auth=", `(WORD)[^&\s"'\\]+`),
@@ -299,18 +310,18 @@ var secretForms = slices.Concat(
 		newForm(`"d "p "q "dp "dq "qi "k`, `(WORD\\*"\s*:\s*)(\\*")[A-Za-z0-9_=-]+(\\*")`),
 	},
 	// Values of names in JSON, YAML, forms, and key-value pairs.
-	newValueForms(strictNames, `(WORD\\*["']?\s*[:=]\s*)`),
+	newValueForms(strictNames, `(WORD\\*["']?\s*(?:[:=]|%3[Dd])\s*)`),
 	newValueForms(looseNames, `(WORD(?:\\*["']\s*[:=]\s*|=))`),
-	[]secretForm{newForm(looseNames, `(WORD:\s*)[A-Za-z0-9+/=_.~-]{16,}`)},
+	[]secretForm{newForm(looseNames, `(WORD:\s*)\[?[A-Za-z0-9+/=_.~-]{16,}`)},
 )
 
 // newValueForms returns the forms of values after a name: text in quotes, in a JSON text that is itself in a JSON
 // text, or without quotes.
 func newValueForms(names, start string) []secretForm {
 	return []secretForm{
-		newForm(names, start+`(")(?:[^"\\]|\\.)*("?)`), newForm(names, start+`(')[^']*('?)`),
+		newForm(names, start+`(\[?")(?:[^"\\]|\\.)*("?)`), newForm(names, start+`(')[^']*('?)`),
 		newForm(names, start+`(\\")(?:[^"\\]|\\\\(?:\\"|\\\\|[^"\\]))*((?:\\")?)`), newForm(names, start+`(\\{2,}")(?:[^"\\]|\\+[^"\\]|\\{2,}")*()`),
-		newForm(names, start+`()[^\s"',;&{}()\[\]\\]+()`),
+		newForm(names, start+`()\[?[^\s"',;&\[\\][^\s"',;&\\]*()`),
 	}
 }
 
@@ -351,9 +362,12 @@ func lowercase(text string) string {
 	return string(lower)
 }
 
+// styles matches the escape sequences with which programs color their logs. They can separate a name from its value.
+var styles = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
+
 // scrub replaces secrets in a text. It can find only those that have a known form or name, in plaintext or encoded once.
 func scrub(text string) string {
-	text = scrubPlain(text)
+	text = scrubPlain(styles.ReplaceAllString(text, ""))
 	var kept strings.Builder
 	for text != "" {
 		// Base64 and hexadecimal text
@@ -396,7 +410,16 @@ func isEncoded(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '+' || r == '/' || r == '-' || r == '_'
 }
 
+// decodings decodes a text. Its first characters may not belong to what is encoded, such as the n of an escaped line
+// break.
 func decodings(run string) (decoded []string) {
+	for start := range 4 {
+		decoded = append(decoded, decodeRun(run[start:])...)
+	}
+	return decoded
+}
+
+func decodeRun(run string) (decoded []string) {
 	if plain, err := hex.DecodeString(run); err == nil {
 		decoded = append(decoded, string(plain))
 	}

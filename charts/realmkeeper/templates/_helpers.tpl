@@ -117,7 +117,7 @@ Arguments: key, args, reserved.
 {{- define "realmkeeper.extraEnv" -}}
 {{- range .env -}}
 {{- if has .name (list "POD_NAME" "POD_NAMESPACE" "KUBECONFIG" "GOGC") -}}
-{{- fail (printf "%s must not set %s" $.key .name) -}}
+{{- fail (printf "%s must not set %s, which the chart sets or which selects another cluster; remove it" $.key .name) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml .env -}}

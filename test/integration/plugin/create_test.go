@@ -78,7 +78,7 @@ func testCreateNothing(t *testing.T, inst *install.Installation, sh *shell) {
 	}))
 	const create, on = "kubectl realmkeeper create client nothing --realm ", " -n " + team
 	sh.fails(t, create+"none"+on, "nothing was created", "Realm none not found", "kubectl get realms")
-	sh.fails(t, create+"creating --scope admin --scope read"+on, "scopes admin: not defined by the realm creating, which has read, write")
+	sh.fails(t, create+"creating --scope admin --scope read"+on, "scopes admin: not defined by Realm creating, which defines read, write")
 	sh.fails(t, create+"creating --audience https://c.example"+on, "audiences https://c.example", "https://a.example, https://b.example")
 	for _, more := range []string{" --scope write", " --audience https://b.example"} {
 		sh.fails(t, create+"creating"+more+on, "grant readers allows scopes read and audiences https://a.example", "run: kubectl patch realm creating")

@@ -90,7 +90,7 @@ func TestReportContainsNoSecrets(t *testing.T) {
 	user := plugin.NewUser(cluster)
 	user.Kubeconfig = inst.KubeconfigFor(t, withKubelet(t, cluster, logWithSecrets(t, c), "requests_total{secret=\""+c.known("a metric")+"\"} 7\n"))
 	path := filepath.Join(t.TempDir(), "report.zip")
-	got := user.Run(t.Context(), "report", "--file", path)
+	got := user.Run(t.Context(), "report", "--file", path, "--logs-limit", "5Ei")
 	if got.Code != 0 || got.Stderr != "" || got.Stdout != "Wrote "+path+". Read README.txt in it before you send it.\n" {
 		t.Fatalf("report: %+v", got)
 	}
@@ -211,7 +211,7 @@ func plantInWorkloads(t *testing.T, inst *install.Installation, c canaries) {
 		header := corev1.HTTPHeader{Name: "X-Password", Value: c.short("a header of a probe of " + name)}
 		return corev1.PodTemplateSpec{ObjectMeta: meta(name), Spec: corev1.PodSpec{
 			InitContainers: []corev1.Container{{
-				Name: "kms-plugin", Image: "kms", Command: []string{"sh", "-c", c.word("a command of " + name)}, Args: []string{"--pin", c.word("an argument of " + name)},
+				Name: "kms-plugin", Image: "kms", Command: []string{"sh", "-c", c.word("a command of " + name)}, Args: []string{"--pin", c.word("an argument of " + name), "--config=" + c.short("a known flag of the KMS plugin of "+name)},
 			}},
 			Containers: []corev1.Container{{
 				Name: "operator", Image: "realmkeeper:v1",
@@ -263,7 +263,8 @@ func plantInMessages(t *testing.T, inst *install.Installation, c canaries) {
 		t.Fatal(err)
 	}
 	for i := range realm.Status.Conditions {
-		realm.Status.Conditions[i].Status, realm.Status.Conditions[i].Message = metav1.ConditionFalse, "Failed with "+c.known("a condition")
+		realm.Status.Conditions[i].Status, realm.Status.Conditions[i].Message = metav1.ConditionFalse, "Failed with "+c.known("a condition")+
+			" and the header Authorization: Custom "+c.short("a header in a condition, which the status wraps")
 	}
 	if err := inst.Env.Client.Status().Update(t.Context(), realm); err != nil {
 		t.Fatal(err)
