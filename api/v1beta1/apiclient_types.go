@@ -99,6 +99,14 @@ type ApiClientSpec struct {
 	// +optional
 	Scopes Scopes `json:"scopes,omitempty"`
 
+	// delegatedScopes lists further scopes that the client can have only in tokens with which it acts for
+	// another subject; see spec.exchanges of the Realm. It can have at most 64 entries of at most 128
+	// characters. Each scope must be defined by the realm (ScopeNotInRealm), and the grant that covers
+	// the client must allow all of them (NotGranted). If unset or empty, the client can have only scopes
+	// in such tokens.
+	// +optional
+	DelegatedScopes DelegatedScopes `json:"delegatedScopes,omitempty"`
+
 	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. A token request without an audience gets all of
 	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted

@@ -61,6 +61,16 @@ const (
 	// the issuer and the cause, and, for ReasonIssuerNotResolved, the time of the first failure.
 	ConditionIssuersResolved ConditionType = "IssuersResolved"
 
+	// ConditionExchangesResolved is present on a Realm only while spec.exchanges is set. It reports
+	// whether everything exists that the rules refer to. It does not affect Ready, because the parts of
+	// a rule that do not exist have no effect, and the other rules work.
+	//
+	// It is True with the reason ReasonExchangesResolved.
+	//
+	// It is False with ReasonExchangeNotResolved. The message names the rule, what is missing, and what
+	// to do.
+	ConditionExchangesResolved ConditionType = "ExchangesResolved"
+
 	// ConditionKeysEncrypted is present on a Realm only if the instance configuration has
 	// keyEncryption.kms, or if a signing key of the realm is encrypted. It reports whether the KMS
 	// plugin has encrypted the private parts of all signing keys, and can encrypt those that the realm
@@ -171,6 +181,15 @@ const (
 	// the operator cannot get the keys of a trusted issuer. It keeps trying. Token servers keep using
 	// the last keys, unless the key set had no supported key, or a private or symmetric one.
 	ReasonIssuerNotResolved ConditionReason = "IssuerNotResolved"
+
+	// ReasonExchangesResolved is used with the ExchangesResolved condition when it is True.
+	ReasonExchangesResolved ConditionReason = "ExchangesResolved"
+
+	// ReasonExchangeNotResolved is used with the ExchangesResolved condition when it is False because a
+	// rule in spec.exchanges refers to an audience or scope that the realm does not define, to an
+	// issuer that is not in spec.trustedIssuers or whose uses contain neither Subject nor IDJAG, or to a
+	// client ID that no ApiClient in the selected namespaces has.
+	ReasonExchangeNotResolved ConditionReason = "ExchangeNotResolved"
 
 	// ReasonKeysUnreadable is used with the Programmed and Ready conditions when they are False
 	// because the realm's record, which contains its signing keys, cannot be read. The operator
@@ -333,8 +352,8 @@ const (
 	ReasonServiceAccountNotFound ConditionReason = "ServiceAccountNotFound"
 
 	// ReasonIssuerNotInRealm is used with the Accepted condition when it is False because
-	// spec.identities names an issuer that spec.trustedIssuers of the realm does not list.
-	// It resolves when the realm lists it.
+	// spec.identities names an issuer that spec.trustedIssuers of the realm does not list, or whose
+	// uses do not contain ClientAuthentication. It resolves when the realm lists it.
 	ReasonIssuerNotInRealm ConditionReason = "IssuerNotInRealm"
 
 	// ReasonOldSecretUsed is used with the OldSecretInUse condition: a client still authenticates

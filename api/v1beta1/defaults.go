@@ -182,3 +182,24 @@ func (g *Grant) AllowsIssuer(name string) bool { return allows(g.Issuers, name) 
 func allows(granted []string, value string) bool {
 	return slices.Contains(granted, GrantAll) || slices.Contains(granted, value)
 }
+
+// EffectiveMaxDepth returns the maximum number of actors in a token of the rule. It defaults to 1.
+func (e *Exchange) EffectiveMaxDepth() int { return int(max(e.MaxDepth, 1)) }
+
+// EffectiveUses returns what the issuer's tokens are accepted for. It defaults to
+// IssuerUseClientAuthentication.
+func (t *TrustedIssuer) EffectiveUses() []IssuerUse {
+	if len(t.Uses) == 0 {
+		return []IssuerUse{IssuerUseClientAuthentication}
+	}
+	return t.Uses
+}
+
+// Accepts reports whether the issuer's tokens are accepted for a use.
+func (t *TrustedIssuer) Accepts(use IssuerUse) bool { return slices.Contains(t.EffectiveUses(), use) }
+
+// Selects reports whether e selects the ApiClient with the given client ID in a namespace with the given
+// labels; see GrantedNamespaces.Includes.
+func (e *ExchangeClients) Selects(clientID, namespace string, namespaceLabels map[string]string) bool {
+	return (len(e.ClientIDs) == 0 || slices.Contains(e.ClientIDs, clientID)) && e.Namespaces.Includes(namespace, namespaceLabels)
+}

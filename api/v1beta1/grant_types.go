@@ -66,9 +66,10 @@ type Grant struct {
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }
 
-// GrantedNamespaces is a set of namespaces. Exactly one member must be set.
+// GrantedNamespaces is a set of namespaces, for a grant or for a rule of spec.exchanges. Exactly one
+// member must be set.
 //
-// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,messageExpression="'spec.grants.namespaces must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has ' + (has(self.from) ? (has(self.names) ? (has(self.selector) ? 'all of them' : 'from and names') : 'from and selector') : (has(self.names) ? 'names and selector' : 'none'))"
+// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,messageExpression="'must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has ' + (has(self.from) ? (has(self.names) ? (has(self.selector) ? 'all of them' : 'from and names') : 'from and selector') : (has(self.names) ? 'names and selector' : 'none'))"
 type GrantedNamespaces struct {
 	// from is All for every namespace, including those that are created later. If unset, names or
 	// selector must be set.
@@ -81,13 +82,13 @@ type GrantedNamespaces struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +listType=atomic
 	// +optional
 	Names []string `json:"names,omitempty"`
 
 	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
-	// can add it to the grant. If unset, from or names must be set.
+	// can add it to the set. If unset, from or names must be set.
 	// +optional
 	Selector *NamespaceSelector `json:"selector,omitempty"`
 }
@@ -110,6 +111,16 @@ const NamespacesFromAll NamespacesFrom = "All"
 // +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="scopes must not contain an asterisk alone, which stands for every scope in a grant; list the scopes"
 // +listType=set
 type Scopes []string
+
+// DelegatedScopes is a smaller set of scope tokens, for the same values as Scopes.
+//
+// +kubebuilder:validation:MaxItems=64
+// +kubebuilder:validation:items:MinLength=1
+// +kubebuilder:validation:items:MaxLength=128
+// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!#-\[\]-~]+$')`,message="scopes must contain scope tokens (RFC 6749, section 3.3): printable ASCII characters except space, double quote, and backslash; list each scope as an entry of its own"
+// +kubebuilder:validation:items:XValidation:rule=`self != '*'`,message="scopes must not contain an asterisk alone, which stands for every scope in a grant; list the scopes"
+// +listType=set
+type DelegatedScopes []string
 
 // GrantedScopes lists scopes. "*" stands for every scope of the realm.
 //
@@ -148,7 +159,7 @@ type GrantedAudiences []string
 // selector: a namespace must meet all requirements of matchLabels and matchExpressions. Unlike a
 // label selector it has size limits, which allow the API server to validate it completely.
 //
-// +kubebuilder:validation:XValidation:rule=`(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)`,message="spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use from: All"
+// +kubebuilder:validation:XValidation:rule=`(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && self.matchExpressions.size() > 0)`,message="must have at least one label or expression; to select every namespace, use from: All"
 type NamespaceSelector struct {
 	// matchLabels lists labels that a namespace must have with exactly these values. It can have at
 	// most 4 entries. If unset or empty, no labels are required.
@@ -166,7 +177,7 @@ type NamespaceSelector struct {
 
 // NamespaceSelectorRequirement is a requirement on the value of one label.
 //
-// +kubebuilder:validation:XValidation:rule=`(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)`,fieldPath=".values",messageExpression="'spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is ' + self.operator"
+// +kubebuilder:validation:XValidation:rule=`(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)`,fieldPath=".values",messageExpression="'must be set if and only if operator is In or NotIn; operator is ' + self.operator"
 type NamespaceSelectorRequirement struct {
 	// key is the label key.
 	// +required

@@ -110,17 +110,28 @@ type RealmSpec struct {
 	// +required
 	Grants []Grant `json:"grants,omitempty"`
 
-	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
-	// ApiClients refer to them by name. The operator gets their public keys and refreshes them
+	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm, or be
+	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public keys and refreshes them
 	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
 	// empty, only service accounts of this cluster can authenticate with a token that they already
 	// have.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer && (has(y.audience) ? y.audience : '') == (has(x.audience) ? x.audience : '')))`,message="spec.trustedIssuers must not have two entries with the same issuer and audience; for two systems with the same issuer URL, set another audience in one of the entries"
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, !has(x.uses) || !('IDJAG' in x.uses) || self.exists_one(y, y.issuer == x.issuer && has(y.uses) && 'IDJAG' in y.uses))`,message="spec.trustedIssuers must not have two entries with the same issuer and IDJAG in uses, because the audience of an ID-JAG does not tell them apart"
 	// +listType=map
 	// +listMapKey=name
 	// +optional
 	TrustedIssuers []TrustedIssuer `json:"trustedIssuers,omitempty"`
+
+	// exchanges lists at most 8 rules for token exchange (RFC 8693) and for identity assertion
+	// authorization grants (ID-JAG), with which clients get tokens that act for another subject. A
+	// single rule must allow the whole exchange; rules are never combined. If several rules allow it, the
+	// first one applies. If unset or empty, clients can only act for themselves.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Exchanges []Exchange `json:"exchanges,omitempty"`
 
 	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
 	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
@@ -235,7 +246,8 @@ type RealmStatus struct {
 	// conditions describes the state of the realm. Accepted says whether the spec is valid,
 	// Programmed whether every live token server has loaded it, and Ready whether clients can get
 	// tokens. These three are always present. IssuersResolved is present only while
-	// spec.trustedIssuers is set, and Reconciling and Stalled only while they are True.
+	// spec.trustedIssuers is set, ExchangesResolved only while spec.exchanges is set, and Reconciling
+	// and Stalled only while they are True.
 	// KeysEncrypted is present with keyEncryption.kms, or while a signing key is encrypted.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map

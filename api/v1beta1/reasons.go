@@ -108,6 +108,15 @@ var explanations = map[ConditionReason]Explanation{
 		Cause:    "The operator cannot get the public keys of a trusted issuer. Token servers keep the last keys unless the issuer revoked them.",
 		Action:   "Check that the operator can reach the issuer, and that its certificate is trusted. The operator keeps trying.",
 	},
+	ReasonExchangesResolved: {
+		Severity: SeverityNone,
+		Cause:    "Everything exists that the rules in spec.exchanges refer to.",
+	},
+	ReasonExchangeNotResolved: {
+		Severity: SeverityWarning,
+		Cause:    "A rule in spec.exchanges refers to an audience, scope, issuer, or client that does not exist. This part of the rule has no effect. The other rules work.",
+		Action:   "Correct the rule, or create what is missing.",
+	},
 	ReasonKeysUnreadable: {
 		Severity: SeverityError,
 		Cause:    "The record of the realm, a Secret with its signing keys in the records namespace, is damaged. Token servers keep using the last version that they could read.",

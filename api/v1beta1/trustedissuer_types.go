@@ -3,7 +3,7 @@ package v1beta1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.identities. A token must have a
+// cluster or a CI system, or can be exchanged, for example the identity provider of a company. ApiClients select its tokens with spec.identities. A token must have a
 // kid in its header, and expire within 24 hours.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.requiredClaims) || !(self.issuer in ['https://token.actions.githubusercontent.com', 'https://gitlab.com', 'https://agent.buildkite.com', 'https://app.terraform.io'])`,reason=FieldValueRequired,fieldPath=".requiredClaims",message="this issuer signs tokens for everyone, so spec.trustedIssuers.requiredClaims must limit them to your organization, for example requiredClaims: [{name: repository_owner_id, value: \"4711\"}] for GitHub or requiredClaims: [{name: namespace_id, value: \"4711\"}] for GitLab"
 // +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || (has(self.keys) && (has(self.keys.jwks) || has(self.keys.jwksURI)))`,reason=FieldValueRequired,fieldPath=".keys",message="the keys of a SPIFFE trust domain cannot be discovered; set spec.trustedIssuers.keys.jwks or spec.trustedIssuers.keys.jwksURI"
+// +kubebuilder:validation:XValidation:rule=`!self.issuer.startsWith('spiffe:') || !has(self.uses) || !('IDJAG' in self.uses)`,fieldPath=".uses",message="must not contain IDJAG for a SPIFFE trust domain, because an ID-JAG has the HTTPS URL of its issuer"
 type TrustedIssuer struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
@@ -36,6 +37,18 @@ type TrustedIssuer struct {
 	// other audiences are rejected. Defaults to the issuer of the realm, which is in status.issuer.
 	// +optional
 	Audience TrustedAudience `json:"audience,omitempty"`
+
+	// uses lists what the tokens of the issuer are accepted for. ClientAuthentication accepts them as
+	// client assertion or with the JWT bearer grant, so that they authenticate clients. Subject accepts
+	// them as subject_token of token exchange, and IDJAG accepts identity assertion authorization grants;
+	// spec.exchanges has the rules for both. An ID-JAG has the realm's issuer as its audience, and
+	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG.
+	// Defaults to ClientAuthentication alone.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +listType=set
+	// +optional
+	Uses []IssuerUse `json:"uses,omitempty"`
 
 	// keys specifies where the operator gets the public keys of the issuer: jwks alone, or jwksURI,
 	// caBundle, or both. If unset, it discovers them: it gets the metadata document at

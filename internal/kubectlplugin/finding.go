@@ -41,7 +41,7 @@ func (t *target) findings() []finding {
 // warnings returns the conditions that do not affect Ready but need attention.
 func (t *target) warnings() []finding {
 	var found []finding
-	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionIssuersResolved} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionIssuersResolved, v1beta1.ConditionExchangesResolved} {
 		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionTrue {
 			found = append(found, t.finding(c))
 		}

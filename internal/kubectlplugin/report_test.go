@@ -120,7 +120,8 @@ func TestReportDecidesEachField(t *testing.T) {
 	for object, want := range map[any][]string{
 		&v1beta1.Instance{}: nil,
 		&v1beta1.Realm{}: {
-			"spec.claims.integer", "spec.claims.string", "spec.claims.strings", "spec.displayName", "spec.trustedIssuers.keys.caBundle",
+			"spec.claims.integer", "spec.claims.string", "spec.claims.strings", "spec.displayName", "spec.exchanges.deniedSubjects",
+			"spec.exchanges.subjects.issuer.matchClaims.value", "spec.trustedIssuers.keys.caBundle",
 			"spec.trustedIssuers.keys.jwks", "spec.trustedIssuers.requiredClaims.value",
 		},
 		&v1beta1.ApiClient{}: {

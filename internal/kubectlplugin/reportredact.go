@@ -80,14 +80,17 @@ func (f fields) keys(name string, keys ...string) fields {
 var (
 	instanceFields = newFields(map[string]string{"": "apiVersion kind status"}).with()
 	realmFields    = newFields(map[string]string{
-		"":                         "apiVersion kind status",
-		"spec":                     "tokenLifetime audiences scopes grants allowedClaims signing limits suspend tokensValidAfterTime",
-		"spec.trustedIssuers":      "name issuer audience",
-		"spec.trustedIssuers.keys": "jwksURI", "spec.trustedIssuers.requiredClaims": "name", "spec.claims": "name",
+		"":                        "apiVersion kind status",
+		"spec":                    "tokenLifetime audiences scopes grants allowedClaims signing limits suspend tokensValidAfterTime",
+		"spec.trustedIssuers":     "name issuer audience uses",
+		"spec.exchanges":          "name actors audiences scopes maxDepth tokenLifetime senderConstraint",
+		"spec.exchanges.subjects": "clients audiences scopes", "spec.exchanges.subjects.issuer": "name anyClient",
+		"spec.exchanges.subjects.issuer.matchClaims": "name",
+		"spec.trustedIssuers.keys":                   "jwksURI", "spec.trustedIssuers.requiredClaims": "name", "spec.claims": "name",
 	}).with()
 	clientFields = newFields(map[string]string{
 		"":                            "apiVersion kind status",
-		"spec":                        "realmRef clientID scopes audiences introspection tokenLifetime limits suspend expirationTime tokensValidAfterTime senderConstraint",
+		"spec":                        "realmRef clientID scopes delegatedScopes audiences introspection tokenLifetime limits suspend expirationTime tokensValidAfterTime senderConstraint",
 		"spec.secret":                 "provided",
 		"spec.secret.generated":       "secretName keys rotation",
 		"spec.secret.hashed":          "id hashSecretRef expirationTime",

@@ -90,7 +90,8 @@ func isFine(conditions []metav1.Condition) bool {
 		}
 	}
 	return len(conditions) == 3 || !slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
-		return c.Type == string(v1beta1.ConditionWeaklyHashed) || c.Type == string(v1beta1.ConditionIssuersResolved) && c.Status != metav1.ConditionTrue
+		unresolved := c.Type == string(v1beta1.ConditionIssuersResolved) || c.Type == string(v1beta1.ConditionExchangesResolved)
+		return c.Type == string(v1beta1.ConditionWeaklyHashed) || unresolved && c.Status != metav1.ConditionTrue
 	})
 }
 

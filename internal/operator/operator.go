@@ -201,8 +201,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	realms := &realm.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: records, Tracker: tracker, Issuers: issuers, Sealing: sealer,
-		CountClients: func(ctx context.Context, realm string) (int32, error) {
-			return apiclient.Count(ctx, mgr.GetClient(), realm)
+		Clients: func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error) {
+			return apiclient.OfRealm(ctx, mgr.GetClient(), realm)
 		},
 		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}

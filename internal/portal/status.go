@@ -58,6 +58,7 @@ var conditionLabels = map[v1beta1.ConditionType]string{
 	v1beta1.ConditionStalled:            "Action required",
 	v1beta1.ConditionWeaklyHashed:       "Weak secret hash",
 	v1beta1.ConditionIssuersResolved:    "Keys of trusted issuers loaded",
+	v1beta1.ConditionExchangesResolved:  "Exchange rules complete",
 	v1beta1.ConditionKeysEncrypted:      "Signing keys encrypted",
 	v1beta1.ConditionOldSecretInUse:     "Old secret still in use",
 	v1beta1.ConditionRestored:           "Restored from a backup",

@@ -1,10 +1,6 @@
 package record
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
@@ -20,8 +16,8 @@ type Basis struct {
 	// Namespace are written only together with another change: an edit of a Realm must not rewrite the
 	// records of all its clients.
 	RealmGeneration int64 `json:"realmGeneration,omitempty"`
-	// Namespace is the version of the labels of the client's namespace; zero if no grant of the Realm
-	// selects namespaces by their labels.
+	// Namespace is the version of the labels of the client's namespace; zero if no grant or exchange of the
+	// Realm selects namespaces by their labels.
 	Namespace NamespaceBasis `json:"namespace,omitzero"`
 	// Content is the resource version since which only the basis, generated secrets, or keys have changed.
 	// It is empty if anything else changed with the record's latest write. The status counts
@@ -77,11 +73,4 @@ func (n *NamespaceBasis) older(recorded *NamespaceBasis) bool {
 }
 
 // DigestOfLabels returns the digest of a Namespace's labels for NamespaceBasis.Labels.
-func DigestOfLabels(labels map[string]string) string {
-	sorted, err := json.Marshal(labels) // encoding/json sorts the keys
-	if err != nil {
-		panic(err) // a map of strings can always be encoded
-	}
-	sum := sha256.Sum256(sorted)
-	return base64.RawURLEncoding.EncodeToString(sum[:9])
-}
+func DigestOfLabels(labels map[string]string) string { return digest(labels) }

@@ -85,6 +85,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "there must be a signing key, and at most one that is active")
 	case !validIssuers(body.Issuers):
 		return Realm{}, unreadable(secret, "issuers is invalid")
+	case !validExchanges(body.Exchanges):
+		return Realm{}, unreadable(secret, "exchanges is invalid")
 	}
 	return body, nil
 }

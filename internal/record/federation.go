@@ -18,7 +18,7 @@ const (
 	maxMatchedClaims = 8
 )
 
-// Issuer is a third party whose tokens authenticate clients of a realm.
+// Issuer is a third party whose tokens authenticate clients of a realm, or can be exchanged.
 type Issuer struct {
 	// Name is the name in the Realm. Issuer is the "iss" claim of the tokens.
 	Name   string `json:"name"`
@@ -27,6 +27,11 @@ type Issuer struct {
 	Audience string `json:"audience"`
 	// RequiredClaims are strings that each token must contain.
 	RequiredClaims map[string]string `json:"requiredClaims,omitempty"`
+	// Authenticates means that the tokens authenticate clients, Subjects that they can be exchanged, and
+	// IDJAG that ID-JAGs of the issuer are accepted.
+	Authenticates bool `json:"authenticates,omitempty"`
+	Subjects      bool `json:"subjects,omitempty"`
+	IDJAG         bool `json:"idJAG,omitempty"`
 	// Keys verify the tokens. They are the last known good keys of the issuer.
 	Keys []signingkey.PublicKey `json:"keys,omitempty"`
 	// Source identifies the configuration from which Keys were resolved, so that the operator never

@@ -69,6 +69,9 @@ type Realm struct {
 	Audiences []string `json:"audiences,omitempty"`
 	// Issuers are the trusted issuers, with different names and URLs.
 	Issuers []Issuer `json:"issuers,omitempty"`
+	// Exchanges are the rules for tokens that act for another subject. The first one that allows an
+	// exchange applies.
+	Exchanges []Exchange `json:"exchanges,omitempty"`
 	// TokensPerSecond limits how many tokens per second each client can get. Zero means no limit.
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// KeyCacheSeconds is the time for which verifiers may cache the public keys. It is shorter than
@@ -114,6 +117,11 @@ type Client struct {
 	TokensPerSecond int32 `json:"tokensPerSecond,omitempty"`
 	// Scopes are the scopes that the client can request.
 	Scopes []string `json:"scopes,omitempty"`
+	// DelegatedScopes are scopes that the client can have only in tokens that act for another subject.
+	DelegatedScopes []string `json:"delegatedScopes,omitempty"`
+	// NamespaceSelectors are the digests of the selectors in exchanges of the realm that the labels of
+	// the client's namespace match, sorted; see ClientSelector.Labels.
+	NamespaceSelectors []string `json:"namespaceSelectors,omitempty"`
 	// Audiences are the audiences that the client can request. There is at least one.
 	Audiences []string `json:"audiences"`
 	// IntrospectionAudiences are the audiences whose tokens the client can introspect in addition

@@ -12,6 +12,8 @@ func realms(r *v1beta1.Realm) map[v1beta1.ConditionReason]commands {
 		v1beta1.ReasonTrustedIssuerNotSupported:      object.edit,
 		v1beta1.ReasonIssuersResolved:                object.describe,
 		v1beta1.ReasonIssuerNotResolved:              object.describe,
+		v1beta1.ReasonExchangesResolved:              object.describe,
+		v1beta1.ReasonExchangeNotResolved:            object.edit,
 		v1beta1.ReasonKeysEncrypted:                  object.describe,
 		v1beta1.ReasonRotationRequired:               rotate,
 		v1beta1.ReasonKMSUnavailable:                 object.describe,

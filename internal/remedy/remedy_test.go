@@ -61,7 +61,7 @@ func TestEveryReasonHasRemedy(t *testing.T) {
 
 // done contains the reasons that require no action.
 var done = map[v1beta1.ConditionReason]bool{
-	v1beta1.ReasonAccepted: true, v1beta1.ReasonReady: true, v1beta1.ReasonIssuersResolved: true,
+	v1beta1.ReasonAccepted: true, v1beta1.ReasonReady: true, v1beta1.ReasonIssuersResolved: true, v1beta1.ReasonExchangesResolved: true,
 	v1beta1.ReasonKeysEncrypted: true, v1beta1.ReasonCertificatesIssued: true, v1beta1.ReasonKMSConnected: true,
 }
 

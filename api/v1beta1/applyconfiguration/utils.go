@@ -35,6 +35,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.ClientSecretSourceApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("CredentialStatus"):
 		return &apiv1beta1.CredentialStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("Exchange"):
+		return &apiv1beta1.ExchangeApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExchangeClients"):
+		return &apiv1beta1.ExchangeClientsApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExchangeIssuer"):
+		return &apiv1beta1.ExchangeIssuerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExchangeSubjects"):
+		return &apiv1beta1.ExchangeSubjectsApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ExpireWhenUnused"):
 		return &apiv1beta1.ExpireWhenUnusedApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("GeneratedSecret"):

@@ -35,7 +35,7 @@ func covered(seen *request) coverage {
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
-		dpop = dpop || grant.SenderConstraint == v1beta1.SenderConstraintDPoP && constrains(grant, seen.client.Spec.Scopes)
+		dpop = dpop || grant.SenderConstraint == v1beta1.SenderConstraintDPoP && constrains(grant, slices.Concat[[]string](seen.client.Spec.Scopes, seen.client.Spec.DelegatedScopes))
 	}
 	best.dpop = dpop
 	return best
@@ -55,7 +55,7 @@ func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
 	if len(spec.Audiences) > 0 {
 		c.audiences = slices.Sorted(slices.Values(spec.Audiences))
 	}
-	for _, scope := range slices.Sorted(slices.Values(spec.Scopes)) {
+	for _, scope := range slices.Sorted(slices.Values(slices.Concat[[]string](spec.Scopes, spec.DelegatedScopes))) {
 		if !grant.AllowsScope(scope) {
 			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
 		}

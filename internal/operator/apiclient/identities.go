@@ -9,7 +9,7 @@ import (
 )
 
 // identities returns the identities for the record. It omits service accounts that don't exist, and
-// identities of unknown issuers.
+// identities of issuers that don't authenticate clients.
 func identities(seen *observed) []record.Identity {
 	var found []record.Identity
 	for _, identity := range seen.client.Spec.Identities {
@@ -19,7 +19,7 @@ func identities(seen *observed) []record.Identity {
 			}
 			continue
 		}
-		if issuer := trustedIssuer(seen.realm, identity.Issuer); issuer != nil {
+		if issuer := authenticatingIssuer(seen.realm, identity.Issuer); issuer != nil {
 			found = append(found, record.Identity{
 				ID: identity.Name, IssuerName: issuer.Name, Issuer: string(issuer.Issuer), Subject: identity.Subject, Claims: identity.MatchClaims.Map(),
 			})
@@ -28,15 +28,15 @@ func identities(seen *observed) []record.Identity {
 	return found
 }
 
-// issuersInRealm accepts only identities of issuers that the Realm trusts.
+// issuersInRealm accepts only identities of issuers whose tokens authenticate clients of the Realm.
 func (seen *request) issuersInRealm() *condition.Result {
 	missing := slices.DeleteFunc(seen.client.Spec.Issuers(), func(name string) bool {
-		return name == v1beta1.IssuerKubernetes || trustedIssuer(seen.realm, name) != nil
+		return name == v1beta1.IssuerKubernetes || authenticatingIssuer(seen.realm, name) != nil
 	})
 	if len(missing) == 0 {
 		return nil
 	}
-	return notReady(v1beta1.ReasonIssuerNotInRealm, "Realm %q does not define these issuers from spec.identities: %s. Remove them or add them to spec.trustedIssuers of the Realm.",
+	return notReady(v1beta1.ReasonIssuerNotInRealm, "Realm %q does not define these issuers from spec.identities: %s. Remove them, or add them to spec.trustedIssuers of the Realm with ClientAuthentication in uses.",
 		seen.realm.Name, enumerate(missing))
 }
 

@@ -55,13 +55,13 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &v1beta1.ApiClient{}, byAccount, accountNames)
 }
 
-// Count returns the number of ApiClients in the cache that refer to a Realm.
-func Count(ctx context.Context, cache client.Reader, realm string) (int32, error) {
+// OfRealm returns the ApiClients in the cache that refer to a Realm. The caller must not change them.
+func OfRealm(ctx context.Context, cache client.Reader, realm string) ([]v1beta1.ApiClient, error) {
 	clients := &v1beta1.ApiClientList{}
 	if err := cache.List(ctx, clients, client.MatchingFields{byRealm: realm}, client.UnsafeDisableDeepCopy); err != nil {
-		return 0, fmt.Errorf("counting the ApiClients of Realm %q: %w", realm, err)
+		return nil, fmt.Errorf("listing the ApiClients of Realm %q: %w", realm, err)
 	}
-	return int32(len(clients.Items)), nil
+	return clients.Items, nil
 }
 
 // indexSecrets makes the manager cache Secrets.

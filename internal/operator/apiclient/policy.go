@@ -27,12 +27,17 @@ func (seen *observed) clientIDFree() *condition.Result {
 }
 
 func (seen *request) scopesInRealm() *condition.Result {
-	missing := difference(seen.client.Spec.Scopes, seen.realm.Spec.Scopes)
-	if len(missing) == 0 {
-		return nil
+	spec := &seen.client.Spec
+	for _, of := range []struct {
+		field  string
+		scopes []string
+	}{{"spec.scopes", spec.Scopes}, {"spec.delegatedScopes", spec.DelegatedScopes}} {
+		if missing := difference(of.scopes, seen.realm.Spec.Scopes); len(missing) > 0 {
+			return notReady(v1beta1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from %s: %s. Remove them or add them to the Realm.",
+				seen.realm.Name, of.field, enumerate(missing))
+		}
 	}
-	return notReady(v1beta1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from spec.scopes: %s. Remove them or add them to the Realm.",
-		seen.realm.Name, enumerate(missing))
+	return nil
 }
 
 func (seen *request) audiencesInRealm() *condition.Result {

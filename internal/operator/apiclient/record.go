@@ -30,6 +30,9 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Restrictions: seen.recorded.Restrictions.Unknown(),
 		SecretSerial: plan.Serial,
 
+		DelegatedScopes:    slices.Sorted(slices.Values(c.Spec.DelegatedScopes)),
+		NamespaceSelectors: namespaceSelectors(&seen.request),
+
 		IntrospectionAudiences: slices.Sorted(slices.Values(c.Spec.Introspection.Audiences)),
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecondPerServer,
 		PublicKeys:             publicKeys(c),
@@ -61,14 +64,37 @@ func basis(seen *observed) record.Basis {
 	return b
 }
 
-// selectsLabels reports whether any grant of the Realm selects namespaces by their labels.
+// selectsLabels reports whether any grant or exchange of the Realm selects namespaces by their labels.
 func selectsLabels(realm *v1beta1.Realm) bool {
-	for i := range realm.Spec.Grants {
-		if realm.Spec.Grants[i].Namespaces.Selector != nil {
-			return true
+	return len(exchangeSelectors(realm)) > 0 || slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil })
+}
+
+// exchangeSelectors returns the sets of namespaces in the exchanges of the Realm that are selected by labels.
+func exchangeSelectors(realm *v1beta1.Realm) []*v1beta1.GrantedNamespaces {
+	var selectors []*v1beta1.GrantedNamespaces
+	for i := range realm.Spec.Exchanges {
+		e := &realm.Spec.Exchanges[i]
+		if e.Actors.Namespaces.Selector != nil {
+			selectors = append(selectors, &e.Actors.Namespaces)
+		}
+		if clients := e.Subjects.Clients; clients != nil && clients.Namespaces.Selector != nil {
+			selectors = append(selectors, &clients.Namespaces)
 		}
 	}
-	return false
+	return selectors
+}
+
+// namespaceSelectors returns the digests of the selectors in exchanges of the Realm that include the
+// client's namespace, sorted.
+func namespaceSelectors(seen *request) []string {
+	var digests []string
+	for _, selector := range exchangeSelectors(seen.realm) {
+		if selector.Includes(seen.client.Namespace, seen.namespaceLabels()) {
+			digests = append(digests, record.DigestOfSelector(selector.Selector))
+		}
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests)
 }
 
 // lagging returns the observed objects that are older than those that the client's record implements. A

@@ -68,9 +68,12 @@ func accountSubject(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-// trustedIssuer returns the issuer of the Realm with the given name, or nil.
-func trustedIssuer(realm *v1beta1.Realm, name string) *v1beta1.TrustedIssuer {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == name })
+// authenticatingIssuer returns the trusted issuer of the Realm with the given name, or nil if there is none
+// whose tokens authenticate clients.
+func authenticatingIssuer(realm *v1beta1.Realm, name string) *v1beta1.TrustedIssuer {
+	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool {
+		return t.Name == name && t.Accepts(v1beta1.IssuerUseClientAuthentication)
+	})
 	if i < 0 {
 		return nil
 	}

@@ -70,7 +70,7 @@ func keepsSubject(realm *v1beta1.Realm, c *v1beta1.ApiClient, secret *corev1.Sec
 		if identity.Issuer != body.IssuerName || identity.Subject != body.Subject {
 			return false
 		}
-		issuer := trustedIssuer(realm, identity.Issuer)
+		issuer := authenticatingIssuer(realm, identity.Issuer)
 		return issuer == nil || string(issuer.Issuer) == body.Issuer
 	})
 }

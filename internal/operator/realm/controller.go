@@ -45,13 +45,13 @@ type Reconciler struct {
 	Tracker *acknowledgement.Tracker
 	Issuers *issuerkeys.Fetcher
 	Sealing *sealing.Sealer
-	// CountClients returns the number of ApiClients that refer to a Realm, from the cache.
-	CountClients func(ctx context.Context, realm string) (int32, error)
-	Instance     *config.Instance
-	Metrics      *metrics.Metrics
-	Events       *notice.Recorder
-	Now          func() time.Time
-	Random       io.Reader
+	// Clients returns the ApiClients that refer to a Realm, from the cache. They must not be changed.
+	Clients  func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error)
+	Instance *config.Instance
+	Metrics  *metrics.Metrics
+	Events   *notice.Recorder
+	Now      func() time.Time
+	Random   io.Reader
 
 	everything trigger.Source
 }

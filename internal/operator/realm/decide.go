@@ -49,6 +49,8 @@ type decision struct {
 	issuers []v1beta1.TrustedIssuerStatus
 	// clients is the number of ApiClients that refer to the Realm.
 	clients int32
+	// exchanges is the result for the ExchangesResolved condition; nil without exchanges.
+	exchanges *condition.Result
 	// recorded are the keys in the current record.
 	recorded []signingkey.Key
 	// unsigned are the names of the live token servers that have not decrypted the Active key.
@@ -72,6 +74,9 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
 	}
 	d.policy = policyOf(realm, instance, d.lifetime)
+	if len(realm.Spec.Exchanges) > 0 {
+		d.exchanges = new(exchangesResolved(realm, instance.Issuer(realm.Name), seen.unknownClients))
+	}
 	var current record.Realm
 	if seen.record != nil {
 		var err error
@@ -134,6 +139,7 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
 		Issuers:              recordedIssuers(trusted, *seen, *current, instance),
+		Exchanges:            recordedExchanges(realm, instance.Issuer(realm.Name)),
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecondPerServer,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),
 		Keys:                 keys,

@@ -35,8 +35,10 @@ type observed struct {
 	// mode is the form of new keys. generated is a new key from the Sealer, or nil.
 	mode      sealing.Mode
 	generated *signingkey.Key
-	// clients is the number of ApiClients that refer to the Realm, according to the cache.
-	clients int32
+	// clients is the number of ApiClients that refer to the Realm, according to the cache. unknownClients are
+	// the client IDs in its exchanges, by rule, that none of them has.
+	clients        int32
+	unknownClients map[string][]string
 }
 
 // gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
@@ -85,9 +87,11 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	seen := observed{
 		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
 	}
-	if seen.clients, err = r.CountClients(ctx, realm.Name); err != nil {
+	clients, err := r.Clients(ctx, realm.Name)
+	if err != nil {
 		return observed{}, err
 	}
+	seen.clients, seen.unknownClients = int32(len(clients)), unknownClients(realm, clients)
 	if secret != nil {
 		seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(secret))
 		seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)

@@ -78,6 +78,9 @@ func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current rec
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
 			Audience:       audienceOf(spec, instance.Issuer(seen.realm.Name)),
 			RequiredClaims: v1beta1.ClaimMatches(spec.RequiredClaims).Map(),
+			Authenticates:  spec.Accepts(v1beta1.IssuerUseClientAuthentication),
+			Subjects:       spec.Accepts(v1beta1.IssuerUseSubject),
+			IDJAG:          spec.Accepts(v1beta1.IssuerUseIDJAG),
 		}
 		if spec.Keys.JWKS != "" {
 			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it

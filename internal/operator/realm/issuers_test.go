@@ -53,8 +53,8 @@ func TestIssuersAreRecorded(t *testing.T) {
 	edge := v1beta1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}}
 	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]issuerkeys.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
 	want := []record.Issuer{
-		{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
-		{Name: "github", Issuer: discovered, Audience: "https://api.example.com/acme", RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: []signingkey.PublicKey{fetchedKey}, Source: sourceOf(&ci)},
+		{Name: "edge", Issuer: inline, Authenticates: true, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
+		{Name: "github", Issuer: discovered, Authenticates: true, Audience: "https://api.example.com/acme", RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: []signingkey.PublicKey{fetchedKey}, Source: sourceOf(&ci)},
 	}
 	testkit.Diff(t, "result", want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal))
 	// Keys in the spec are not fetched.

@@ -44,8 +44,8 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
-	if len(realm.Spec.TrustedIssuers) > 0 && d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
-		conditions.Put(v1beta1.ConditionIssuersResolved, issuersResolved(realm, s.TrustedIssuers))
+	if d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
+		d.putResolved(conditions, realm, s.TrustedIssuers)
 	}
 	d.putOptional(conditions, realm.Name, state)
 	programmed := programmed(realm, d, state)
@@ -67,6 +67,16 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 	}
 	s.Conditions = conditions.Conditions()
 	return s
+}
+
+// putResolved puts the conditions about what an accepted spec refers to, if it does.
+func (d decision) putResolved(conditions *condition.Set, realm *v1beta1.Realm, issuers []v1beta1.TrustedIssuerStatus) {
+	if len(realm.Spec.TrustedIssuers) > 0 {
+		conditions.Put(v1beta1.ConditionIssuersResolved, issuersResolved(realm, issuers))
+	}
+	if d.exchanges != nil {
+		conditions.Put(v1beta1.ConditionExchangesResolved, *d.exchanges)
+	}
 }
 
 // putOptional puts the condition of encrypted keys, if it applies.

@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	namesRule    = "spec.grants.namespaces.names must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
-	operatorRule = "spec.grants.namespaces.selector.matchExpressions.values must be set if and only if operator is In or NotIn; operator is "
+	namesRule    = "must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
+	operatorRule = "must be set if and only if operator is In or NotIn; operator is "
 )
 
 const (
-	unionRule = "spec.grants.namespaces must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has "
+	unionRule = "must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has "
 )
 
 const (
@@ -68,8 +68,8 @@ var grantValidations = map[string]validation{
 	"empty name":                {spec: `grants: [{name: a, namespaces: {names: [""]}, audiences: [a]}]`, wantField: "spec.grants[0].namespaces.names[0]", wantRule: tooShort},
 	"name of 63 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 63) + "]}, audiences: [a]}]"},
 	"name of 64 characters":     {spec: "grants: [{name: a, namespaces: {names: [" + strings.Repeat("a", 64) + "]}, audiences: [a]}]", wantField: "spec.grants[0].namespaces.names[0]", wantRule: "may not be more than 63"},
-	"empty selector":            selector("{}", "", "spec.grants.namespaces.selector must have at least one label or expression; to select every namespace, use from: All"),
-	"selector with empty lists": selector("{matchLabels: {}, matchExpressions: []}", "", "spec.grants.namespaces.selector must have at least one label or expression"),
+	"empty selector":            selector("{}", "", "must have at least one label or expression; to select every namespace, use from: All"),
+	"selector with empty lists": selector("{matchLabels: {}, matchExpressions: []}", "", "must have at least one label or expression"),
 
 	"4 labels":                          selector("{matchLabels: "+labels(4)+"}", "", ""),
 	"5 labels":                          selector("{matchLabels: "+labels(5)+"}", ".matchLabels", "must have at most 4 items"),

@@ -60,6 +60,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clientID
       type:
         scalar: string
+    - name: delegatedScopes
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.DelegatedScopes
     - name: description
       type:
         scalar: string
@@ -278,8 +281,95 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.DNSSubdomain
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.DelegatedScopes
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.Exchange
+  map:
+    fields:
+    - name: actors
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeClients
+    - name: audiences
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeAudiences
+    - name: deniedSubjects
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: maxDepth
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: scopes
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
+    - name: senderConstraint
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SenderConstraint
+    - name: subjects
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeSubjects
+    - name: tokenLifetime
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeAudiences
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: atomic
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeClients
+  map:
+    fields:
+    - name: clientIDs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: namespaces
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedNamespaces
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeIssuer
+  map:
+    fields:
+    - name: anyClient
+      type:
+        scalar: boolean
+    - name: matchClaims
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ClaimMatches
+    - name: name
+      type:
+        scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
+  list:
+    elementType:
+      scalar: string
+    elementRelationship: atomic
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeSubjects
+  map:
+    fields:
+    - name: audiences
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeAudiences
+    - name: clients
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeClients
+    - name: issuer
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeIssuer
+    - name: scopes
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExpireWhenUnused
   map:
     fields:
@@ -487,6 +577,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.IssuerURL
   scalar: string
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.IssuerUse
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.JSONWebKey
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.KeyEncryptionMode
@@ -622,6 +714,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: displayName
       type:
         scalar: string
+    - name: exchanges
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Exchange
+          elementRelationship: associative
+          keys:
+          - name
     - name: grants
       type:
         list:
@@ -847,6 +947,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requiredClaims
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.RequiredClaims
+    - name: uses
+      type:
+        list:
+          elementType:
+            namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.IssuerUse
+          elementRelationship: associative
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TrustedIssuerStatus
   map:
     fields:

@@ -38,6 +38,12 @@ type ApiClientSpecApplyConfiguration struct {
 	// covers the client must allow all of them; otherwise the client is not Accepted (NotGranted).
 	// If unset or empty, the client has no scopes.
 	Scopes *apiv1beta1.Scopes `json:"scopes,omitempty"`
+	// delegatedScopes lists further scopes that the client can have only in tokens with which it acts for
+	// another subject; see spec.exchanges of the Realm. It can have at most 64 entries of at most 128
+	// characters. Each scope must be defined by the realm (ScopeNotInRealm), and the grant that covers
+	// the client must allow all of them (NotGranted). If unset or empty, the client can have only scopes
+	// in such tokens.
+	DelegatedScopes *apiv1beta1.DelegatedScopes `json:"delegatedScopes,omitempty"`
 	// audiences lists the values that the aud claim of the client's tokens can have. It can have at
 	// most 16 entries of at most 256 characters. A token request without an audience gets all of
 	// them. Each audience must be an audience of the realm; otherwise the client is not Accepted
@@ -141,6 +147,14 @@ func (b *ApiClientSpecApplyConfiguration) WithDescription(value string) *ApiClie
 // If called multiple times, the Scopes field is set to the value of the last call.
 func (b *ApiClientSpecApplyConfiguration) WithScopes(value apiv1beta1.Scopes) *ApiClientSpecApplyConfiguration {
 	b.Scopes = &value
+	return b
+}
+
+// WithDelegatedScopes sets the DelegatedScopes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DelegatedScopes field is set to the value of the last call.
+func (b *ApiClientSpecApplyConfiguration) WithDelegatedScopes(value apiv1beta1.DelegatedScopes) *ApiClientSpecApplyConfiguration {
+	b.DelegatedScopes = &value
 	return b
 }
 

@@ -12,7 +12,8 @@ import (
 // GrantedNamespacesApplyConfiguration represents a declarative configuration of the GrantedNamespaces type for use
 // with apply.
 //
-// GrantedNamespaces is a set of namespaces. Exactly one member must be set.
+// GrantedNamespaces is a set of namespaces, for a grant or for a rule of spec.exchanges. Exactly one
+// member must be set.
 type GrantedNamespacesApplyConfiguration struct {
 	// from is All for every namespace, including those that are created later. If unset, names or
 	// selector must be set.
@@ -21,7 +22,7 @@ type GrantedNamespacesApplyConfiguration struct {
 	// do not need to exist yet. If unset, from or selector must be set.
 	Names []string `json:"names,omitempty"`
 	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
-	// can add it to the grant. If unset, from or names must be set.
+	// can add it to the set. If unset, from or names must be set.
 	Selector *NamespaceSelectorApplyConfiguration `json:"selector,omitempty"`
 }
 

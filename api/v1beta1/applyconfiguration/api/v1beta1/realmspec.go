@@ -47,12 +47,17 @@ type RealmSpecApplyConfiguration struct {
 	// longer get tokens, but they keep their client IDs until they are deleted or released; see
 	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
-	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm.
-	// ApiClients refer to them by name. The operator gets their public keys and refreshes them
+	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm, or be
+	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public keys and refreshes them
 	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
 	// empty, only service accounts of this cluster can authenticate with a token that they already
 	// have.
 	TrustedIssuers []TrustedIssuerApplyConfiguration `json:"trustedIssuers,omitempty"`
+	// exchanges lists at most 8 rules for token exchange (RFC 8693) and for identity assertion
+	// authorization grants (ID-JAG), with which clients get tokens that act for another subject. A
+	// single rule must allow the whole exchange; rules are never combined. If several rules allow it, the
+	// first one applies. If unset or empty, clients can only act for themselves.
+	Exchanges []ExchangeApplyConfiguration `json:"exchanges,omitempty"`
 	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
 	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
 	// as JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset or
@@ -140,6 +145,19 @@ func (b *RealmSpecApplyConfiguration) WithTrustedIssuers(values ...*TrustedIssue
 			panic("nil value passed to WithTrustedIssuers")
 		}
 		b.TrustedIssuers = append(b.TrustedIssuers, *values[i])
+	}
+	return b
+}
+
+// WithExchanges adds the given value to the Exchanges field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Exchanges field.
+func (b *RealmSpecApplyConfiguration) WithExchanges(values ...*ExchangeApplyConfiguration) *RealmSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithExchanges")
+		}
+		b.Exchanges = append(b.Exchanges, *values[i])
 	}
 	return b
 }

@@ -19,7 +19,8 @@ type RealmStatusApplyConfiguration struct {
 	// conditions describes the state of the realm. Accepted says whether the spec is valid,
 	// Programmed whether every live token server has loaded it, and Ready whether clients can get
 	// tokens. These three are always present. IssuersResolved is present only while
-	// spec.trustedIssuers is set, and Reconciling and Stalled only while they are True.
+	// spec.trustedIssuers is set, ExchangesResolved only while spec.exchanges is set, and Reconciling
+	// and Stalled only while they are True.
 	// KeysEncrypted is present with keyEncryption.kms, or while a signing key is encrypted.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the

@@ -13,7 +13,7 @@ import (
 // with apply.
 //
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system. ApiClients select its tokens with spec.identities. A token must have a
+// cluster or a CI system, or can be exchanged, for example the identity provider of a company. ApiClients select its tokens with spec.identities. A token must have a
 // kid in its header, and expire within 24 hours.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
@@ -34,6 +34,13 @@ type TrustedIssuerApplyConfiguration struct {
 	// characters. It is an absolute URI without a fragment, or a name without a colon. Tokens for
 	// other audiences are rejected. Defaults to the issuer of the realm, which is in status.issuer.
 	Audience *apiv1beta1.TrustedAudience `json:"audience,omitempty"`
+	// uses lists what the tokens of the issuer are accepted for. ClientAuthentication accepts them as
+	// client assertion or with the JWT bearer grant, so that they authenticate clients. Subject accepts
+	// them as subject_token of token exchange, and IDJAG accepts identity assertion authorization grants;
+	// spec.exchanges has the rules for both. An ID-JAG has the realm's issuer as its audience, and
+	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG.
+	// Defaults to ClientAuthentication alone.
+	Uses []apiv1beta1.IssuerUse `json:"uses,omitempty"`
 	// keys specifies where the operator gets the public keys of the issuer: jwks alone, or jwksURI,
 	// caBundle, or both. If unset, it discovers them: it gets the metadata document at
 	// /.well-known/openid-configuration below the issuer (OpenID Connect Discovery 1.0, section 4),
@@ -73,6 +80,16 @@ func (b *TrustedIssuerApplyConfiguration) WithIssuer(value apiv1beta1.IssuerURL)
 // If called multiple times, the Audience field is set to the value of the last call.
 func (b *TrustedIssuerApplyConfiguration) WithAudience(value apiv1beta1.TrustedAudience) *TrustedIssuerApplyConfiguration {
 	b.Audience = &value
+	return b
+}
+
+// WithUses adds the given value to the Uses field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Uses field.
+func (b *TrustedIssuerApplyConfiguration) WithUses(values ...apiv1beta1.IssuerUse) *TrustedIssuerApplyConfiguration {
+	for i := range values {
+		b.Uses = append(b.Uses, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,155 @@
+package realm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+)
+
+// recordedExchanges returns the rules for the record, in the order of the spec, because the first rule that
+// allows an exchange applies. Audiences and scopes that the Realm doesn't define are omitted. A rule that
+// allows nothing stays, so that every rule of the spec has a name in the record.
+func recordedExchanges(realm *v1beta1.Realm, issuer string) []record.Exchange {
+	var rules []record.Exchange
+	for i := range realm.Spec.Exchanges {
+		spec := &realm.Spec.Exchanges[i]
+		rule := record.Exchange{
+			Name:             spec.Name,
+			Actors:           clientSelector(&spec.Actors),
+			SubjectAudiences: defined(spec.Subjects.Audiences, audiencesOf(realm, issuer)),
+			// A token must have all of these, even those that no token can have now.
+			SubjectScopes:  slices.Sorted(slices.Values(spec.Subjects.Scopes)),
+			Audiences:      defined(spec.Audiences, audiencesOf(realm, issuer)),
+			Scopes:         defined(spec.Scopes, realm.Spec.Scopes),
+			MaxDepth:       spec.EffectiveMaxDepth(),
+			DPoP:           spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
+			DeniedSubjects: slices.Sorted(slices.Values(spec.DeniedSubjects)),
+		}
+		if clients := spec.Subjects.Clients; clients != nil {
+			rule.Subjects = new(clientSelector(clients))
+		} else if from := spec.Subjects.Issuer; from != nil {
+			rule.Issuer, rule.Claims = from.Name, from.MatchClaims.Map()
+		}
+		if spec.TokenLifetime != nil {
+			rule.TokenLifetimeSeconds = int64(spec.TokenLifetime.Duration / time.Second)
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func clientSelector(spec *v1beta1.ExchangeClients) record.ClientSelector {
+	selector := record.ClientSelector{
+		All:        spec.Namespaces.From == v1beta1.NamespacesFromAll,
+		Namespaces: slices.Sorted(slices.Values(spec.Namespaces.Names)),
+		ClientIDs:  slices.Sorted(slices.Values(spec.ClientIDs)),
+	}
+	if labels := spec.Namespaces.Selector; labels != nil {
+		selector.Labels = record.DigestOfSelector(labels)
+	}
+	return selector
+}
+
+// audiencesOf returns the audiences of the Realm. If it lists none, the only one is the issuer.
+func audiencesOf(realm *v1beta1.Realm, issuer string) []string {
+	if len(realm.Spec.Audiences) == 0 {
+		return []string{issuer}
+	}
+	return realm.Spec.Audiences
+}
+
+// defined returns the listed values that are among all, sorted.
+func defined(listed, all []string) []string {
+	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return !slices.Contains(all, value) })))
+}
+
+// exchangesResolved returns the result for the ExchangesResolved condition. unknownClients are the client IDs in
+// the rules, by rule, that no ApiClient in the selected namespaces has.
+func exchangesResolved(realm *v1beta1.Realm, issuer string, unknownClients map[string][]string) condition.Result {
+	var problems []string
+	for i := range realm.Spec.Exchanges {
+		rule := &realm.Spec.Exchanges[i]
+		add := func(problem string, args ...any) {
+			problems = append(problems, fmt.Sprintf("Rule %q in spec.exchanges: ", rule.Name)+fmt.Sprintf(problem, args...))
+		}
+		if missing := undefined(slices.Concat(rule.Audiences, rule.Subjects.Audiences), audiencesOf(realm, issuer)); missing != "" {
+			add("the realm does not define these audiences: %s. Add them to spec.audiences, or remove them from the rule.", missing)
+		}
+		if missing := undefined(slices.Concat(rule.Scopes, rule.Subjects.Scopes), realm.Spec.Scopes); missing != "" {
+			add("the realm does not define these scopes: %s. Add them to spec.scopes, or remove them from the rule.", missing)
+		}
+		if from := rule.Subjects.Issuer; from != nil {
+			trusted := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == from.Name })
+			switch {
+			case trusted < 0:
+				add("spec.trustedIssuers has no issuer with the name %q. Add it, or correct subjects.issuer.name.", from.Name)
+			case !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUseSubject) && !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUseIDJAG):
+				add("the tokens of issuer %q cannot be exchanged. Add Subject or IDJAG to its uses in spec.trustedIssuers.", from.Name)
+			}
+		}
+		if unknown := unknownClients[rule.Name]; len(unknown) > 0 {
+			add("no ApiClient in the selected namespaces has these client IDs: %s. Create it, or correct clientIDs.", strings.Join(unknown, ", "))
+		}
+	}
+	if len(problems) > 0 {
+		return condition.NotReady(v1beta1.ReasonExchangeNotResolved, strings.Join(problems, " ")+" The other parts of the rules work.")
+	}
+	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonExchangesResolved, Message: "Everything exists that spec.exchanges refers to."}
+}
+
+// undefined returns the listed values that are not among all, sorted and separated by commas.
+func undefined(listed, all []string) string {
+	missing := slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return slices.Contains(all, value) })))
+	return strings.Join(slices.Compact(missing), ", ")
+}
+
+// unknownClients returns the client IDs in the rules of the Realm, by rule, that none of the ApiClients in the
+// selected namespaces has. It doesn't know the labels of namespaces, so that a selector includes every one.
+func unknownClients(realm *v1beta1.Realm, clients []v1beta1.ApiClient) map[string][]string {
+	namespaces := map[string][]string{} // by client ID
+	for i := range realm.Spec.Exchanges {
+		for _, id := range listedClientIDs(&realm.Spec.Exchanges[i]) {
+			namespaces[id] = nil
+		}
+	}
+	if len(namespaces) == 0 {
+		return nil
+	}
+	for i := range clients {
+		id := clients[i].EffectiveClientID()
+		if found, listed := namespaces[id]; listed {
+			namespaces[id] = append(found, clients[i].Namespace)
+		}
+	}
+	unknown := map[string][]string{}
+	for i := range realm.Spec.Exchanges {
+		rule := &realm.Spec.Exchanges[i]
+		for _, selected := range []*v1beta1.ExchangeClients{&rule.Actors, rule.Subjects.Clients} {
+			if selected == nil {
+				continue
+			}
+			for _, id := range selected.ClientIDs {
+				if !slices.ContainsFunc(namespaces[id], func(n string) bool {
+					return selected.Namespaces.Selector != nil || selected.Namespaces.Includes(n, nil)
+				}) {
+					unknown[rule.Name] = append(unknown[rule.Name], id)
+				}
+			}
+		}
+	}
+	return unknown
+}
+
+func listedClientIDs(rule *v1beta1.Exchange) []string {
+	if rule.Subjects.Clients == nil {
+		return rule.Actors.ClientIDs
+	}
+	return slices.Concat(rule.Actors.ClientIDs, rule.Subjects.Clients.ClientIDs)
+}
