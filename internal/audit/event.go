@@ -35,6 +35,12 @@ type Event struct {
 	// Actor is the user or service account that made the change or signed in. It is empty for a
 	// client's own request, and for a sign-in that was not accepted.
 	Actor string `json:"actor,omitempty"`
+	// OnBehalfOf is the "sub" of a token with which the client acts, or wanted to act, for another subject.
+	// Actors are the earlier actors, latest first: client IDs, or the issuer and the subject of an actor that
+	// another issuer states, separated by a space. Rule is the name of the rule that allows it.
+	OnBehalfOf string   `json:"onBehalfOf,omitempty"`
+	Actors     []string `json:"actors,omitempty"`
+	Rule       string   `json:"rule,omitempty"`
 	// TokenID is the "jti" of the issued token, or of the token that the client may not introspect.
 	TokenID string `json:"jti,omitempty"`
 	// Lost is the number of events lost before this one. Only events of ActionAudit have it.
@@ -118,6 +124,10 @@ const (
 	// ReasonUnknownKey means that a trusted issuer has no known key with the token's "kid". The token
 	// server has asked for the issuer's keys.
 	ReasonUnknownKey Reason = "unknown_key"
+	// ReasonWrongSubject means that the token of token exchange, or the ID-JAG, is invalid.
+	ReasonWrongSubject Reason = "wrong_subject_token"
+	// ReasonExchangeNotAllowed means that no rule of the realm lets the client act for the subject of the token.
+	ReasonExchangeNotAllowed Reason = "exchange_not_allowed"
 	// ReasonRealmDisabled means that the realm is suspended or not Accepted.
 	ReasonRealmDisabled Reason = "realm_disabled"
 	// ReasonClientDisabled means that the client is suspended or not Accepted.
@@ -183,7 +193,7 @@ const (
 
 // Reasons lists all reasons.
 var Reasons = []Reason{
-	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonUnknownKey, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
+	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonUnknownKey, ReasonWrongSubject, ReasonExchangeNotAllowed, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
 	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonAudienceNotAllowed, ReasonCredentialsExposed, ReasonLinesLost,
 	ReasonTokenRejected, ReasonSignInRejected, ReasonIssuer,
 	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,

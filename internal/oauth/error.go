@@ -62,17 +62,26 @@ var (
 	ErrCredentialsQuery = newError(http.StatusBadRequest, codeInvalidRequest,
 		"Credentials must not be sent in the query string. Treat them as compromised, and use the Authorization header.")
 	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The request uses more than one client authentication method.")
-	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer.")
+	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer or urn:ietf:params:oauth:client-assertion-type:jwt-spiffe.")
 	ErrNoClientID       = newError(http.StatusBadRequest, codeInvalidRequest, "client_id is required, because no client holds the subject of this token.")
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id does not match the authenticated client.")
 	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is required.")
-	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials or urn:ietf:params:oauth:grant-type:jwt-bearer.")
+	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials, urn:ietf:params:oauth:grant-type:jwt-bearer, or urn:ietf:params:oauth:grant-type:token-exchange.")
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown, or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
 	// ErrNoAssertion and ErrInvalidGrant are for the JWT bearer grant (RFC 7523 §3.1). ErrInvalidGrant
 	// is its counterpart of ErrInvalidClient.
 	ErrNoAssertion  = newError(http.StatusBadRequest, codeInvalidRequest, "assertion is required with this grant_type.")
 	ErrInvalidGrant = newError(http.StatusBadRequest, codeInvalidGrant, "The assertion is not valid for a client of this realm.")
+	// ErrNoSubjectToken and the following are for token exchange (RFC 8693 §2.2.2). ErrInvalidSubject is
+	// the only response to an invalid subject token and to an exchange that no rule allows.
+	ErrNoSubjectToken   = newError(http.StatusBadRequest, codeInvalidRequest, "subject_token and subject_token_type are required with this grant_type.")
+	ErrSubjectTokenType = newError(http.StatusBadRequest, codeInvalidRequest,
+		"subject_token_type must be urn:ietf:params:oauth:token-type:access_token, urn:ietf:params:oauth:token-type:jwt, or urn:ietf:params:oauth:token-type:id_token.")
+	ErrRequestedTokenType = newError(http.StatusBadRequest, codeInvalidRequest, "requested_token_type must be omitted, or be urn:ietf:params:oauth:token-type:access_token.")
+	ErrActorToken         = newError(http.StatusBadRequest, codeInvalidRequest, "actor_token is not supported, because the authenticated client is the actor. Omit it.")
+	ErrNotOneTarget       = newError(http.StatusBadRequest, codeInvalidTarget, "Exactly one audience is required with this grant_type, in audience, in resource, or in both.")
+	ErrInvalidSubject     = newError(http.StatusBadRequest, codeInvalidRequest, "The subject token is not valid, or no rule of the realm allows this client to exchange it.")
 	// ErrDPoPRequired and ErrInvalidProof are for the token endpoint (RFC 9449 §5).
 	ErrDPoPRequired = newError(http.StatusBadRequest, codeInvalidDPoPProof, "This client must send a DPoP proof.")
 	ErrInvalidProof = newError(http.StatusBadRequest, codeInvalidDPoPProof,
@@ -101,16 +110,18 @@ var (
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
 	// ErrNoToken is for introspection. The others are for verification (RFC 6750 §3, RFC 9449 §7.1).
 	ErrNoToken            = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")
-	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience, claims, dpop, and scope.")
+	ErrUnknownRequirement = newError(http.StatusBadRequest, codeInvalidRequest, "The only parameters of this endpoint are audience, claims, delegated, dpop, and scope.")
 	ErrEmptyRequirement   = newError(http.StatusBadRequest, codeInvalidRequest, "Parameters must not be empty if present. Separate scopes with one space.")
 	ErrClaimNames         = newError(http.StatusBadRequest, codeInvalidRequest,
 		"claims must be 1 to 16 names of letters, digits, hyphens, and underscores, separated by one space. Their headers must differ.")
 	ErrDPoPHeaders      = newError(http.StatusBadRequest, codeInvalidRequest, "dpop must be original or forwarded.")
 	ErrRequirementsPath = newError(http.StatusBadRequest, codeInvalidRequest,
 		"A path below this endpoint must start with require/ and the requirements in base64url without padding.")
-	ErrTokenMissing  = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
-	ErrInvalidToken  = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
-	ErrProofAtVerify = newError(http.StatusUnauthorized, codeInvalidDPoPProof,
+	ErrTokenMissing   = newError(http.StatusUnauthorized, codeInvalidToken, "The Authorization header must contain an access token.")
+	ErrInvalidToken   = newError(http.StatusUnauthorized, codeInvalidToken, "The access token is malformed, expired, revoked, or issued by another realm.")
+	ErrDelegated      = newError(http.StatusForbidden, codeInsufficientScope, "The access token acts for another subject, which this API does not accept.")
+	ErrDelegatedValue = newError(http.StatusBadRequest, codeInvalidRequest, "delegated must be true.")
+	ErrProofAtVerify  = newError(http.StatusUnauthorized, codeInvalidDPoPProof,
 		"The DPoP proof is missing, malformed, used before, or not for this token, time, and request.")
 	ErrInsufficientScope = newError(http.StatusForbidden, codeInsufficientScope, "The access token lacks a required scope or audience.")
 	ErrServer            = newError(http.StatusInternalServerError, codeServerError, "The server could not process the request.")

@@ -11,15 +11,29 @@ const (
 	GrantTypeClientCredentials = "client_credentials"
 	// GrantTypeJWTBearer is the grant of RFC 7523 §2.1.
 	GrantTypeJWTBearer = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	// GrantTypeTokenExchange is the grant of RFC 8693 §2.1.
+	GrantTypeTokenExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
+	// GrantProfileIDJAG is the profile of the JWT bearer grant of
+	// draft-ietf-oauth-identity-assertion-authz-grant.
+	GrantProfileIDJAG = "urn:ietf:params:oauth:grant-profile:id-jag"
 	// TokenTypeBearer is the token_type of tokens that anyone who holds them can use (RFC 6750
 	// §6.1.1).
 	TokenTypeBearer = "bearer"
 	// TokenTypeDPoP is the token_type of tokens that are bound to a key (RFC 9449 §5).
 	TokenTypeDPoP = "DPoP"
-	// AssertionTypeJWT is the only supported client_assertion_type (RFC 7523 §2.2).
+	// AssertionTypeJWT is the client_assertion_type of RFC 7523 §2.2.
 	AssertionTypeJWT = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+	// AssertionTypeSPIFFE is the client_assertion_type of JWT-SVIDs (draft-ietf-oauth-spiffe-client-auth).
+	AssertionTypeSPIFFE = "urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"
 	// ContentTypeForm is the media type of the body of a token request (RFC 6749 appendix B).
 	ContentTypeForm = "application/x-www-form-urlencoded"
+)
+
+// Types of tokens in a token exchange (RFC 8693 §3).
+const (
+	TypeAccessToken = "urn:ietf:params:oauth:token-type:access_token"
+	TypeIDToken     = "urn:ietf:params:oauth:token-type:id_token"
+	TypeJWT         = "urn:ietf:params:oauth:token-type:jwt"
 )
 
 // Endpoint paths. The realm's name is the first path segment of the URL. Only the RFC 8414
@@ -69,6 +83,10 @@ type Metadata struct {
 	// IntrospectionEndpointAuthSigningAlgValuesSupported lists the algorithms for private_key_jwt.
 	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
 
+	// AuthorizationGrantProfilesSupported lists the profiles of the JWT bearer grant
+	// (draft-ietf-oauth-identity-assertion-authz-grant).
+	AuthorizationGrantProfilesSupported []string `json:"authorization_grant_profiles_supported,omitempty"`
+
 	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
 	// DPoPSigningAlgValuesSupported lists the algorithms for proofs (RFC 9449 §5.1).
 	DPoPSigningAlgValuesSupported []string `json:"dpop_signing_alg_values_supported"`
@@ -82,13 +100,31 @@ type OpenIDConfiguration struct {
 	IDTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
 }
 
+// Optional says which optional parts of the protocol a realm is configured for.
+type Optional struct {
+	TokenExchange bool // it has rules for token exchange
+	IDJAG         bool // it accepts ID-JAGs
+	SPIFFE        bool // it trusts a SPIFFE trust domain
+}
+
 // NewMetadata returns the metadata of the realm with the given issuer. RFC 8414 requires
 // response_types_supported. It is empty because no response type is supported at the authorization
 // endpoint, which exists only for client libraries: the SDKs of the Model Context Protocol reject
 // metadata without authorization_endpoint or without the PKCE method S256, also if they never use
 // them.
-func NewMetadata(issuer string, scopes []string) Metadata {
+func NewMetadata(issuer string, scopes []string, has Optional) Metadata {
 	authMethods := []string{"client_secret_basic", "client_secret_post", "private_key_jwt"}
+	if has.SPIFFE {
+		authMethods = append(authMethods, "spiffe_jwt")
+	}
+	grantTypes := []string{GrantTypeClientCredentials, GrantTypeJWTBearer}
+	if has.TokenExchange {
+		grantTypes = append(grantTypes, GrantTypeTokenExchange)
+	}
+	var profiles []string
+	if has.IDJAG {
+		profiles = []string{GrantProfileIDJAG}
+	}
 	return Metadata{
 		Issuer:                            issuer,
 		AuthorizationEndpoint:             issuer + AuthorizationPath,
@@ -96,11 +132,13 @@ func NewMetadata(issuer string, scopes []string) Metadata {
 		JWKSURI:                           issuer + JWKSPath,
 		ScopesSupported:                   scopes,
 		ResponseTypesSupported:            []string{},
-		GrantTypesSupported:               []string{GrantTypeClientCredentials, GrantTypeJWTBearer},
+		GrantTypesSupported:               grantTypes,
 		TokenEndpointAuthMethodsSupported: authMethods,
 
 		IntrospectionEndpoint:                     issuer + IntrospectionPath,
 		IntrospectionEndpointAuthMethodsSupported: authMethods,
+
+		AuthorizationGrantProfilesSupported: profiles,
 
 		CodeChallengeMethodsSupported: []string{"S256"},
 	}

@@ -21,7 +21,7 @@ const (
 type Parameters struct {
 	GrantType           string
 	Scope               string
-	Audience            string
+	Audiences           []string // may be repeated (RFC 8693 §2.1)
 	Resources           []string // may be repeated (RFC 8707 §2)
 	ClientID            string
 	ClientSecret        string
@@ -29,6 +29,12 @@ type Parameters struct {
 	ClientAssertionType string
 	// Assertion is the authorization grant of RFC 7523 §2.1.
 	Assertion string
+	// The following are for token exchange (RFC 8693 §2.1).
+	SubjectToken       string
+	SubjectTokenType   string
+	ActorToken         string
+	ActorTokenType     string
+	RequestedTokenType string
 	// Token is the token to introspect (RFC 7662 §2.1). It is ignored in a query.
 	Token string
 }
@@ -89,8 +95,6 @@ func (p *Parameters) set(name, value string) error {
 		field = &p.GrantType
 	case "scope":
 		field = &p.Scope
-	case "audience":
-		field = &p.Audience
 	case "client_id":
 		field = &p.ClientID
 	case "client_secret":
@@ -103,6 +107,19 @@ func (p *Parameters) set(name, value string) error {
 		field = &p.ClientAssertionType
 	case "assertion":
 		field = &p.Assertion
+	case "subject_token":
+		field = &p.SubjectToken
+	case "subject_token_type":
+		field = &p.SubjectTokenType
+	case "actor_token":
+		field = &p.ActorToken
+	case "actor_token_type":
+		field = &p.ActorTokenType
+	case "requested_token_type":
+		field = &p.RequestedTokenType
+	case "audience":
+		p.Audiences = append(p.Audiences, value)
+		return nil
 	case "resource":
 		p.Resources = append(p.Resources, value)
 		return nil
@@ -134,7 +151,7 @@ func ExposesCredentials(query string) bool {
 // browsers store them (RFC 6749 §2.3.1, RFC 9700 §4.3.2).
 func neverInQuery(name string) bool {
 	switch name {
-	case "client_id", "client_secret", "client_assertion", "assertion", "access_token":
+	case "client_id", "client_secret", "client_assertion", "assertion", "access_token", "subject_token", "actor_token":
 		return true
 	}
 	return false

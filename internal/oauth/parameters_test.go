@@ -22,10 +22,15 @@ func TestParseParameters(t *testing.T) {
 		wantErr     error
 	}{
 		"in the query and the body":                        {query: grant, body: "scope=a+b", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a b"}},
-		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audience: "x", Resources: []string{"y"}}},
+		"all in the query":                                 {query: grant + "&scope=a&audience=x&resource=y", want: oauth.Parameters{GrantType: "client_credentials", Scope: "a", Audiences: []string{"x"}, Resources: []string{"y"}}},
 		"credentials in the body":                          {body: "client_id=a&client_secret=b&client_assertion=c&client_assertion_type=d", want: oauth.Parameters{ClientID: "a", ClientSecret: "b", ClientAssertion: "c", ClientAssertionType: "d"}},
 		"percent-encoded value":                            {body: "scope=a%20b%2Bc", want: oauth.Parameters{Scope: "a b+c"}},
 		"resource repeats":                                 {query: "resource=a&resource=b", body: "resource=a", want: oauth.Parameters{Resources: []string{"a", "b", "a"}}},
+		"audience repeats":                                 {query: "audience=a", body: "audience=b", want: oauth.Parameters{Audiences: []string{"a", "b"}}},
+		"token exchange":                                   {body: "subject_token=a&subject_token_type=b&actor_token=c&actor_token_type=d&requested_token_type=e", want: oauth.Parameters{SubjectToken: "a", SubjectTokenType: "b", ActorToken: "c", ActorTokenType: "d", RequestedTokenType: "e"}},
+		"subject token twice":                              {body: "subject_token=a&subject_token=b", wantErr: oauth.ErrRepeated},
+		"subject_token in the query":                       {query: "subject_token=a", wantErr: oauth.ErrCredentialsQuery},
+		"actor_token in the query":                         {query: "actor_token=a", wantErr: oauth.ErrCredentialsQuery},
 		"empty values are omitted":                         {query: "scope=&audience&resource=&grant_type="},
 		"empty value and another value":                    {query: "scope=", body: "scope=a", want: oauth.Parameters{Scope: "a"}},
 		"empty credentials in the query":                   {query: "client_secret=&client_id&access_token=&client_assertion="},
@@ -109,7 +114,7 @@ func FuzzParseParameters(f *testing.F) {
 			testkit.Diff(t, "rejected the request but returned parameters", oauth.Parameters{}, got)
 			return
 		}
-		for _, s := range append(slices.Clone(got.Resources), got.GrantType, got.Scope, got.Audience, got.ClientID, got.ClientSecret, got.ClientAssertion, got.Assertion) {
+		for _, s := range append(slices.Concat(got.Resources, got.Audiences), got.GrantType, got.Scope, got.SubjectToken, got.ClientID, got.ClientSecret, got.ClientAssertion, got.Assertion) {
 			if strings.ContainsRune(s, 0) || strings.ToValidUTF8(s, "") != s {
 				t.Fatalf("accepted %q", s)
 			}
@@ -118,7 +123,7 @@ func FuzzParseParameters(f *testing.F) {
 		if err != nil {
 			t.Fatalf("accepted the query with a body but rejected it without one: %v", err)
 		}
-		if alone.ClientID != "" || alone.ClientSecret != "" || alone.ClientAssertion != "" || alone.Assertion != "" {
+		if alone.ClientID != "" || alone.ClientSecret != "" || alone.ClientAssertion != "" || alone.Assertion != "" || alone.SubjectToken != "" || alone.ActorToken != "" {
 			t.Fatal("the query set credentials")
 		}
 		again, err := oauth.ParseParameters("", canonical(got))
@@ -130,11 +135,13 @@ func FuzzParseParameters(f *testing.F) {
 
 // canonical returns the parameters in form encoding, sorted by name.
 func canonical(p oauth.Parameters) string {
-	form := url.Values{"resource": p.Resources}
+	form := url.Values{"resource": p.Resources, "audience": p.Audiences}
 	for name, value := range map[string]string{
-		"grant_type": p.GrantType, "scope": p.Scope, "audience": p.Audience,
+		"grant_type": p.GrantType, "scope": p.Scope,
 		"client_id": p.ClientID, "client_secret": p.ClientSecret, "client_assertion": p.ClientAssertion,
 		"client_assertion_type": p.ClientAssertionType, "assertion": p.Assertion,
+		"subject_token": p.SubjectToken, "subject_token_type": p.SubjectTokenType,
+		"actor_token": p.ActorToken, "actor_token_type": p.ActorTokenType, "requested_token_type": p.RequestedTokenType,
 	} {
 		if value != "" {
 			form.Set(name, value)

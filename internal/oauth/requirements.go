@@ -16,6 +16,8 @@ type Requirements struct {
 	// DPoP selects the headers in which the gateway states the API request that a DPoP proof is for. If
 	// empty, the gateway states none, and tokens that are bound to a key are rejected.
 	DPoP DPoPHeaders
+	// Delegated accepts tokens with which a client acts for another subject, in addition to others.
+	Delegated bool
 }
 
 // DPoPHeaders are the headers in which a gateway states the method and the URL of the API request.
@@ -45,11 +47,11 @@ func ClaimHeader(claim string) string {
 	return http.CanonicalHeaderKey(claimHeaderPrefix + strings.ReplaceAll(claim, "_", "-"))
 }
 
-// ParseRequirements parses "scope", "audience", "claims" and "dpop" from the query of a verification
+// ParseRequirements parses "scope", "audience", "claims", "delegated" and "dpop" from the query of a verification
 // request. It rejects everything else, because a requirement that is misspelled must not be skipped.
 //
 // Errors: ErrMalformed, ErrRepeated, ErrUnknownRequirement, ErrEmptyRequirement, ErrClaimNames,
-// ErrDPoPHeaders.
+// ErrDelegatedValue, ErrDPoPHeaders.
 func ParseRequirements(query string) (Requirements, error) {
 	var required Requirements
 	if query == "" {
@@ -70,6 +72,9 @@ func ParseRequirements(query string) (Requirements, error) {
 }
 
 func (r *Requirements) set(name, value string) error {
+	if name == "delegated" {
+		return r.setDelegated(value)
+	}
 	var field *string
 	var err error
 	switch name {
@@ -100,6 +105,20 @@ func (r *Requirements) set(name, value string) error {
 		return ErrRepeated
 	}
 	*field = value
+	return nil
+}
+
+// setDelegated accepts only "true", so that no other value has the opposite effect of what it says.
+func (r *Requirements) setDelegated(value string) error {
+	switch {
+	case value == "":
+		return ErrEmptyRequirement
+	case value != "true":
+		return ErrDelegatedValue
+	case r.Delegated:
+		return ErrRepeated
+	}
+	r.Delegated = true
 	return nil
 }
 

@@ -22,6 +22,10 @@ func TestParseRequirements(t *testing.T) {
 		wantErr error
 	}{
 		"two scopes":                     {query: "scope=a+b", want: oauth.Requirements{Scope: "a b"}},
+		"delegated":                      {query: "delegated=true", want: oauth.Requirements{Delegated: true}},
+		"delegated has another value":    {query: "delegated=false", wantErr: oauth.ErrDelegatedValue},
+		"delegated is empty":             {query: "delegated=", wantErr: oauth.ErrEmptyRequirement},
+		"delegated repeats":              {query: "delegated=true&delegated=true", wantErr: oauth.ErrRepeated},
 		"audience":                       {query: "audience=https://x/?y", want: oauth.Requirements{Audience: "https://x/?y"}},
 		"a semicolon is not a separator": {query: "scope=a;audience=b", want: oauth.Requirements{Scope: "a;audience=b"}},
 		"claims":                         {query: "claims=tenant+plan_name+a-b+A1", want: oauth.Requirements{Claims: "tenant plan_name a-b A1"}},

@@ -31,30 +31,51 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 	return narrowed, nil
 }
 
-// NarrowAudience returns the granted audiences that audience and resources request, in the order of
+// NarrowAudience returns the granted audiences that audiences and resources request, in the order of
 // granted. If both are empty, it returns all of them (RFC 8707 §2.2).
 //
 // The error is ErrInvalidTarget if one is not granted, or if a resource is not an absolute URI or
 // has a fragment.
-func NarrowAudience(audience string, resources, granted []string) ([]string, error) {
-	if audience == "" && len(resources) == 0 {
+func NarrowAudience(audiences, resources, granted []string) ([]string, error) {
+	if len(audiences) == 0 && len(resources) == 0 {
 		return granted, nil
 	}
-	if audience != "" && !slices.Contains(granted, audience) {
-		return nil, ErrInvalidTarget
+	for _, a := range audiences {
+		if !slices.Contains(granted, a) {
+			return nil, ErrInvalidTarget
+		}
 	}
 	for _, r := range resources {
 		if !validResource(r) || !slices.Contains(granted, r) {
 			return nil, ErrInvalidTarget
 		}
 	}
-	narrowed := make([]string, 0, len(resources)+1)
+	narrowed := make([]string, 0, len(audiences)+len(resources))
 	for _, a := range granted {
-		if a == audience || slices.Contains(resources, a) {
+		if slices.Contains(audiences, a) || slices.Contains(resources, a) {
 			narrowed = append(narrowed, a)
 		}
 	}
 	return narrowed, nil
+}
+
+// SingleAudience returns the one audience that audiences and resources request. Both can contain it,
+// because some clients send it as both. If both are empty, it returns an empty string.
+//
+// The error is ErrInvalidTarget if they request several, or if a resource is not an absolute URI or has a
+// fragment.
+func SingleAudience(audiences, resources []string) (string, error) {
+	single := ""
+	for _, a := range slices.Concat(audiences, resources) {
+		if single != "" && a != single {
+			return "", ErrInvalidTarget
+		}
+		single = a
+	}
+	if slices.ContainsFunc(resources, func(r string) bool { return !validResource(r) }) {
+		return "", ErrInvalidTarget
+	}
+	return single, nil
 }
 
 func validResource(s string) bool {

@@ -38,22 +38,22 @@ func TestNarrowScope(t *testing.T) {
 func TestNarrowAudience(t *testing.T) {
 	granted := []string{"https://orders.example.com", "https://stock.example.com/v1", "urn:example:log", "billing"}
 	tests := map[string]struct {
-		audience  string
-		resources []string
-		want      []string
-		wantErr   error
+		audiences, resources []string
+		want                 []string
+		wantErr              error
 	}{
 		"omitted":                       {want: granted},
-		"audience":                      {audience: "billing", want: []string{"billing"}},
+		"audience":                      {audiences: []string{"billing"}, want: []string{"billing"}},
 		"resource":                      {resources: []string{"https://orders.example.com"}, want: []string{"https://orders.example.com"}},
-		"both, in the order of granted": {audience: "billing", resources: []string{"urn:example:log"}, want: []string{"urn:example:log", "billing"}},
-		"same value in both":            {audience: "urn:example:log", resources: []string{"urn:example:log"}, want: []string{"urn:example:log"}},
-		"audience not granted":          {audience: "https://other.example.com", wantErr: oauth.ErrInvalidTarget},
+		"both, in the order of granted": {audiences: []string{"billing"}, resources: []string{"urn:example:log"}, want: []string{"urn:example:log", "billing"}},
+		"same value in both":            {audiences: []string{"urn:example:log"}, resources: []string{"urn:example:log"}, want: []string{"urn:example:log"}},
+		"audience not granted":          {audiences: []string{"https://other.example.com"}, wantErr: oauth.ErrInvalidTarget},
+		"several audiences":             {audiences: []string{"billing", "urn:example:log"}, want: []string{"urn:example:log", "billing"}},
 		"resource not granted":          {resources: []string{"https://other.example.com"}, wantErr: oauth.ErrInvalidTarget},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := oauth.NarrowAudience(tc.audience, tc.resources, granted)
+			got, err := oauth.NarrowAudience(tc.audiences, tc.resources, granted)
 			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "audiences", tc.want, got, cmpopts.EquateEmpty())
 		})
@@ -63,14 +63,39 @@ func TestNarrowAudience(t *testing.T) {
 // A resource that RFC 8707 §2 doesn't allow is rejected, even if it is granted as an audience.
 func TestNarrowAudienceRejectsInvalidResources(t *testing.T) {
 	for _, resource := range []string{"billing", "/v1", "//example.com", "https://example.com/#top", "https://example.com#", "https://%zz", ":", ""} {
-		if _, err := oauth.NarrowAudience("", []string{resource}, []string{resource}); !errors.Is(err, oauth.ErrInvalidTarget) {
+		if _, err := oauth.NarrowAudience(nil, []string{resource}, []string{resource}); !errors.Is(err, oauth.ErrInvalidTarget) {
 			t.Errorf("resource %q: %v, want %v", resource, err, oauth.ErrInvalidTarget)
 		}
 		if resource == "" {
 			continue
 		}
-		if _, err := oauth.NarrowAudience(resource, nil, []string{resource}); err != nil {
+		if _, err := oauth.NarrowAudience([]string{resource}, nil, []string{resource}); err != nil {
 			t.Errorf("audience %q: %v, want no error", resource, err)
 		}
+	}
+}
+
+func TestSingleAudience(t *testing.T) {
+	const orders, stock = "https://orders.example.com", "https://stock.example.com"
+	for name, tc := range map[string]struct {
+		audiences, resources []string
+		want                 string
+		wantErr              error
+	}{
+		"none":                     {},
+		"audience":                 {audiences: []string{"billing"}, want: "billing"},
+		"resource":                 {resources: []string{orders}, want: orders},
+		"the same as both":         {audiences: []string{orders, orders}, resources: []string{orders}, want: orders},
+		"two audiences":            {audiences: []string{orders, "billing"}, wantErr: oauth.ErrInvalidTarget},
+		"two resources":            {resources: []string{orders, stock}, wantErr: oauth.ErrInvalidTarget},
+		"different ones":           {audiences: []string{orders}, resources: []string{stock}, wantErr: oauth.ErrInvalidTarget},
+		"resource that is no URI":  {resources: []string{"billing"}, wantErr: oauth.ErrInvalidTarget},
+		"resource with a fragment": {resources: []string{orders + "#a"}, wantErr: oauth.ErrInvalidTarget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := oauth.SingleAudience(tc.audiences, tc.resources)
+			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
+			testkit.Diff(t, "audience", tc.want, got)
+		})
 	}
 }

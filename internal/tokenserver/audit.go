@@ -51,5 +51,8 @@ func (r *clientRequest) event(action audit.Action, outcome audit.Outcome) audit.
 	if r.realm != nil {
 		e.Realm = r.realm.Name
 	}
+	if s := r.subject; s != nil {
+		e.OnBehalfOf, e.Actors, e.Rule = s.ID, s.Actors(), r.rule
+	}
 	return e
 }

@@ -40,7 +40,8 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	var realms []*registry.Realm
 	for i := range benchRealms {
 		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), signingkey.ES256, registry.Issuer{
-			Name: "issuer", URL: benchIssuer, Audience: benchAudience(fmt.Sprintf("realm-%d", i)), Keys: []signingkey.PublicKey{key.Public()},
+			Authenticates: true,
+			Name:          "issuer", URL: benchIssuer, Audience: benchAudience(fmt.Sprintf("realm-%d", i)), Keys: []signingkey.PublicKey{key.Public()},
 		}))
 	}
 	var clients []*registry.Client

@@ -11,7 +11,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/exchange"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -38,6 +40,17 @@ type clientRequest struct {
 	caller     clientauth.Caller
 	client     *registry.Client // nil unless authenticated
 	mustAudit  bool             // credentials were checked
+	// idJAG is the assertion of the JWT bearer grant if it is an ID-JAG.
+	idJAG *clientassertion.Assertion
+	// subject is for whom the client asks to act, if the token that says so is valid, and rule is the name of the
+	// rule that allows it.
+	subject *exchange.Subject
+	rule    string
+}
+
+// exchanges reports whether an authenticated client asks for a token that acts for another subject.
+func (r *clientRequest) exchanges() bool {
+	return r.client != nil && (r.idJAG != nil || r.parameters.GrantType == oauth.GrantTypeTokenExchange)
 }
 
 // receive checks the method, realm, size and parameters of a request, in this order. On error, it returns

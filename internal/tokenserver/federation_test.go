@@ -94,15 +94,15 @@ func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server
 	}
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
 		r.Issuers = []registry.Issuer{
-			{Name: "github", URL: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
-			{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: public("edge")},
-			{Name: "west-cluster", URL: clusterIssuer, Audience: west, Keys: public("second")},
-			{Name: "spire", URL: domain, Audience: acme, Keys: public("spiffe")},
+			{Authenticates: true, Name: "github", URL: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
+			{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: public("edge")},
+			{Authenticates: true, Name: "west-cluster", URL: clusterIssuer, Audience: west, Keys: public("second")},
+			{Authenticates: true, Name: "spire", URL: domain, Audience: acme, Keys: public("spiffe")},
 		}
 	}))
 	s.registry.SetRealm(newRealm(t, "frozen", func(r *registry.RealmSettings) {
 		r.Disabled = true
-		r.Issuers = []registry.Issuer{{Name: "github", URL: github, Audience: acme, Keys: public("github")}}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", URL: github, Audience: acme, Keys: public("github")}}
 	}))
 	add := func(realm, id string, identities ...registry.Identity) {
 		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
@@ -219,7 +219,8 @@ func federatedTokens(t testing.TB) map[string]federated {
 		"valid for too long":             {token: githubToken(t, nil, members{"exp": later(24*time.Hour + 31*time.Second)})},
 		"unknown kid":                    {token: githubToken(t, members{"kid": "gh3"}, nil)},
 		"kid of another key":             {token: githubToken(t, members{"kid": second.ID}, nil)},
-		"no kid":                         {token: githubToken(t, members{"kid": nil}, nil)},
+		"no kid":                         {token: githubToken(t, members{"kid": nil}, nil), want: "deploy"},
+		"no kid, attacker's key":         {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, members{"kid": nil}, nil)},
 		"other algorithm":                {token: githubToken(t, members{"alg": "ES384"}, nil)},
 		"attacker's key":                 {token: foreignToken(t, "attacker", members{"iss": github, "sub": workflow, "repository_owner_id": "4711"}, nil, nil)},
 		"unknown issuer":                 {token: githubToken(t, nil, members{"iss": "https://example.com"}), more: "&client_id=deploy"},
@@ -302,7 +303,7 @@ func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 	s := startFederated(t)
 	local := keys()[signingkey.RS256]
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
-		r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 	}))
 	client := s.direct()
 	testkit.Diff(t, "client of the token", "pod", clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))))
@@ -338,7 +339,7 @@ func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
 	local := keys()[signingkey.RS256]
 	trust := func(s *server) {
 		s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
-			r.Issuers = []registry.Issuer{{Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+			r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 		}))
 	}
 	for _, more := range []string{"", "&client_id=pod"} {

@@ -21,6 +21,7 @@ type Metrics struct {
 	slowChecks     *prometheus.CounterVec
 	proofs         *prometheus.CounterVec
 	assertions     *prometheus.CounterVec
+	exchanges      *prometheus.CounterVec
 }
 
 // realmMetrics contains the metrics for a realm's issued tokens, so that requests don't have to
@@ -86,7 +87,11 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 		Name: "realmkeeper_assertions_total",
 		Help: `JWTs that clients presented to authenticate or as a grant, by realm, issuer and result. The issuer is the name of a trusted issuer, "kubernetes" for service accounts of the cluster, "self" if the client signed it, or empty if it states none of them. The result is "accepted", the reason in the audit log, or an OAuth 2.0 error code.`,
 	}, []string{"realm", "issuer", "result"})
-	registerer.MustRegister(requests, durations, proofs, slowChecks, assertions, introspections, verifications,
+	exchanges := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "realmkeeper_exchanges_total",
+		Help: `Token exchanges and ID-JAGs of authenticated clients by realm, rule and result. The rule is empty unless the result is "issued". The result is "issued", the reason in the audit log, or an OAuth 2.0 error code.`,
+	}, []string{"realm", "rule", "result"})
+	registerer.MustRegister(requests, durations, proofs, slowChecks, assertions, exchanges, introspections, verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this token server serves.",
@@ -98,7 +103,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 	)
 	return &Metrics{
 		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs, assertions: assertions,
+		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs, assertions: assertions, exchanges: exchanges,
 	}
 }
 
@@ -121,6 +126,9 @@ func (m *Metrics) issued(request *clientRequest) {
 	of := m.of(request.realm)
 	of.issued.Inc()
 	of.duration.Observe(time.Since(request.started).Seconds())
+	if request.exchanges() {
+		m.exchanges.WithLabelValues(request.realm.Name, request.rule, resultIssued).Inc()
+	}
 }
 
 // rejected counts a request that gets an error response. Call it before delaying the response, so
@@ -132,6 +140,9 @@ func (m *Metrics) rejected(request *clientRequest, response *oauth.Error, reason
 		m.of(request.realm).duration.Observe(time.Since(request.started).Seconds())
 	}
 	m.requests.WithLabelValues(name, response.Code, string(reason)).Inc()
+	if request.exchanges() {
+		m.exchanges.WithLabelValues(name, "", string(reason)).Inc()
+	}
 }
 
 func (m *Metrics) introspected(result string) { m.introspections.WithLabelValues(result).Inc() }

@@ -14,9 +14,11 @@ import (
 type tokenResponse struct {
 	token     string
 	tokenType string
-	id        token.ID
-	lifetime  time.Duration
-	scope     string
+	// issuedType is "issued_token_type" (RFC 8693 §2.2.1); empty if the response has none.
+	issuedType string
+	id         token.ID
+	lifetime   time.Duration
+	scope      string
 }
 
 // Responses can share these header values because net/http doesn't modify them.
@@ -27,10 +29,13 @@ var (
 )
 
 func writeToken(w http.ResponseWriter, r tokenResponse) {
-	scope := ""
+	scope := "" // and what else is rare
 	if r.scope != "" {
 		// Scope tokens can't contain quotes or backslashes (RFC 6749 §3.3).
 		scope = `,"scope":"` + r.scope + `"`
+	}
+	if r.issuedType != "" {
+		scope += `,"issued_token_type":"` + r.issuedType + `"`
 	}
 	setJSONHeaders(w.Header())
 	// Writing the parts directly to net/http's buffer avoids a copy of the body.

@@ -51,36 +51,36 @@ func (e *tokenEndpoint) respond(r *http.Request, request *clientRequest) (tokenR
 	if err := e.authenticate(r, request); err != nil {
 		return tokenResponse{}, err
 	}
-	switch request.parameters.GrantType {
-	case oauth.GrantTypeClientCredentials, oauth.GrantTypeJWTBearer:
-	case "":
-		return tokenResponse{}, oauth.ErrNoGrantType
-	default:
-		return tokenResponse{}, oauth.ErrGrantType
-	}
-	proof, err := e.proof(r, request)
+	authorized, err := e.authorize(r, request)
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	return e.issue(request, proof)
+	proof, err := e.proof(r, request, &authorized)
+	if err != nil {
+		return tokenResponse{}, err
+	}
+	return e.issue(request, &authorized, proof)
 }
 
 // authenticate authenticates the client by the assertion of the JWT bearer grant (RFC 7523 §2.1), and with every
-// other grant type by its credentials.
+// other grant type by its credentials. An ID-JAG doesn't authenticate a client.
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *tokenEndpoint) authenticate(r *http.Request, request *clientRequest) error {
 	if request.parameters.GrantType != oauth.GrantTypeJWTBearer {
 		return e.clientEndpoint.authenticate(r, request)
 	}
+	if request.idJAG = parseIDJAG(&request.parameters); request.idJAG != nil {
+		return e.clientEndpoint.authenticate(r, request)
+	}
 	caller, err := e.authenticator.AuthenticateGrant(r.Context(), request.realm, r.Header, &request.parameters, request.source, request.now)
 	return request.authenticated(caller, err)
 }
 
-// proof returns the request's DPoP proof (RFC 9449 §5), or nil if the client doesn't need one and
-// sent none. Its URL must be one of the realm's configured URLs. The Host header doesn't count.
-func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest) (*dpop.Proof, error) {
-	if !request.client.DPoP && len(r.Header["Dpop"]) == 0 {
+// proof returns the request's DPoP proof (RFC 9449 §5), or nil if the token needn't be bound and the
+// client sent none. Its URL must be one of the realm's configured URLs. The Host header doesn't count.
+func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorized *authorization) (*dpop.Proof, error) {
+	if !authorized.bound && len(r.Header["Dpop"]) == 0 {
 		return nil, nil
 	}
 	realm := request.realm
@@ -88,32 +88,30 @@ func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest) (*dpop.Pr
 		Method: r.Method, URLs: []string{realm.Issuer + oauth.TokenPath, realm.ClusterIssuerURL + oauth.TokenPath},
 	}, request.now)
 	switch {
-	case errors.Is(err, errNoProof):
+	case errors.Is(err, errNoProof) && authorized.jkt == "":
 		return nil, oauth.ErrDPoPRequired
+	case errors.Is(err, errNoProof), err == nil && authorized.jkt != "" && proof.JKT != authorized.jkt:
+		// The ID-JAG is bound to another key (draft-ietf-oauth-identity-assertion-authz-grant, section 7).
+		return nil, oauth.ErrInvalidGrant
 	case err != nil:
 		return nil, oauth.ErrInvalidProof
 	}
 	return proof, nil
 }
 
-// issue checks the requested scopes, the audience, the token rate and that the proof wasn't used
-// before, in this order, and signs the token. If there is a proof, the token is bound to its key.
-func (e *tokenEndpoint) issue(request *clientRequest, proof *dpop.Proof) (tokenResponse, error) {
-	realm, client, p := request.realm, request.client, &request.parameters
-	scopes, err := oauth.NarrowScope(p.Scope, client.Scopes)
-	if err != nil {
-		return tokenResponse{}, err
-	}
-	audience, err := oauth.NarrowAudience(p.Audience, p.Resources, client.Audiences)
-	if err != nil {
-		return tokenResponse{}, err
-	}
+// issue checks the token rate and that the proof wasn't used before, in this order, and signs the token. If there
+// is a proof, the token is bound to its key.
+func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization, proof *dpop.Proof) (tokenResponse, error) {
+	realm, client := request.realm, request.client
 	if !e.tokenRates.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
 		return tokenResponse{}, oauth.ErrTooManyTokens
 	}
 	lifetime := realm.TokenLifetime
 	if client.TokenLifetime > 0 {
 		lifetime = min(lifetime, client.TokenLifetime)
+	}
+	if authorized.lifetime > 0 {
+		lifetime = min(lifetime, authorized.lifetime)
 	}
 	tokenType, jkt := oauth.TokenTypeBearer, ""
 	if proof != nil {
@@ -124,20 +122,22 @@ func (e *tokenEndpoint) issue(request *clientRequest, proof *dpop.Proof) (tokenR
 		}
 		tokenType, jkt = oauth.TokenTypeDPoP, proof.JKT
 	}
-	scope := strings.Join(scopes, " ")
+	scope := strings.Join(authorized.scopes, " ")
 	signed, id, err := realm.Signer().Sign(token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
 		Identity: client.Identity,
-		Audience: audience,
+		Audience: authorized.audience,
 		Scope:    scope,
 		IssuedAt: request.now,
 		Lifetime: lifetime,
 		Extra:    client.Claims,
 		JKT:      jkt,
+
+		Delegation: authorized.delegation,
 	}, e.Random)
 	if err != nil {
 		return tokenResponse{}, err
 	}
-	return tokenResponse{token: signed, tokenType: tokenType, id: id, lifetime: lifetime, scope: scope}, nil
+	return tokenResponse{token: signed, tokenType: tokenType, issuedType: authorized.issuedType, id: id, lifetime: lifetime, scope: scope}, nil
 }

@@ -36,11 +36,12 @@ func belowVerification(path string) (realm, rest string, ok bool) {
 }
 
 // These headers identify the caller to the API behind the gateway. A successful response always
-// contains all three, so that the gateway overwrites any values sent by the caller.
+// contains all four, so that the gateway overwrites any values sent by the caller.
 const (
 	headerClientID = "X-Auth-Client-Id"
 	headerRealm    = "X-Auth-Realm"
 	headerScope    = "X-Auth-Scope"
+	headerSubject  = "X-Auth-Subject"
 )
 
 // ServeHTTP handles requests for the endpoint's exact path. In these, the query comes from the
@@ -81,6 +82,7 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 	header.Set(headerClientID, v.verified.ClientID)
 	header.Set(headerRealm, realm)
 	header.Set(headerScope, v.verified.Scope)
+	header.Set(headerSubject, v.verified.Subject())
 	if v.required.Claims != "" {
 		claimheaders.Set(header, v.required.Claims, v.verified.Payload)
 	}
@@ -114,6 +116,9 @@ func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse f
 	proof, err := e.checkBinding(r.Header, presented, v, now)
 	if err != nil {
 		return err
+	}
+	if v.verified.Delegation != nil && !v.required.Delegated {
+		return oauth.ErrDelegated
 	}
 	if !meets(&v.verified, v.required) {
 		return oauth.ErrInsufficientScope

@@ -1,5 +1,6 @@
-// Package clientassertion checks the JWTs that clients use to authenticate (RFC 7523). A client signs
-// them itself, or they are tokens of the cluster or of another issuer that the realm trusts.
+// Package clientassertion checks the JWTs that clients use to authenticate (RFC 7523), or to act for
+// another subject (RFC 8693). A client signs them itself, or they are tokens of the cluster or of another
+// issuer that the realm trusts.
 package clientassertion
 
 import (
@@ -35,6 +36,19 @@ type Assertion struct {
 	all map[string]json.RawMessage // set by HasClaims
 }
 
+// AsSVID returns the assertion as a JWT-SVID whose issuer is the trust domain of its subject. An "iss" is
+// ignored, because SPIRE can set it to any URL.
+//
+// The error is ErrSubject.
+func (a *Assertion) AsSVID() (*Assertion, error) {
+	if !strings.HasPrefix(a.Claims.Subject, spiffeScheme) {
+		return nil, ErrSubject
+	}
+	svid := *a
+	svid.Claims.Issuer = ""
+	return &svid, nil
+}
+
 // types lists the allowed values of "typ" in lower case: unset, the common "JWT", the value defined
 // in draft-ietf-oauth-rfc7523bis, and "JOSE", which JWT-SVIDs can also have (SPIFFE JWT-SVID §2.3).
 // Access tokens are therefore rejected (RFC 8725 §3.11).
@@ -44,12 +58,14 @@ var types = map[string]bool{"": true, "jwt": true, "client-authentication+jwt": 
 // only one valid encoding.
 //
 // Errors: jws.ErrMalformed, jws.ErrCritical, ErrType.
-func Parse(compact string) (*Assertion, error) {
+func Parse(compact string) (*Assertion, error) { return parse(compact, types) }
+
+func parse(compact string, allowed map[string]bool) (*Assertion, error) {
 	parsed, err := jws.Parse(compact)
 	if err != nil {
 		return nil, err
 	}
-	if !types[parsed.Type] {
+	if !allowed[parsed.Type] {
 		return nil, ErrType
 	}
 	a := &Assertion{JWT: parsed}

@@ -10,7 +10,7 @@ import (
 
 // These are additional reasons for rejecting a token of another issuer.
 var (
-	ErrNoKeyID       = errors.New("token has no kid")
+	ErrNoKeyID       = errors.New("token has no kid, and its issuer has several keys for its algorithm")
 	ErrRequiredClaim = errors.New("token lacks a claim that the realm requires of its issuer, or has another value")
 	ErrNotListed     = errors.New("token matches no identity of the client")
 )

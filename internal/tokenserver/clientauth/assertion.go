@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -14,17 +15,20 @@ import (
 )
 
 // byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either
-// signed by the client (private_key_jwt) or a token of a third party.
+// signed by the client (private_key_jwt), a token of a third party, or a JWT-SVID.
 //
 // Errors: oauth.ErrAssertionType; oauth.ErrClientIDMismatch; oauth.ErrInvalidClient, wrapping the
 // reason for the audit log and the server log; oauth.ErrAssertionsFull; those of byFederation.
 func (a *Authenticator) byAssertion(ctx context.Context, realm *registry.Realm, p *oauth.Parameters, now time.Time) (Caller, error) {
-	if p.ClientAssertionType != oauth.AssertionTypeJWT {
+	if p.ClientAssertionType != oauth.AssertionTypeJWT && p.ClientAssertionType != oauth.AssertionTypeSPIFFE {
 		return Caller{clientID: p.ClientID}, oauth.ErrAssertionType
 	}
 	assertion, err := clientassertion.Parse(p.ClientAssertion)
 	if err != nil {
 		return Caller{clientID: p.ClientID}, wrongAssertion(err)
+	}
+	if p.ClientAssertionType == oauth.AssertionTypeSPIFFE {
+		return a.bySVID(ctx, realm, p.ClientID, assertion, now)
 	}
 	if ofThirdParty(realm, assertion) {
 		return a.byFederation(ctx, realm, p.ClientID, assertion, now)
@@ -67,6 +71,27 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	}
 	a.recordUse(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
 	return caller, nil
+}
+
+// bySVID authenticates a client by a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). The trusted issuer is
+// the trust domain of its subject, and never an issuer with an HTTPS URL. The only audience must be the
+// realm's issuer. Like other tokens of third parties, it may be reused, and needs no client ID if a client
+// holds its subject.
+//
+// Errors: those of byFederation.
+func (a *Authenticator) bySVID(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Caller, error) {
+	svid, err := assertion.AsSVID()
+	if err != nil {
+		return Caller{clientID: clientID}, wrongAssertion(err)
+	}
+	issuer := realm.TrustedIssuer(svid.Issuer(), []string{realm.Issuer})
+	if issuer == nil {
+		return Caller{clientID: clientID}, wrongAssertion(clientassertion.ErrIssuer)
+	}
+	if issuer.Audience != realm.Issuer || !slices.Equal(svid.Claims.Audience, []string{realm.Issuer}) {
+		return Caller{clientID: clientID, statedIssuer: issuer.Name}, wrongAssertion(clientassertion.ErrAudience)
+	}
+	return a.byFederation(ctx, realm, clientID, svid, now)
 }
 
 var errClientNotFound = errors.New("client not found")

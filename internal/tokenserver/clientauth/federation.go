@@ -30,6 +30,8 @@ func (p *proven) issuerName() string {
 	return p.issuer.Name
 }
 
+var errNoAuthentication = errors.New("the realm does not accept tokens of this issuer for client authentication")
+
 // ofThirdParty reports whether an assertion states that the cluster or a trusted issuer of the realm
 // signed it. A client ID can't contain a colon, so no client's own assertion does.
 func ofThirdParty(realm *registry.Realm, assertion *clientassertion.Assertion) bool {
@@ -74,6 +76,9 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 	}
 	if err != nil {
 		return caller, err
+	}
+	if token.issuer != nil && !token.issuer.Authenticates {
+		return caller, wrongAssertion(errNoAuthentication)
 	}
 	if clientID == "" {
 		caller.Client = token.holder(realm)
@@ -131,31 +136,43 @@ func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Re
 		}
 		return proven{}, wrongAssertion(clientassertion.ErrIssuer)
 	}
-	if assertion.KeyID == "" {
-		return proven{}, wrongAssertion(clientassertion.ErrNoKeyID)
+	err := a.verifySignature(realm, issuer, assertion)
+	if err == nil {
+		return a.verifyForeign(ctx, realm, issuer, assertion, now)
 	}
-	keys, known := issuer.KeysOf(assertion.KeyID, assertion.Algorithm)
-	for _, key := range keys {
-		if assertion.Verify(key) == nil {
-			return a.verifyForeign(ctx, realm, issuer, assertion, now)
-		}
-	}
-	// The issuer may have begun to sign with a key that isn't known yet, or it may have replaced a key.
-	a.refreshKeys(realm.Name, issuer.Name)
-	if assertion.OfServiceAccount() {
+	if assertion.OfServiceAccount() && assertion.KeyID != "" {
 		// The cluster may also have begun to sign with a new key.
 		token, err := a.verifyServiceAccount(ctx, realm, assertion, now)
 		if err == nil || token.assertion != nil || errors.Is(err, oauth.ErrNoClusterKeys) {
 			return token, err
 		}
 	}
+	return proven{}, err
+}
+
+// verifySignature verifies the signature of a token with the keys of a trusted issuer. A token without a
+// "kid" is verified only if the issuer has few keys for its algorithm.
+//
+// The error is oauth.ErrInvalidClient, wrapping the reason.
+func (a *Authenticator) verifySignature(realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion) error {
+	keys, known := issuer.KeysOf(assertion.KeyID, assertion.Algorithm)
+	if assertion.KeyID == "" && len(keys) > registry.MaxKeysWithoutID {
+		return wrongAssertion(clientassertion.ErrNoKeyID)
+	}
+	for _, key := range keys {
+		if assertion.Verify(key) == nil {
+			return nil
+		}
+	}
+	// The issuer may have begun to sign with a key that isn't known yet, or it may have replaced a key.
+	a.refreshKeys(realm.Name, issuer.Name)
 	switch {
 	case !known:
-		return proven{}, fmt.Errorf("%w: %w", errUnknownKey, jws.ErrKey)
+		return fmt.Errorf("%w: %w", errUnknownKey, jws.ErrKey)
 	case len(keys) == 0:
-		return proven{}, wrongAssertion(jws.ErrKey)
+		return wrongAssertion(jws.ErrKey)
 	}
-	return proven{}, wrongAssertion(jws.ErrSignature)
+	return wrongAssertion(jws.ErrSignature)
 }
 
 // verifyForeign verifies a token that was signed with a key of a trusted issuer. If the token is

@@ -125,6 +125,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		ClusterIssuerURL: r.ClusterIssuerURL,
 		Audiences:        r.Audiences,
 		Issuers:          issuers(r),
+		Exchanges:        r.Exchanges,
 	})
 }
 
@@ -149,6 +150,7 @@ func issuers(r record.Realm) []registry.Issuer {
 	for _, i := range r.Issuers {
 		trusted = append(trusted, registry.Issuer{
 			Name: i.Name, URL: i.Issuer, Audience: i.Audience, RequiredClaims: i.RequiredClaims, Keys: i.Keys,
+			Authenticates: i.Authenticates, Subjects: i.Subjects, IDJAG: i.IDJAG,
 		})
 	}
 	return trusted
@@ -194,27 +196,29 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		identity = string(c.UID) // The same bytes, so that both need memory once.
 	}
 	return &registry.Client{
-		Record:           secret.Name,
-		Version:          secret.ResourceVersion,
-		UID:              string(c.UID),
-		Namespace:        shared(c.Namespace),
-		Identity:         identity,
-		RealmUID:         shared(string(c.RealmUID)),
-		ID:               c.ClientID,
-		Disabled:         c.Disabled || unenforced,
-		Unenforced:       unenforced,
-		ExpiresAt:        c.ExpiresAt,
-		TokensValidAfter: c.TokensValidAfter,
-		TokensPerSecond:  c.TokensPerSecond,
-		TokenLifetime:    time.Duration(c.TokenLifetimeSeconds) * time.Second,
-		Scopes:           slices.Sorted(slices.Values(allShared(c.Scopes))),
-		Audiences:        allShared(c.Audiences),
-		Introspects:      allShared(c.IntrospectionAudiences),
-		Secrets:          secrets,
-		PublicKeys:       c.PublicKeys,
-		Identities:       identities(c),
-		Claims:           record.EncodeClaims(c.Claims),
-		DPoP:             c.DPoP,
+		Record:             secret.Name,
+		Version:            secret.ResourceVersion,
+		UID:                string(c.UID),
+		Namespace:          shared(c.Namespace),
+		Identity:           identity,
+		RealmUID:           shared(string(c.RealmUID)),
+		ID:                 c.ClientID,
+		Disabled:           c.Disabled || unenforced,
+		Unenforced:         unenforced,
+		ExpiresAt:          c.ExpiresAt,
+		TokensValidAfter:   c.TokensValidAfter,
+		TokensPerSecond:    c.TokensPerSecond,
+		TokenLifetime:      time.Duration(c.TokenLifetimeSeconds) * time.Second,
+		Scopes:             slices.Sorted(slices.Values(allShared(c.Scopes))),
+		Audiences:          allShared(c.Audiences),
+		Introspects:        allShared(c.IntrospectionAudiences),
+		DelegatedScopes:    allShared(c.DelegatedScopes),
+		NamespaceSelectors: allShared(c.NamespaceSelectors),
+		Secrets:            secrets,
+		PublicKeys:         c.PublicKeys,
+		Identities:         identities(c),
+		Claims:             record.EncodeClaims(c.Claims),
+		DPoP:               c.DPoP,
 	}, nil
 }
 

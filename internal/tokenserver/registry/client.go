@@ -42,9 +42,13 @@ type Client struct {
 	// limit applies.
 	TokensPerSecond int32
 	Scopes          []string // granted, sorted
-	Audiences       []string // granted, at least one
-	Introspects     []string // audiences whose tokens the client can introspect
-	Secrets         []clientsecret.Credential
+	// DelegatedScopes are further scopes that are granted only in tokens that act for another subject.
+	DelegatedScopes []string
+	// NamespaceSelectors are digests; see record.Client.
+	NamespaceSelectors []string
+	Audiences          []string // granted, at least one
+	Introspects        []string // audiences whose tokens the client can introspect
+	Secrets            []clientsecret.Credential
 	// PublicKeys verify assertions signed by the client.
 	PublicKeys []signingkey.PublicKey
 	// Identities lists the service accounts, and the tokens of the realm's trusted issuers, that
@@ -68,7 +72,11 @@ func (c *Client) MayIntrospect(verified *token.Verified) bool {
 // Owns reports whether a valid token is one of this client, and not of another one that had the same
 // client ID.
 func (c *Client) Owns(verified *token.Verified) bool {
-	return verified.Identity == c.Identity || c.UID != "" && verified.Identity == c.UID
+	return c.hasIdentity(verified.Identity)
+}
+
+func (c *Client) hasIdentity(identity string) bool {
+	return identity == c.Identity || c.UID != "" && identity == c.UID
 }
 
 // Usable reports whether, at the given time, the client can get tokens and its existing tokens are

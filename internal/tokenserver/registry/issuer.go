@@ -6,7 +6,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 
-// Issuer is an issuer whose tokens can authenticate a realm's clients.
+// Issuer is an issuer whose tokens can authenticate a realm's clients, or be exchanged.
 type Issuer struct {
 	Name string // unique within the realm
 	URL  string // "iss"; issuers with the same URL differ in Audience
@@ -14,6 +14,9 @@ type Issuer struct {
 	Audience string
 	// RequiredClaims are claims that a token must have, with their values.
 	RequiredClaims map[string]string
+	// Authenticates means that its tokens authenticate clients, Subjects that they can be exchanged, and
+	// IDJAG that its ID-JAGs are accepted.
+	Authenticates, Subjects, IDJAG bool
 	// Keys verify the issuer's tokens. Several keys can have the same ID.
 	Keys []signingkey.PublicKey
 }
@@ -22,15 +25,19 @@ type Issuer struct {
 // it is for two algorithms.
 const maxKeysPerID = 2
 
-// KeysOf returns the keys with the given ID that verify the given algorithm, at most maxKeysPerID.
-// It also reports whether there is any key with this ID.
+// MaxKeysWithoutID is the maximum number of keys of an issuer for an algorithm with which a token without an
+// ID of a key is verified: the current one and the next.
+const MaxKeysWithoutID = 2
+
+// KeysOf returns the keys with the given ID that verify the given algorithm, at most maxKeysPerID. It also
+// reports whether there is any key with this ID. If the ID is empty, it returns all keys for the algorithm.
 func (i *Issuer) KeysOf(id string, algorithm signingkey.Algorithm) (keys []signingkey.PublicKey, known bool) {
 	for _, key := range i.Keys {
-		if key.ID() != id {
+		if id != "" && key.ID() != id {
 			continue
 		}
 		known = true
-		if key.Algorithm() == algorithm && len(keys) < maxKeysPerID {
+		if key.Algorithm() == algorithm && (id == "" || len(keys) < maxKeysPerID) {
 			keys = append(keys, key)
 		}
 	}

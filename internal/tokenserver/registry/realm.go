@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
@@ -42,7 +43,8 @@ type RealmSettings struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster.
 	ClusterIssuerURL string
 	Audiences        []string // that clients may request
-	Issuers          []Issuer // whose tokens can authenticate clients; they differ in URL or audience
+	Issuers          []Issuer // whose tokens can authenticate clients or be exchanged; they differ in URL or audience
+	Exchanges        []record.Exchange
 }
 
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
@@ -84,8 +86,9 @@ type Realm struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
 	ClusterIssuerURL string
 
-	issuers map[string][]*Issuer // trusted issuers by URL
-	tables  tables               // set when the realm is added to a registry
+	issuers   map[string][]*Issuer // trusted issuers by URL
+	exchanges []Exchange
+	tables    tables // set when the realm is added to a registry
 }
 
 // NewRealm returns a realm with the given settings.
@@ -104,6 +107,9 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	for i := range s.Issuers {
 		url := s.Issuers[i].URL
 		realm.issuers[url] = append(realm.issuers[url], &s.Issuers[i])
+	}
+	for _, rule := range s.Exchanges {
+		realm.exchanges = append(realm.exchanges, NewExchange(rule))
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
@@ -129,7 +135,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
 	}
-	metadata := oauth.NewMetadata(s.Issuer, s.Scopes)
+	metadata := oauth.NewMetadata(s.Issuer, s.Scopes, optional(&s))
 	metadata.TokenEndpointAuthSigningAlgValuesSupported = jws.Algorithms
 	metadata.IntrospectionEndpointAuthSigningAlgValuesSupported = jws.Algorithms
 	metadata.DPoPSigningAlgValuesSupported = jws.Algorithms
@@ -148,6 +154,16 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
 	}
 	return realm, nil
+}
+
+// optional returns which optional parts of the protocol the realm is configured for.
+func optional(s *RealmSettings) oauth.Optional {
+	has := oauth.Optional{TokenExchange: len(s.Exchanges) > 0}
+	for i := range s.Issuers {
+		has.IDJAG = has.IDJAG || s.Issuers[i].IDJAG
+		has.SPIFFE = has.SPIFFE || s.Issuers[i].Authenticates && strings.HasPrefix(s.Issuers[i].URL, "spiffe://")
+	}
+	return has
 }
 
 // Open makes the realm sign with key if it is the active one and isn't sealed.
@@ -172,7 +188,8 @@ func (r *Realm) Client(id string) *Client {
 // Verify returns the claims and the client of a token if it is valid at the given time. The realm
 // and the client must be usable. The client that has the token's client ID now must own the token. The
 // token must not be older than spec.tokensValidAfter of the realm or client. If the client requires
-// DPoP now, the token must be bound to a key.
+// DPoP now, the token must be bound to a key. If it acts for another subject, the same is true for every
+// client in it, and the rules that allowed it must not have changed.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -181,12 +198,11 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 		return token.Verified{}, nil, err
 	}
 	client := r.Client(verified.ClientID)
-	if r.Disabled || client == nil || !client.Usable(now) ||
-		!client.Owns(&verified) ||
-		client.DPoP && verified.JKT == "" ||
-		verified.IssuedAt.Before(client.TokensValidAfter) ||
-		verified.IssuedAt.Before(r.tokensValidAfter) {
+	if r.Disabled || client == nil || !client.accepts(verified.Identity, &verified, now) || verified.IssuedAt.Before(r.tokensValidAfter) {
 		return token.Verified{}, nil, token.ErrInvalid
+	}
+	if err := r.checkDelegation(&verified, client, now); err != nil {
+		return token.Verified{}, nil, err
 	}
 	return verified, client, nil
 }

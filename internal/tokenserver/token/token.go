@@ -26,7 +26,7 @@ const idBytes = 16
 // Claims are the claims of a token (RFC 9068 §2.2). Times are truncated to seconds.
 type Claims struct {
 	Issuer   string
-	ClientID string   // "client_id" and "sub", which are equal because clients act for themselves
+	ClientID string   // "client_id", and "sub" unless Delegation is set
 	Identity string   // "client_uid", a private claim that distinguishes clients that had the same ID
 	Audience []string // at least one
 	Scope    string   // space-separated scope tokens; if empty, the token has no scope claim
@@ -37,6 +37,8 @@ type Claims struct {
 	// JKT is the RFC 7638 thumbprint, in base64url, of the key to which the token is bound (RFC 9449
 	// §6.1). If empty, the token is not bound.
 	JKT string
+	// Delegation is set if the client acts for another subject.
+	Delegation *Delegation
 }
 
 // Signer issues tokens signed with one key. It is safe for concurrent use.
@@ -102,8 +104,12 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 	issuedAt := c.IssuedAt.Unix()
 	b = append(b, `{"iss":`...)
 	b = appendString(b, c.Issuer)
-	b = append(b, `,"sub":`...)
-	b = appendString(b, c.ClientID)
+	if c.Delegation != nil {
+		b = appendDelegation(b, c.Delegation)
+	} else {
+		b = append(b, `,"sub":`...)
+		b = appendString(b, c.ClientID)
+	}
 	b = append(b, `,"client_id":`...)
 	b = appendString(b, c.ClientID)
 	b = append(b, `,"client_uid":`...)

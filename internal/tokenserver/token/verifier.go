@@ -36,8 +36,20 @@ type Verified struct {
 	ID       string // "jti"
 	// JKT is the thumbprint of the key to which the token is bound, or empty; see Claims.
 	JKT string
+	// ExpiresAt is "exp".
+	ExpiresAt time.Time
+	// Delegation is set if the client acts for another subject.
+	Delegation *Delegation
 	// Payload contains the signed claims as JSON.
 	Payload []byte
+}
+
+// Subject returns "sub".
+func (v *Verified) Subject() string {
+	if v.Delegation != nil {
+		return v.Delegation.Subject
+	}
+	return v.ClientID
 }
 
 // HasScope reports whether the token has the given scope.
@@ -88,6 +100,8 @@ type claims struct {
 	Confirmation struct {
 		JKT string `json:"jkt"`
 	} `json:"cnf"`
+
+	Delegation
 }
 
 // Verify verifies a token in JWS Compact Serialization and returns its content. It checks the
@@ -118,10 +132,17 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	if !now.Before(time.Unix(c.ExpiresAt, 0)) || issuedAt.After(now.Add(clockSkew)) {
 		return Verified{}, ErrInvalid
 	}
-	return Verified{
+	verified := Verified{
 		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID,
-		JKT: c.Confirmation.JKT, Payload: payload,
-	}, nil
+		JKT: c.Confirmation.JKT, Payload: payload, ExpiresAt: time.Unix(c.ExpiresAt, 0),
+	}
+	// A token that acts for another subject always states the rule that allows it.
+	if len(c.Rules) > 0 {
+		verified.Delegation = &c.Delegation
+	} else if c.Delegation.Subject != c.ClientID {
+		return Verified{}, ErrInvalid
+	}
+	return verified, nil
 }
 
 // audience is encoded as a string if there is one, and as an array otherwise (RFC 7519 §4.1.3).

@@ -1,0 +1,181 @@
+package exchange
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+)
+
+// ErrNotAllowed means that no rule of the realm lets the client act for the subject. It wraps the reasons for
+// the log.
+var ErrNotAllowed = errors.New("no rule allows the exchange")
+
+// Request is what a client asks for.
+type Request struct {
+	Audience string // exactly one
+	Scope    string // scope tokens, separated by single spaces; if empty, all that are allowed
+}
+
+// Result is what the new token contains.
+type Result struct {
+	Rule       string // its name
+	Delegation *token.Delegation
+	Scopes     []string
+	// Lifetime is the maximum lifetime of the token; zero if neither the rule nor the subject limits it.
+	Lifetime time.Duration
+	// Bound means that the token must be bound to a key of the client.
+	Bound bool
+}
+
+// Decide returns what the actor, an authenticated client of the realm, gets for a subject. One rule must
+// allow everything that is requested; the first one applies.
+//
+// Errors: ErrNotAllowed; oauth.ErrInvalidTarget and oauth.ErrInvalidScope if a rule allows the actor to act
+// for the subject, but not for this audience or with these scopes.
+func Decide(realm *registry.Realm, actor *registry.Client, s *Subject, want Request, now time.Time) (Result, error) {
+	if err := s.accepts(realm, actor); err != nil {
+		return Result{}, fmt.Errorf("%w: %w", ErrNotAllowed, err)
+	}
+	reasons, problem := []error{ErrNotAllowed}, error(nil)
+	for i := range realm.Exchanges() {
+		rule := &realm.Exchanges()[i]
+		if err := covers(rule, actor, s); err != nil {
+			reasons = append(reasons, fmt.Errorf("rule %q: %w", rule.Name, err))
+			continue
+		}
+		if !slices.Contains(rule.Audiences, want.Audience) || !slices.Contains(actor.Audiences, want.Audience) {
+			if problem == nil {
+				problem = oauth.ErrInvalidTarget
+			}
+			continue
+		}
+		scopes, err := oauth.NarrowScope(want.Scope, allowedScopes(rule, actor, s))
+		if err != nil || len(scopes) == 0 {
+			problem = oauth.ErrInvalidScope
+			continue
+		}
+		return Result{
+			Rule: rule.Name, Delegation: delegation(realm, rule, actor, s), Scopes: scopes,
+			Lifetime: lifetime(rule, s, now), Bound: bound(rule, actor, s),
+		}, nil
+	}
+	if problem != nil {
+		return Result{}, problem
+	}
+	return Result{}, errors.Join(reasons...)
+}
+
+// These are the reasons why a rule doesn't cover an exchange.
+var (
+	errSelf     = errors.New("the subject is the client itself")
+	errMayAct   = errors.New("may_act of the token names another actor")
+	errActor    = errors.New("it does not select the client as an actor")
+	errKind     = errors.New("it is for tokens of another kind or issuer")
+	errClaims   = errors.New("the token lacks a claim of the rule")
+	errSubject  = errors.New("it does not select every client in the token")
+	errAudience = errors.New("the token has none of its audiences")
+	errScopes   = errors.New("the token lacks one of its scopes")
+	errDepth    = errors.New("the chain of actors would be too deep")
+	errDenied   = errors.New("it denies the subject")
+)
+
+// accepts checks what no rule can allow. A client needs no exchange to act for itself; a chain that ends
+// where it began would look like its own token.
+func (s *Subject) accepts(realm *registry.Realm, actor *registry.Client) error {
+	if s.Client == actor {
+		return errSelf
+	}
+	if m := s.MayAct; m != nil {
+		byID := m.ClientID == actor.ID && (m.Issuer == "" || m.Issuer == realm.Issuer)
+		bySubject := m.Issuer == realm.Issuer && m.Subject == actor.ID
+		if !byID && !bySubject {
+			return errMayAct
+		}
+	}
+	return nil
+}
+
+// covers returns why a rule doesn't let the actor act for the subject, or nil.
+func covers(rule *registry.Exchange, actor *registry.Client, s *Subject) error {
+	depth := s.Act.Depth()
+	if s.Foreign == nil || !s.Foreign.IDJAG {
+		depth++
+	}
+	switch {
+	case !actor.Selected(&rule.Actors):
+		return errActor
+	case (s.Foreign == nil) != (rule.Subjects != nil):
+		return errKind
+	case s.Foreign != nil && rule.Issuer != s.Foreign.Issuer.Name:
+		return errKind
+	case s.Foreign != nil && !s.Foreign.HasClaims(rule.Claims):
+		return errClaims
+	case depth > min(rule.MaxDepth, record.MaxDepth):
+		return errDepth
+	case slices.Contains(rule.DeniedSubjects, s.ID):
+		return errDenied
+	case s.Foreign != nil:
+		return nil
+	case slices.ContainsFunc(s.Clients, func(c *registry.Client) bool { return !c.Selected(rule.Subjects) }):
+		return errSubject
+	case !slices.ContainsFunc(s.Audience, func(a string) bool { return slices.Contains(rule.SubjectAudiences, a) }):
+		return errAudience
+	case slices.ContainsFunc(rule.SubjectScopes, func(scope string) bool { return !slices.Contains(s.Scope, scope) }):
+		return errScopes
+	}
+	return nil
+}
+
+// allowedScopes returns the scopes that a rule and the actor allow for the subject, in the order of the rule.
+func allowedScopes(rule *registry.Exchange, actor *registry.Client, s *Subject) []string {
+	return slices.DeleteFunc(slices.Clone(rule.Scopes), func(scope string) bool {
+		if !slices.Contains(actor.Scopes, scope) && !slices.Contains(actor.DelegatedScopes, scope) {
+			return true
+		}
+		switch {
+		case s.Foreign != nil:
+			return s.Foreign.ScopeLimited && !slices.Contains(s.Foreign.Scope, scope)
+		case len(rule.SubjectScopes) == 0:
+			return !slices.Contains(s.Scope, scope)
+		}
+		// The token has what the rule requires. A client can't be acted for with more than it has itself.
+		return s.Client != nil && !slices.Contains(s.Client.Scopes, scope)
+	})
+}
+
+// delegation returns what the new token states.
+func delegation(realm *registry.Realm, rule *registry.Exchange, actor *registry.Client, s *Subject) *token.Delegation {
+	d := &token.Delegation{Subject: s.ID, SubjectID: s.External, Act: s.Act, Rules: slices.Concat([]token.Rule{rule.Reference}, s.Rules)}
+	if s.Client != nil {
+		d.SubjectUID = s.Client.Identity
+	}
+	if s.Foreign == nil || !s.Foreign.IDJAG {
+		d.Act = &token.Actor{Issuer: realm.Issuer, Subject: actor.ID, ClientUID: actor.Identity, Act: s.Act}
+	}
+	return d
+}
+
+// lifetime returns the longest lifetime that the rule and the token of the subject allow; zero if they don't
+// limit it. Times in tokens are whole seconds.
+func lifetime(rule *registry.Exchange, s *Subject, now time.Time) time.Duration {
+	longest := time.Duration(rule.TokenLifetimeSeconds) * time.Second
+	if s.ExpiresAt.IsZero() {
+		return longest
+	}
+	remaining := time.Duration(s.ExpiresAt.Unix()-now.Unix()) * time.Second
+	if longest == 0 {
+		return remaining
+	}
+	return min(longest, remaining)
+}
+
+// bound reports whether the new token must be bound to a key of the actor. A binding is never removed.
+func bound(rule *registry.Exchange, actor *registry.Client, s *Subject) bool {
+	return rule.DPoP || actor.DPoP || s.Bound || slices.ContainsFunc(s.Clients, func(c *registry.Client) bool { return c.DPoP })
+}

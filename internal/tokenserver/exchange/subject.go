@@ -1,0 +1,187 @@
+// Package exchange decides whether a client may act for the subject of a token, by token exchange (RFC
+// 8693) or with an ID-JAG, and what the new token contains. It gets verified tokens and has no state.
+package exchange
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+)
+
+// Subject is a verified token that a client presents to act for its subject.
+type Subject struct {
+	// ID is the "sub" of new tokens: a client ID, or registry.ExternalSubject with the name of the issuer
+	// and the percent-encoded subject.
+	ID string
+	// Client is the subject; nil for an external one, which External identifies.
+	Client   *registry.Client
+	External *token.SubjectID
+	// Clients are the clients of the realm in the token: the subject, and in a chain the earlier actors.
+	// It is empty for the tokens of issuers.
+	Clients []*registry.Client
+	// Act is the chain of the token's actors, and Rules are the rules that allowed it.
+	Act   *token.Actor
+	Rules []token.Rule
+	// Audience and Scope are those of an access token of the realm.
+	Audience []string
+	Scope    []string
+	// Foreign is set for the tokens of issuers.
+	Foreign *Foreign
+	// MayAct says who may act for the subject (RFC 8693 §4.4); nil if the token doesn't say so.
+	MayAct *clientassertion.MayAct
+	// Bound means that the token is bound to a key.
+	Bound bool
+	// JKT is the thumbprint of the key that the client must prove; empty for any key.
+	JKT string
+	// ExpiresAt is when new tokens expire at the latest; zero if the token doesn't limit them.
+	ExpiresAt time.Time
+}
+
+// Foreign is a token of a trusted issuer.
+type Foreign struct {
+	Issuer *registry.Issuer
+	// HasClaims reports whether the token has the claims of a rule.
+	HasClaims func(map[string]string) bool
+	// IDJAG means that the token is an ID-JAG. Its client is then no actor.
+	IDJAG bool
+	// Scope limits the scopes of new tokens if ScopeLimited is true.
+	Scope        []string
+	ScopeLimited bool
+}
+
+// These are the reasons for rejecting a verified token. They are logged but not revealed to the client.
+var (
+	errForeignActor = errors.New("act does not name an actor, names a client of this realm, or is too deep")
+	errConfirmation = errors.New("token is bound to something else than a DPoP key")
+)
+
+// OfRealm returns the subject of an access token of the realm that is valid at the given time.
+//
+// The error is token.ErrInvalid.
+func OfRealm(realm *registry.Realm, verified *token.Verified, client *registry.Client, now time.Time) (*Subject, error) {
+	clients, err := realm.Participants(verified, client, now)
+	if err != nil {
+		return nil, err
+	}
+	s := &Subject{
+		ID: verified.Subject(), Client: client, Clients: clients, Audience: verified.Audience, Scope: strings.Fields(verified.Scope),
+		Bound: verified.JKT != "", ExpiresAt: verified.ExpiresAt,
+	}
+	d := verified.Delegation
+	if d == nil {
+		return s, nil
+	}
+	s.Client, s.External, s.Act, s.Rules = clients[len(clients)-1], d.SubjectID, d.Act, d.Rules
+	if d.SubjectID != nil {
+		s.Client = nil
+	}
+	if s.Act == nil || s.Act.ClientUID == "" {
+		// The client got the token with an ID-JAG, so that it isn't in the chain yet.
+		s.Act = &token.Actor{Issuer: realm.Issuer, Subject: client.ID, ClientUID: client.Identity, Act: s.Act}
+	}
+	return s, nil
+}
+
+// OfIssuer returns the subject of a verified token of an issuer.
+//
+// The errors are those of clientassertion.Delegation, and reasons for the log.
+func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion) (*Subject, error) {
+	claims, err := assertion.Delegation()
+	if err != nil {
+		return nil, err
+	}
+	subject := assertion.Claims.Subject
+	s := &Subject{
+		ID:        registry.ExternalSubject + issuer.Name + ":" + percentEncode(subject),
+		External:  &token.SubjectID{Format: token.SubjectIDFormat, Issuer: issuer.URL, Subject: subject},
+		Foreign:   &Foreign{Issuer: issuer, HasClaims: assertion.HasClaims},
+		MayAct:    claims.MayAct,
+		Bound:     claims.Confirmation != nil,
+		ExpiresAt: assertion.Claims.Expiry.Time(),
+	}
+	s.Act, err = reduce(realm, issuer, claims.Act)
+	return s, err
+}
+
+// OfIDJAG returns the subject of a verified ID-JAG. The client can present it again until it expires, so
+// that it limits a new token less than a subject token does: like a refresh token, not at all.
+//
+// The errors are those of OfIssuer.
+func OfIDJAG(realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion, claims *clientassertion.IDJAG) (*Subject, error) {
+	s, err := OfIssuer(realm, issuer, assertion)
+	if err != nil {
+		return nil, err
+	}
+	s.Foreign.IDJAG, s.ExpiresAt = true, time.Time{}
+	if claims.Scope != nil {
+		s.Foreign.Scope, s.Foreign.ScopeLimited = strings.Fields(*claims.Scope), true
+	}
+	if s.Bound {
+		if s.JKT = claims.Confirmation.JKT; s.JKT == "" {
+			return nil, errConfirmation
+		}
+	}
+	return s, nil
+}
+
+// Actors returns the earlier actors, latest first, for the audit log: client IDs, or the issuer and the subject
+// of an actor that another issuer states.
+func (s *Subject) Actors() []string {
+	var all []string
+	for actor := s.Act; actor != nil; actor = actor.Act {
+		if actor.ClientUID != "" {
+			all = append(all, actor.Subject)
+		} else {
+			all = append(all, actor.Issuer+" "+actor.Subject)
+		}
+	}
+	return all
+}
+
+// reduce returns a chain of actors that an issuer states, without anything but "iss" and "sub". An actor
+// without "iss" is one of the issuer. A client of the realm can't be in it, because nothing proves that it
+// took part.
+func reduce(realm *registry.Realm, issuer *registry.Issuer, stated *clientassertion.Actor) (*token.Actor, error) {
+	var outermost *token.Actor
+	next := &outermost
+	for depth := 0; stated != nil; stated, depth = stated.Act, depth+1 {
+		actor := &token.Actor{Issuer: stated.Issuer, Subject: stated.Subject}
+		if actor.Issuer == "" {
+			actor.Issuer = issuer.URL
+		}
+		if actor.Subject == "" || actor.Issuer == realm.Issuer || depth == maxDepth || len(actor.Issuer)+len(actor.Subject) > maxActor {
+			return nil, errForeignActor
+		}
+		*next, next = actor, &actor.Act
+	}
+	return outermost, nil
+}
+
+// Limits of what an issuer states about an actor.
+const (
+	maxDepth = 4
+	maxActor = 1024 // bytes
+)
+
+const hexadecimal = "0123456789ABCDEF"
+
+// percentEncode encodes all bytes except unreserved ones (RFC 3986 §2.3), so that equal subjects have one
+// encoding, which is safe in a header.
+func percentEncode(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hexadecimal[c>>4])
+		b.WriteByte(hexadecimal[c&15])
+	}
+	return b.String()
+}

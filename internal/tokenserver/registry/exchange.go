@@ -1,0 +1,137 @@
+package registry
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+)
+
+// Exchange is a rule by which clients get tokens that act for another subject.
+type Exchange struct {
+	record.Exchange
+	// Reference is what tokens state about the rule.
+	Reference token.Rule
+}
+
+// NewExchange prepares a rule.
+func NewExchange(rule record.Exchange) Exchange {
+	return Exchange{Exchange: rule, Reference: token.Rule{Name: rule.Name, Digest: rule.Digest()}}
+}
+
+// Exchanges returns the rules of the realm in the order in which they are tried. The caller must not
+// modify them.
+func (r *Realm) Exchanges() []Exchange { return r.exchanges }
+
+// IDJAGIssuer returns the trusted issuer with the given URL whose ID-JAGs the realm accepts, or nil.
+func (r *Realm) IDJAGIssuer(url string) *Issuer {
+	for _, issuer := range r.issuers[url] {
+		if issuer.IDJAG {
+			return issuer
+		}
+	}
+	return nil
+}
+
+// Selected reports whether a selector of a rule selects the client.
+func (c *Client) Selected(by *record.ClientSelector) bool {
+	return by.Selects(c.ID, c.Namespace, c.NamespaceSelectors)
+}
+
+// ExternalSubject is the prefix of subjects that are not clients of the realm. Client IDs don't contain a
+// colon.
+const ExternalSubject = "ext:"
+
+// Participants returns the clients of the realm in a valid token: the client to which it was issued, the
+// earlier actors, and last the subject unless it is external.
+//
+// The error is token.ErrInvalid if one of them can't be used, or is another client with the same ID.
+func (r *Realm) Participants(verified *token.Verified, client *Client, now time.Time) ([]*Client, error) {
+	all := []*Client{client}
+	if verified.Delegation == nil {
+		return all, nil
+	}
+	first := true
+	for actor := verified.Delegation.Act; actor != nil; actor = actor.Act {
+		if actor.ClientUID != "" && !(first && actor.Subject == verified.ClientID) {
+			if err := r.addParticipant(&all, actor.Subject, actor.ClientUID, verified, now); err != nil {
+				return nil, err
+			}
+		}
+		first = false
+	}
+	if strings.HasPrefix(verified.Delegation.Subject, ExternalSubject) {
+		return all, nil
+	}
+	err := r.addParticipant(&all, verified.Delegation.Subject, verified.Delegation.SubjectUID, verified, now)
+	return all, err
+}
+
+func (r *Realm) addParticipant(all *[]*Client, id, identity string, verified *token.Verified, now time.Time) error {
+	client := r.Client(id)
+	if client == nil || !client.accepts(identity, verified, now) {
+		return token.ErrInvalid
+	}
+	*all = append(*all, client)
+	return nil
+}
+
+// accepts reports whether a token is valid for this client, which takes part in it with the given identity.
+func (c *Client) accepts(identity string, verified *token.Verified, now time.Time) bool {
+	return c.Usable(now) && c.hasIdentity(identity) &&
+		(!c.DPoP || verified.JKT != "") && !verified.IssuedAt.Before(c.TokensValidAfter)
+}
+
+// checkDelegation checks again what allowed a token that acts for another subject: each client in it, and
+// each rule. A rule must not have changed since, and must still select the clients, whose namespaces can
+// have other labels now.
+//
+// The error is token.ErrInvalid.
+func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now time.Time) error {
+	d := verified.Delegation
+	if d == nil {
+		return nil
+	}
+	participants, err := r.Participants(verified, client, now)
+	external := strings.HasPrefix(d.Subject, ExternalSubject)
+	actors := len(participants)
+	if !external {
+		actors--
+	}
+	if err != nil || len(d.Rules) != actors {
+		return token.ErrInvalid
+	}
+	for i, reference := range d.Rules {
+		rule := r.exchange(reference)
+		if rule == nil || !participants[i].Selected(&rule.Actors) || slices.Contains(rule.DeniedSubjects, d.Subject) || rule.DPoP && verified.JKT == "" {
+			return token.ErrInvalid
+		}
+		if rule.Subjects != nil && slices.ContainsFunc(participants[i+1:], func(c *Client) bool { return !c.Selected(rule.Subjects) }) {
+			return token.ErrInvalid
+		}
+		if rule.Issuer != "" && !r.isIssuerOf(d.SubjectID, rule.Issuer) {
+			return token.ErrInvalid
+		}
+	}
+	return nil
+}
+
+// exchange returns the rule that a token refers to, or nil if there is none or it has changed.
+func (r *Realm) exchange(reference token.Rule) *Exchange {
+	for i := range r.exchanges {
+		if r.exchanges[i].Reference == reference {
+			return &r.exchanges[i]
+		}
+	}
+	return nil
+}
+
+// isIssuerOf reports whether the tokens of the trusted issuer with the given name can still be exchanged,
+// and whether it is the issuer of the subject.
+func (r *Realm) isIssuerOf(subject *token.SubjectID, name string) bool {
+	return subject != nil && slices.ContainsFunc(r.issuers[subject.Issuer], func(i *Issuer) bool {
+		return i.Name == name && (i.Subjects || i.IDJAG)
+	})
+}
