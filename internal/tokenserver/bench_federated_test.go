@@ -39,9 +39,10 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	p := &population{}
 	var realms []*registry.Realm
 	for i := range benchRealms {
-		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), signingkey.ES256, registry.Issuer{
-			Authenticates: true,
-			Name:          "issuer", URL: benchIssuer, Audience: benchAudience(fmt.Sprintf("realm-%d", i)), Keys: []signingkey.PublicKey{key.Public()},
+		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), signingkey.ES256, func(r *registry.RealmSettings) {
+			r.Issuers = []registry.Issuer{{
+				Name: "issuer", URL: benchIssuer, Audience: benchAudience(r.Name), Authenticates: true, Keys: []signingkey.PublicKey{key.Public()},
+			}}
 		}))
 	}
 	var clients []*registry.Client

@@ -119,19 +119,19 @@ func plainServer(handler http.Handler) newServer {
 	}
 }
 
-func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm, issuers ...registry.Issuer) *registry.Realm {
+func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm, change ...func(*registry.RealmSettings)) *registry.Realm {
 	b.Helper()
 	const lifetime = 15 * time.Minute
 	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(b)
 	key.State = signingkey.Active
-	realm, err := registry.NewRealm(registry.RealmSettings{
+	settings := registry.RealmSettings{
 		Record: "realm-" + name, UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
-		Scopes: []string{"orders:read", "orders:write"}, Keys: []signingkey.Key{key}, Issuers: issuers,
-	})
-	if err != nil {
-		b.Fatal(err)
+		Scopes: []string{"orders:read", "orders:write"}, Keys: []signingkey.Key{key},
 	}
-	return realm
+	for _, f := range change {
+		f(&settings)
+	}
+	return testkit.Value(registry.NewRealm(settings))(b)
 }
 
 // clientID returns a client ID as long as a typical <namespace>.<name>.

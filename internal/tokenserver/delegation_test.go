@@ -441,6 +441,25 @@ func TestRulesAreNotCombined(t *testing.T) {
 	}
 }
 
+// A client doesn't act for itself, directly or through another one, even if a rule is for everyone. The token would look
+// like its own, with scopes that it has only when it acts for others.
+func TestClientsDoNotActForThemselves(t *testing.T) {
+	s := startDelegating(t)
+	everyone := record.ClientSelector{All: true}
+	s.setDelegating(t, []record.Exchange{{
+		Name: "everyone", Actors: everyone, Subjects: &everyone, SubjectAudiences: []string{orders, agents},
+		Audiences: []string{orders, agents}, Scopes: []string{"orders:read"}, MaxDepth: 4,
+	}})
+	s.registry.SetClient(newClient(t, "acme", "service", func(c *registry.Client) {
+		c.Namespace, c.Audiences, c.Scopes = "apps", []string{agents, orders}, []string{"orders:read"}
+	}))
+	own := issued(t, s, "service", "")
+	testkit.Diff(t, "response to its own token", invalidSubject, s.send(t, s.direct(), exchangeOf("service", own)).body)
+	byAgent := s.exchanged(t, "agent", own)
+	testkit.Diff(t, "response at the end of a chain", invalidSubject, s.send(t, s.direct(), exchangeOf("service", byAgent)).body)
+	s.exchanged(t, "tool", byAgent)
+}
+
 // Without scopes that a rule requires of the subject token, the new token has only scopes of that token. With them,
 // the subject must have what is issued.
 func TestExchangedScopes(t *testing.T) {

@@ -54,6 +54,7 @@ var rows = []row{
 	{"audit", server, "Audit", "ratio", target{atLeast: 0.95}},
 	{"wrong secrets/p99 of other clients", server, "WrongSecrets", "ratio", target{atMost: 2}},
 	{"federated/ES256", server, "Federated", "ratio", target{atLeast: 0.70}},
+	{"exchange/ES256", server, "Exchange", "ratio", target{atLeast: 0.60}},
 	{"DPoP/token", server, "DPoP/token", "ratio", target{atMost: 1.5}},
 	{"DPoP/verify", server, "DPoP/verify", "ratio", target{atMost: 1.5}},
 	{"handler/time", server, "Handler", "ratio", target{atMost: 1.35}},
@@ -75,7 +76,7 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
     attainable: the same for the plain server if it also signs or verifies.
-  federated, assertions: 1/(1/plain + 1/verify + 1/sign), because the JWT is verified too.
+  federated, assertions, exchange: 1/(1/plain + 1/verify + 1/sign), because a JWT is verified too.
   over TLS: the same with a net/http server over TLS.
   latency: no ratio, but the response times at 70 % of the capacity in the same round, in ms.
   documents: the product's HTTP server with a handler that only returns the same bytes.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,84 @@ func FuzzParse(f *testing.F) {
 		}
 		if a.Verify(key.Public()) == nil && text != signed {
 			t.Fatalf("verified %q, which was not signed", text)
+		}
+	})
+}
+
+// FuzzSubjectToken checks that a subject token has one of the types that it may have, and that claims about actors
+// can be read or are rejected.
+func FuzzSubjectToken(f *testing.F) {
+	key := newKey(f)
+	for _, claims := range []string{
+		`{"iss":"a","sub":"b","act":{"sub":"c","act":{"iss":"d","sub":"e"}},"may_act":{"client_id":"f"},"cnf":{"jkt":"g"}}`,
+		`{"act":"a","may_act":[],"cnf":1}`,
+		`{"act":` + strings.Repeat(`{"act":`, 1000) + `{}` + strings.Repeat(`}`, 1001),
+		`{"act":null,"may_act":null}`,
+	} {
+		for _, kind := range []string{"JWT", "at+jwt", "oauth-id-jag+jwt", ""} {
+			f.Add(kind, []byte(claims))
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind string, claims []byte) {
+		header := testkit.Value(json.Marshal(map[string]string{"alg": "ES256", "typ": kind}))(t)
+		token := sign(t, key, string(header), string(claims))
+		subject, err := clientassertion.ParseSubject(token)
+		if idJAG, jagErr := clientassertion.ParseIDJAG(token); err == nil && jagErr == nil {
+			t.Fatalf("%q is both a subject token and an ID-JAG: %+v", kind, idJAG)
+		}
+		if err != nil {
+			return
+		}
+		if kind := strings.TrimPrefix(strings.ToLower(kind), "application/"); !slices.Contains([]string{"", "jwt", "at+jwt", "jose"}, kind) {
+			t.Fatalf("accepted the type %q", kind)
+		}
+		var got map[string]any
+		delegation, err := subject.Delegation()
+		if err != nil || json.Unmarshal(claims, &got) != nil {
+			return
+		}
+		if (got["may_act"] != nil) != (delegation.MayAct != nil) || (got["cnf"] != nil) != (delegation.Confirmation != nil) || (got["act"] != nil) != (delegation.Act != nil) {
+			t.Fatalf("read %+v from %s", delegation, claims)
+		}
+	})
+}
+
+// FuzzCheckIDJAG checks that no claims make an ID-JAG valid for another client, audience, or resource.
+func FuzzCheckIDJAG(f *testing.F) {
+	key := newKey(f)
+	for _, claims := range []string{
+		`{"iss":"a","sub":"b","aud":"` + issuer + `","exp":1772370000,"iat":1772366400,"jti":"c","client_id":"agent","resource":"https://orders.example.com","scope":"x"}`,
+		`{"iss":"a","sub":"b","aud":["` + issuer + `"],"exp":1772370000,"iat":1772366400,"jti":"c","client_id":"agent","resource":["https://orders.example.com"],"tenant":"t"}`,
+		`{"iss":"a","sub":"b","aud":"` + issuer + `","exp":1772370000,"iat":1772366400,"jti":"c","client_id":"agent","client_id":"x","resource":"y"}`,
+		`{"iss":"a","sub":"b","aud":"` + issuer + `","exp":1772370000,"iat":1772366400,"jti":"c","Client_ID":"agent","resource":["a","b"]}`,
+	} {
+		f.Add([]byte(claims))
+	}
+	f.Fuzz(func(t *testing.T, claims []byte) {
+		a, err := clientassertion.ParseIDJAG(sign(t, key, `{"alg":"ES256","typ":"oauth-id-jag+jwt"}`, string(claims)))
+		if err != nil {
+			return
+		}
+		checked, resource, err := a.CheckIDJAG("agent", issuer, nil, now)
+		if err != nil {
+			return
+		}
+		var got map[string]any
+		if err := json.Unmarshal(claims, &got); err != nil {
+			t.Fatalf("accepted claims that are not valid: %s: %v", claims, err)
+		}
+		for _, name := range []string{"aud", "resource"} {
+			if list, ok := got[name].([]any); ok && len(list) == 1 {
+				got[name] = list[0]
+			}
+		}
+		id, _ := got["jti"].(string)
+		subject, _ := got["sub"].(string)
+		if got["aud"] != issuer || got["client_id"] != "agent" || got["resource"] != resource || resource == "" || id == "" || subject == "" || got["tenant"] != nil {
+			t.Fatalf("accepted %s", claims)
+		}
+		if scope, limited := got["scope"].(string); limited != (checked.Scope != nil) || limited && *checked.Scope != scope {
+			t.Fatalf("scope %v of %s", checked.Scope, claims)
 		}
 	})
 }
