@@ -44,7 +44,7 @@ func rules() []record.Exchange {
 	return []record.Exchange{
 		{
 			Name: "agents", Actors: inNamespaces("agents"), Subjects: &services, SubjectAudiences: []string{agents}, SubjectScopes: []string{"agents.call"},
-			Audiences: []string{orders, tools}, Scopes: []string{"orders:read", "tools.call"}, MaxDepth: 1, TokenLifetimeSeconds: 60,
+			Audiences: []string{orders, tools, stock}, Scopes: []string{"orders:read", "tools.call"}, MaxDepth: 1, TokenLifetimeSeconds: 60,
 		},
 		{
 			Name: "tools", Actors: inNamespaces("tools"), Subjects: &agentsAndServices, SubjectAudiences: []string{tools},
@@ -96,7 +96,7 @@ func startDelegating(t testing.TB, options ...func(*tokenserver.Options)) *serve
 			c.Namespace, c.Audiences, c.Scopes = "apps", []string{agents}, []string{"agents.call", "orders:read", "stock"}
 		},
 		"agent": func(c *registry.Client) {
-			c.Namespace, c.Audiences, c.DelegatedScopes = "agents", []string{orders, tools}, []string{"orders:read", "tools.call"}
+			c.Namespace, c.Audiences, c.DelegatedScopes = "agents", []string{orders, tools, "urn:example:log"}, []string{"orders:read", "tools.call"}
 		},
 		"tool": func(c *registry.Client) {
 			c.Namespace, c.Audiences, c.Scopes = "tools", []string{orders, stock}, []string{"orders:read"}
@@ -271,6 +271,13 @@ func TestExchangeLifetime(t *testing.T) {
 	s.registry.SetClient(newClient(t, "acme", "agent", func(c *registry.Client) {
 		c.Namespace, c.Audiences, c.DelegatedScopes, c.TokenLifetime = "agents", []string{orders}, []string{"orders:read"}, 30*time.Second
 	}))
+	changed := rules()
+	changed[3].TokenLifetimeSeconds = 20
+	s.setDelegating(t, changed)
+	testkit.Diff(t, "exp with the rule's lifetime", now.Unix()+20, at(s.exchanged(t, "agent", long, "subject_token_type", jwtType)))
+	short := userToken(t, nil, members{"exp": soon})
+	testkit.Diff(t, "exp of a token that expires before", soon, at(s.exchanged(t, "agent", short, "subject_token_type", jwtType)))
+	s.setDelegating(t, rules())
 	testkit.Diff(t, "exp with the actor's lifetime", now.Unix()+30, at(s.exchanged(t, "agent", long, "subject_token_type", jwtType)))
 }
 
@@ -298,6 +305,7 @@ func TestExchangeParameters(t *testing.T) {
 		"other resource":               {changes: []string{"resource", tools}, wantError: "invalid_target", wantText: "Exactly one audience"},
 		"unknown audience":             {changes: []string{"audience", "https://other.example.com"}, wantError: "invalid_target", wantText: "not granted"},
 		"audience of the rule alone":   {changes: []string{"audience", stock}, wantError: "invalid_target", wantText: "not granted"},
+		"audience of the actor alone":  {changes: []string{"audience", "urn:example:log"}, wantError: "invalid_target", wantText: "not granted"},
 		"scope of the rule alone":      {changes: []string{"scope", "tools.call"}, wantError: "invalid_scope", wantText: "scope"}, // the service hasn't it
 		"scope of the subject alone":   {changes: []string{"scope", "stock"}, wantError: "invalid_scope", wantText: "scope"},
 		"one scope too many":           {changes: []string{"scope", "orders:read stock"}, wantError: "invalid_scope", wantText: "scope"},

@@ -175,7 +175,8 @@ func lifetime(rule *registry.Exchange, s *Subject, now time.Time) time.Duration 
 	return min(longest, remaining)
 }
 
-// bound reports whether the new token must be bound to a key of the actor. A binding is never removed.
+// bound reports whether the new token must be bound to a key of the actor. A binding is never removed, and the
+// token of a client that requires one is valid only with it.
 func bound(rule *registry.Exchange, actor *registry.Client, s *Subject) bool {
-	return rule.DPoP || actor.DPoP || s.Bound || slices.ContainsFunc(s.Clients, func(c *registry.Client) bool { return c.DPoP })
+	return rule.DPoP || actor.DPoP || s.Bound
 }

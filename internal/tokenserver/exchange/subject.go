@@ -55,7 +55,7 @@ type Foreign struct {
 
 // These are the reasons for rejecting a verified token. They are logged but not revealed to the client.
 var (
-	errForeignActor = errors.New("act does not name an actor, names a client of this realm, or is too deep")
+	errForeignActor = errors.New("act does not name an actor, names a client of this realm, or is too long")
 	errConfirmation = errors.New("token is bound to something else than a DPoP key")
 )
 
@@ -148,12 +148,12 @@ func (s *Subject) Actors() []string {
 func reduce(realm *registry.Realm, issuer *registry.Issuer, stated *clientassertion.Actor) (*token.Actor, error) {
 	var outermost *token.Actor
 	next := &outermost
-	for depth := 0; stated != nil; stated, depth = stated.Act, depth+1 {
+	for ; stated != nil; stated = stated.Act {
 		actor := &token.Actor{Issuer: stated.Issuer, Subject: stated.Subject}
 		if actor.Issuer == "" {
 			actor.Issuer = issuer.URL
 		}
-		if actor.Subject == "" || actor.Issuer == realm.Issuer || depth == maxDepth || len(actor.Issuer)+len(actor.Subject) > maxActor {
+		if actor.Subject == "" || actor.Issuer == realm.Issuer || len(actor.Issuer)+len(actor.Subject) > maxActor {
 			return nil, errForeignActor
 		}
 		*next, next = actor, &actor.Act
@@ -161,11 +161,8 @@ func reduce(realm *registry.Realm, issuer *registry.Issuer, stated *clientassert
 	return outermost, nil
 }
 
-// Limits of what an issuer states about an actor.
-const (
-	maxDepth = 4
-	maxActor = 1024 // bytes
-)
+// maxActor is the maximum size of what an issuer states about an actor, in bytes.
+const maxActor = 1024
 
 const hexadecimal = "0123456789ABCDEF"
 
