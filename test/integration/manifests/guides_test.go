@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-// TestGuides validates the objects in the guides with a real API server. No guide may replace an object
-// of the samples or of another guide, such as the Realm that users already have.
+// TestGuides validates the objects in the guides and examples with a real API server. None of them may
+// replace an object of the samples or of another guide, such as the Realm that users already have.
 func TestGuides(t *testing.T) {
 	cluster := env.Start(t)
 	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
@@ -30,6 +30,7 @@ func TestGuides(t *testing.T) {
 	if err != nil || len(files) < 7 {
 		t.Fatalf("the guides have the files %q, want at least 7: %v", files, err)
 	}
+	files = append(files, filepath.Join("..", "..", "..", "docs", "examples", "delegation", "manifests.yaml"))
 	names := func(flag, path string) string {
 		return cluster.Kubectl(t, "create", "--dry-run=client", "--output", "name", flag, path)
 	}
