@@ -75,6 +75,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Caller, error) {
 	}
 	var claims struct {
 		ClientID string `json:"client_id"`
+		Subject  string `json:"sub"`
 		Scope    string `json:"scope"`
 		// Confirmation is the key that the token is bound to (RFC 7800).
 		Confirmation json.RawMessage `json:"cnf"`
@@ -85,6 +86,9 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Caller, error) {
 	if claims.Confirmation != nil {
 		return Caller{}, fmt.Errorf("%w: %w", ErrInvalidToken, errBound)
 	}
+	if claims.Subject != claims.ClientID {
+		return Caller{}, fmt.Errorf("%w: %w", ErrInvalidToken, errDelegated)
+	}
 	return Caller{ClientID: claims.ClientID, Scopes: strings.Fields(claims.Scope)}, nil
 }
 
@@ -93,6 +97,9 @@ var (
 	// errBound is returned for tokens that only the holder of a key may use, because this example doesn't
 	// check proofs of keys (RFC 9449).
 	errBound = errors.New("the token is bound to a key")
+	// errDelegated is returned for tokens with which a client acts for another subject (RFC 8693), because
+	// this example decides by the client alone.
+	errDelegated = errors.New("the client acts for another subject")
 )
 
 // checkType rejects JWTs that the issuer signed for another purpose.

@@ -57,6 +57,7 @@ func TestRequire(t *testing.T) {
 		"no scopes":                             {"Bearer " + realm.token(t, at, claims{"scope": nil}), 403, `Bearer error="insufficient_scope", scope="orders.read"`, ""},
 		"scope that is a number":                {"Bearer " + realm.token(t, at, claims{"scope": 7}), 401, invalid, ""},
 		"bound to a key":                        {"Bearer " + realm.token(t, at, claims{"cnf": map[string]string{"jkt": "x"}}), 401, invalid, ""},
+		"acts for another subject":              {"Bearer " + realm.token(t, at, claims{"sub": "ext:corporate:alice"}), 401, invalid, ""},
 		"two tokens":                            {"Bearer " + realm.token(t, at, nil) + " x", 401, invalid, ""},
 	}
 	for name, tc := range tests {
