@@ -21,7 +21,7 @@ import (
 func testKongFunction(t *testing.T, i *installation) {
 	function := i.kongFunction(t)
 	good := i.token(t)
-	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
+	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope, "X-Auth-Subject": i.clientID}
 	metadata := i.issuer + "/oauth2/resource-metadata/" + base64.RawURLEncoding.EncodeToString([]byte(audience))
 	parameters := `resource_metadata="` + metadata + `", scope="` + scope + `"`
 	tests := map[string]struct {

@@ -28,7 +28,7 @@ func testRequestTargets(t *testing.T, i *installation) {
 		"other realm": i.tokenOfRealm(t, "targets"),
 		"no token":    "",
 	}
-	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
+	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope, "X-Auth-Subject": i.clientID}
 	for name, change := range map[string]func(string) string{"path of the guide": asDocumented, "appended request target": func(config string) string { return appendTarget(t, config) }} {
 		t.Run(name, func(t *testing.T) {
 			n := i.startNginx(t, change)

@@ -35,7 +35,7 @@ func testNginx(t *testing.T, i *installation) {
 	n := i.startNginx(t, asDocumented)
 	good := i.token(t)
 	writer := i.createClient(t, "writer", func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{"orders.write"} })
-	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope}
+	identity := map[string]string{"X-Auth-Client-Id": i.clientID, "X-Auth-Realm": i.realm.Name, "X-Auth-Scope": scope, "X-Auth-Subject": i.clientID}
 	// A client finds the realm with this document (RFC 9728).
 	metadata := i.issuer + "/oauth2/resource-metadata/" + base64.RawURLEncoding.EncodeToString([]byte(audience))
 	challenge := func(start string) string {
@@ -221,6 +221,7 @@ func (n *nginx) call(t *testing.T, method, authorization string, forged bool) ng
 	if forged {
 		request.Header["X-Auth-Client-Id"] = []string{"root", "admin"}
 		request.Header.Set("X-Auth-Scope", "everything")
+		request.Header.Set("X-Auth-Subject", "root")
 		request.Header["X_Auth_Client_Id"] = []string{"root"} // the same variable in CGI, WSGI, PHP, and Rack
 	}
 	response, err := n.client.Do(request)
