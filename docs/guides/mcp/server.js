@@ -41,7 +41,9 @@ const verifier = {
     if (claims.cnf) {
       throw new InvalidTokenError('The token is bound to a key.')
     }
-    return { token, clientId: claims.client_id, scopes: (claims.scope ?? '').split(' '), expiresAt: claims.exp }
+    // The subject is the client, or the user for whom it acts (RFC 8693).
+    const extra = { subject: claims.sub }
+    return { token, clientId: claims.client_id, scopes: (claims.scope ?? '').split(' '), expiresAt: claims.exp, extra }
   },
 }
 
