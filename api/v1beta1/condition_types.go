@@ -187,7 +187,7 @@ const (
 
 	// ReasonExchangeNotResolved is used with the ExchangesResolved condition when it is False because a
 	// rule in spec.exchanges refers to an audience or scope that the realm does not define, to an
-	// issuer that is not in spec.trustedIssuers or whose uses contain neither Subject nor IDJAG, or to a
+	// issuer that is not in spec.trustedIssuers or whose uses do not contain the use of the rule, or to a
 	// client ID that no ApiClient in the selected namespaces has.
 	ReasonExchangeNotResolved ConditionReason = "ExchangeNotResolved"
 

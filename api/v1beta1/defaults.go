@@ -186,6 +186,9 @@ func allows(granted []string, value string) bool {
 // EffectiveMaxDepth returns the maximum number of actors in a token of the rule. It defaults to 1.
 func (e *Exchange) EffectiveMaxDepth() int { return int(max(e.MaxDepth, 1)) }
 
+// EffectiveUse returns what the rule accepts the tokens of the issuer for. It defaults to ExchangeUseSubject.
+func (i *ExchangeIssuer) EffectiveUse() ExchangeUse { return cmp.Or(i.Use, ExchangeUseSubject) }
+
 // EffectiveUses returns what the issuer's tokens are accepted for. It defaults to
 // IssuerUseClientAuthentication.
 func (t *TrustedIssuer) EffectiveUses() []IssuerUse {

@@ -124,27 +124,48 @@ type ExchangeSubjects struct {
 
 // ExchangeIssuer selects tokens of a trusted issuer.
 //
-// +kubebuilder:validation:XValidation:rule=`(has(self.anyClient) && self.anyClient) || (has(self.matchClaims) && self.matchClaims.exists(c, c.name in ['azp', 'client_id']))`,reason=FieldValueRequired,fieldPath=".matchClaims",message="must have the claim azp or client_id, which names the client of the issuer that got the token, for example matchClaims: [{name: azp, value: portal}]; to accept the tokens of every client of the issuer, set anyClient to true instead"
+// +kubebuilder:validation:XValidation:rule=`(has(self.use) && self.use == 'IDJAG') || (has(self.anyClient) && self.anyClient) || (has(self.matchClaims) && self.matchClaims.exists(c, c.name in ['azp', 'client_id']))`,reason=FieldValueRequired,fieldPath=".matchClaims",message="must have the claim azp or client_id, which names the client of the issuer that got the token, for example matchClaims: [{name: azp, value: portal}]; to accept the tokens of every client of the issuer, set anyClient to true instead"
+// +kubebuilder:validation:XValidation:rule=`!has(self.use) || self.use != 'IDJAG' || !has(self.anyClient) || !self.anyClient`,reason=FieldValueForbidden,fieldPath=".anyClient",message="must not be true with use: IDJAG, because an ID-JAG is only for the client that presents it"
 type ExchangeIssuer struct {
-	// name is the name of an issuer in spec.trustedIssuers whose uses contain Subject or IDJAG. If
-	// there is none, the rule has no effect (ExchangeNotResolved).
+	// name is the name of an issuer in spec.trustedIssuers whose uses contain the value of use. If there
+	// is none, the rule has no effect (ExchangeNotResolved).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="must be the name of an issuer, not its URL: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 	// +required
 	Name string `json:"name,omitempty"`
 
-	// matchClaims lists 1 to 8 claims that a token must have with exactly these string values. It must
-	// contain azp or client_id unless anyClient is true. If unset, anyClient must be true.
+	// use is Subject for subject tokens of token exchange, or IDJAG for identity assertion authorization
+	// grants. Defaults to Subject.
+	// +optional
+	Use ExchangeUse `json:"use,omitempty"`
+
+	// matchClaims lists 1 to 8 claims that a token must have with exactly these string values. With
+	// Subject, it must contain azp or client_id unless anyClient is true. If unset, anyClient must be true
+	// or use must be IDJAG.
 	// +optional
 	MatchClaims ClaimMatches `json:"matchClaims,omitempty"`
 
-	// anyClient accepts tokens that the issuer has issued to any of its clients. Every one of them can
-	// then pass the tokens of its users on to an actor. An ID-JAG is issued to the client that presents
-	// it, so it needs no claim of matchClaims. Defaults to false.
+	// anyClient accepts subject tokens that the issuer has issued to any of its clients. Every one of them
+	// can then pass the tokens of its users on to an actor. It must not be true with IDJAG, because an
+	// ID-JAG is only for the client that presents it. Defaults to false.
 	// +optional
 	AnyClient bool `json:"anyClient,omitempty"` //nolint:kubeapilinter // false means the same as an unset field.
 }
+
+// ExchangeUse is what a rule accepts the tokens of a trusted issuer for.
+//
+// +kubebuilder:validation:Enum=Subject;IDJAG
+type ExchangeUse string
+
+const (
+	// ExchangeUseSubject accepts tokens as subject_token of token exchange (RFC 8693).
+	ExchangeUseSubject ExchangeUse = "Subject"
+
+	// ExchangeUseIDJAG accepts identity assertion authorization grants
+	// (draft-ietf-oauth-identity-assertion-authz-grant).
+	ExchangeUseIDJAG ExchangeUse = "IDJAG"
+)
 
 // ExchangeAudiences lists audiences of a realm, without wildcards.
 //

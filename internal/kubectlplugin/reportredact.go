@@ -84,7 +84,7 @@ var (
 		"spec":                    "tokenLifetime audiences scopes grants allowedClaims signing limits suspend tokensValidAfterTime",
 		"spec.trustedIssuers":     "name issuer audience uses",
 		"spec.exchanges":          "name actors audiences scopes maxDepth tokenLifetime senderConstraint",
-		"spec.exchanges.subjects": "clients audiences scopes", "spec.exchanges.subjects.issuer": "name anyClient",
+		"spec.exchanges.subjects": "clients audiences scopes", "spec.exchanges.subjects.issuer": "name use anyClient",
 		"spec.exchanges.subjects.issuer.matchClaims": "name",
 		"spec.trustedIssuers.keys":                   "jwksURI", "spec.trustedIssuers.requiredClaims": "name", "spec.claims": "name",
 	}).with()

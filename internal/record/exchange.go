@@ -24,9 +24,10 @@ type Exchange struct {
 	Actors ClientSelector `json:"actors"`
 	// Subjects are the clients whose tokens can be exchanged; nil if they are tokens of Issuer.
 	Subjects *ClientSelector `json:"subjects,omitempty"`
-	// Issuer is the name of a trusted issuer whose tokens can be exchanged; empty with Subjects.
-	// Claims are strings that they must contain.
+	// Issuer is the name of a trusted issuer whose tokens can be exchanged; empty with Subjects. IDJAG means
+	// that they are ID-JAGs, and otherwise they are subject tokens. Claims are strings that they must contain.
 	Issuer string            `json:"issuer,omitempty"`
+	IDJAG  bool              `json:"idJAG,omitempty"`
 	Claims map[string]string `json:"claims,omitempty"`
 	// SubjectAudiences are audiences of which a token of Subjects must have one, and SubjectScopes are
 	// scopes that it must have. With SubjectScopes, the new token can have others.

@@ -59,7 +59,7 @@ func rules() []record.Exchange {
 			Audiences: []string{orders, tools}, Scopes: []string{"orders:read", "tools.call"}, MaxDepth: 2, DeniedSubjects: []string{"ext:corporate:mallory"},
 		},
 		{
-			Name: "jag", Actors: inNamespaces("agents"), Issuer: "idp",
+			Name: "jag", Actors: inNamespaces("agents"), Issuer: "idp", IDJAG: true,
 			Audiences: []string{orders, tools}, Scopes: []string{"orders:read", "tools.call"}, MaxDepth: 1, TokenLifetimeSeconds: 120,
 		},
 	}
@@ -687,6 +687,7 @@ func TestIDJAG(t *testing.T) {
 	checkDelegated(t, s, s.exchanged(t, "tool", forTools), true)
 
 	for name, tc := range map[string]struct {
+		signer         string // defaults to that of the issuer
 		header, claims members
 		more           string
 		actor          string
@@ -715,8 +716,8 @@ func TestIDJAG(t *testing.T) {
 		"token endpoint as audience":   {claims: members{"aud": acme + "/oauth2/token"}, wantError: "invalid_grant"},
 		"second audience":              {claims: members{"aud": []string{acme, "https://other.example"}}, wantError: "invalid_grant"},
 		"tenant that is not pinned":    {claims: members{"tenant": "t1"}, wantError: "invalid_grant"},
-		"issuer of subject tokens":     {claims: members{"iss": corporate}, wantError: "invalid_grant"},
-		"issuer of clients":            {claims: members{"iss": github}, wantError: "invalid_grant"},
+		"issuer of subject tokens":     {signer: "github", claims: members{"iss": corporate}, wantError: "invalid_grant"},
+		"issuer of clients":            {signer: "edge", claims: members{"iss": github}, wantError: "invalid_grant"},
 		"unknown issuer":               {claims: members{"iss": "https://evil.example"}, wantError: "invalid_grant"},
 		"without typ":                  {header: members{"typ": "JWT"}, wantError: "invalid_grant"},
 		"unknown kid":                  {header: members{"kid": "x"}, wantError: "invalid_grant"},
@@ -729,7 +730,11 @@ func TestIDJAG(t *testing.T) {
 			if tc.actor != "" {
 				actor = tc.actor
 			}
-			got := s.send(t, s.direct(), byIDJAG(actor, idJAG(t, tc.header, tc.claims), tc.more))
+			assertion := idJAG(t, tc.header, tc.claims)
+			if tc.signer != "" {
+				assertion = foreignToken(t, tc.signer, members{"sub": "alice", "client_id": "agent", "jti": "j1", "resource": orders, "scope": "orders:read"}, members{"typ": "oauth-id-jag+jwt"}, tc.claims)
+			}
+			got := s.send(t, s.direct(), byIDJAG(actor, assertion, tc.more))
 			if tc.want == "" {
 				checkRejection(t, got, 400, tc.wantError, "acme")
 				return
@@ -749,6 +754,14 @@ func TestIDJAG(t *testing.T) {
 	checkRejection(t, s.send(t, s.direct(), bound), 400, "invalid_grant", "acme")
 	bound.header["Dpop"] = []string{proof{key: key}.sign(t)}
 	testkit.Diff(t, "cnf", any(map[string]any{"jkt": thumbprint(t, key)}), payload(t, accessToken(t, s.send(t, s.direct(), bound)))["cnf"])
+	// A rule is for subject tokens or for ID-JAGs, even if the issuer has both uses.
+	s.setDelegating(t, rules(), func(r *registry.RealmSettings) {
+		r.Issuers[0].IDJAG, r.Issuers[1].Subjects = true, true
+	})
+	both := foreignToken(t, "github", members{"iss": corporate, "sub": "alice", "azp": "portal", "client_id": "agent", "jti": "j1", "resource": orders}, members{"typ": "oauth-id-jag+jwt"}, nil)
+	checkRejection(t, s.send(t, s.direct(), byIDJAG("agent", both, "")), 400, "invalid_grant", "acme")
+	subject := foreignToken(t, "second", members{"iss": provider, "sub": "alice", "azp": "portal"}, nil, nil)
+	testkit.Diff(t, "response to a subject token", invalidSubject, s.send(t, s.direct(), exchangeOf("agent", subject, "subject_token_type", jwtType)).body)
 	// A tenant that the realm requires of the issuer is fine.
 	s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[1].RequiredClaims = map[string]string{"tenant": "t1"} })
 	expectStatus(t, "pinned tenant", 200, s.send(t, s.direct(), byIDJAG("agent", idJAG(t, nil, members{"tenant": "t1"}), "")))

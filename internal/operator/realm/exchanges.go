@@ -35,7 +35,7 @@ func recordedExchanges(realm *v1beta1.Realm, issuer string) []record.Exchange {
 		if clients := spec.Subjects.Clients; clients != nil {
 			rule.Subjects = new(clientSelector(clients))
 		} else if from := spec.Subjects.Issuer; from != nil {
-			rule.Issuer, rule.Claims = from.Name, from.MatchClaims.Map()
+			rule.Issuer, rule.IDJAG, rule.Claims = from.Name, from.EffectiveUse() == v1beta1.ExchangeUseIDJAG, from.MatchClaims.Map()
 		}
 		if spec.TokenLifetime != nil {
 			rule.TokenLifetimeSeconds = int64(spec.TokenLifetime.Duration / time.Second)
@@ -90,8 +90,8 @@ func exchangesResolved(realm *v1beta1.Realm, issuer string, unknownClients map[s
 			switch {
 			case trusted < 0:
 				add("spec.trustedIssuers has no issuer with the name %q. Add it, or correct subjects.issuer.name.", from.Name)
-			case !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUseSubject) && !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUseIDJAG):
-				add("the tokens of issuer %q cannot be exchanged. Add Subject or IDJAG to its uses in spec.trustedIssuers.", from.Name)
+			case !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUse(from.EffectiveUse())):
+				add("the tokens of issuer %q are not accepted for it. Add %s to its uses in spec.trustedIssuers, or correct subjects.issuer.use.", from.Name, from.EffectiveUse())
 			}
 		}
 		if unknown := unknownClients[rule.Name]; len(unknown) > 0 {

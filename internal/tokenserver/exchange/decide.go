@@ -112,7 +112,7 @@ func covers(rule *registry.Exchange, actor *registry.Client, s *Subject) error {
 		return errActor
 	case (s.Foreign == nil) != (rule.Subjects != nil):
 		return errKind
-	case s.Foreign != nil && rule.Issuer != s.Foreign.Issuer.Name:
+	case s.Foreign != nil && (rule.Issuer != s.Foreign.Issuer.Name || rule.IDJAG != s.Foreign.IDJAG):
 		return errKind
 	case s.Foreign != nil && !s.Foreign.HasClaims(rule.Claims):
 		return errClaims

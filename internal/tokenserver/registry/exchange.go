@@ -111,7 +111,7 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 		if rule.Subjects != nil && slices.ContainsFunc(participants[i+1:], func(c *Client) bool { return !c.Selected(rule.Subjects) }) {
 			return token.ErrInvalid
 		}
-		if rule.Issuer != "" && !r.isIssuerOf(d.SubjectID, rule.Issuer) {
+		if rule.Issuer != "" && !r.isIssuerOf(d.SubjectID, rule) {
 			return token.ErrInvalid
 		}
 	}
@@ -128,10 +128,10 @@ func (r *Realm) exchange(reference token.Rule) *Exchange {
 	return nil
 }
 
-// isIssuerOf reports whether the tokens of the trusted issuer with the given name can still be exchanged,
-// and whether it is the issuer of the subject.
-func (r *Realm) isIssuerOf(subject *token.SubjectID, name string) bool {
+// isIssuerOf reports whether the issuer in a rule is that of the subject, and whether its tokens are still
+// accepted for the rule.
+func (r *Realm) isIssuerOf(subject *token.SubjectID, rule *Exchange) bool {
 	return subject != nil && slices.ContainsFunc(r.issuers[subject.Issuer], func(i *Issuer) bool {
-		return i.Name == name && (i.Subjects || i.IDJAG)
+		return i.Name == rule.Issuer && (rule.IDJAG && i.IDJAG || !rule.IDJAG && i.Subjects)
 	})
 }

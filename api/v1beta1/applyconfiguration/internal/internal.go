@@ -350,6 +350,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: use
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeUse
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
   list:
     elementType:
@@ -370,6 +373,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: scopes
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeUse
+  scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExpireWhenUnused
   map:
     fields:

@@ -14,15 +14,19 @@ import (
 //
 // ExchangeIssuer selects tokens of a trusted issuer.
 type ExchangeIssuerApplyConfiguration struct {
-	// name is the name of an issuer in spec.trustedIssuers whose uses contain Subject or IDJAG. If
-	// there is none, the rule has no effect (ExchangeNotResolved).
+	// name is the name of an issuer in spec.trustedIssuers whose uses contain the value of use. If there
+	// is none, the rule has no effect (ExchangeNotResolved).
 	Name *string `json:"name,omitempty"`
-	// matchClaims lists 1 to 8 claims that a token must have with exactly these string values. It must
-	// contain azp or client_id unless anyClient is true. If unset, anyClient must be true.
+	// use is Subject for subject tokens of token exchange, or IDJAG for identity assertion authorization
+	// grants. Defaults to Subject.
+	Use *apiv1beta1.ExchangeUse `json:"use,omitempty"`
+	// matchClaims lists 1 to 8 claims that a token must have with exactly these string values. With
+	// Subject, it must contain azp or client_id unless anyClient is true. If unset, anyClient must be true
+	// or use must be IDJAG.
 	MatchClaims *apiv1beta1.ClaimMatches `json:"matchClaims,omitempty"`
-	// anyClient accepts tokens that the issuer has issued to any of its clients. Every one of them can
-	// then pass the tokens of its users on to an actor. An ID-JAG is issued to the client that presents
-	// it, so it needs no claim of matchClaims. Defaults to false.
+	// anyClient accepts subject tokens that the issuer has issued to any of its clients. Every one of them
+	// can then pass the tokens of its users on to an actor. It must not be true with IDJAG, because an
+	// ID-JAG is only for the client that presents it. Defaults to false.
 	AnyClient *bool `json:"anyClient,omitempty"`
 }
 
@@ -37,6 +41,14 @@ func ExchangeIssuer() *ExchangeIssuerApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *ExchangeIssuerApplyConfiguration) WithName(value string) *ExchangeIssuerApplyConfiguration {
 	b.Name = &value
+	return b
+}
+
+// WithUse sets the Use field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Use field is set to the value of the last call.
+func (b *ExchangeIssuerApplyConfiguration) WithUse(value apiv1beta1.ExchangeUse) *ExchangeIssuerApplyConfiguration {
+	b.Use = &value
 	return b
 }
 
