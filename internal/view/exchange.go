@@ -1,0 +1,367 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+)
+
+// Exchanges are the rules of a Realm in which an ApiClient takes part, in the order of the Realm.
+type Exchanges struct {
+	// Actor contains the rules with which the client can act for others, and Subject those with which
+	// others can act for the client.
+	Actor   []ActorRule   `json:"actor,omitempty"`
+	Subject []SubjectRule `json:"subject,omitempty"`
+}
+
+// ExchangeLimits are what a rule demands of new tokens, whoever their subject is.
+type ExchangeLimits struct {
+	// MaxDepth is the maximum number of actors in a new token.
+	MaxDepth int `json:"maxDepth"`
+	// TokenLifetime is the maximum lifetime of a new token; empty if the rule has none.
+	TokenLifetime string `json:"tokenLifetime,omitempty"`
+	// DPoP means that every new token is bound to a key of the actor.
+	DPoP bool `json:"dpop,omitempty"`
+}
+
+// ActorRule is what a rule allows a client that it selects as an actor.
+type ActorRule struct {
+	Rule string `json:"rule"`
+	// DependsOn describes the labels that the namespace of the client must have; empty if they are known,
+	// or if the rule selects the client regardless of them.
+	DependsOn string `json:"dependsOnNamespaceLabels,omitempty"`
+	// Effective means that there can be tokens that the client can exchange.
+	Effective bool `json:"effective"`
+	// Subjects are the tokens that the client can exchange.
+	Subjects v1beta1.ExchangeSubjects `json:"subjects"`
+	// Uses are the uses of the trusted issuer in Subjects: IssuerUseSubject, IssuerUseIDJAG, or both.
+	Uses []v1beta1.IssuerUse `json:"issuerUses,omitempty"`
+	// Audiences and Scopes are those of the rule that the client can get, sorted; see ScopeCondition.
+	Audiences []string `json:"audiences,omitempty"`
+	Scopes    []string `json:"scopes,omitempty"`
+	ExchangeLimits
+	// DeniedSubjects is the number of subjects for which the rule issues no tokens.
+	DeniedSubjects int `json:"deniedSubjects,omitempty"`
+	// Missing is what would allow the client more.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// SubjectRule is what a rule allows others to do with the tokens of a client that it selects as a subject.
+type SubjectRule struct {
+	Rule      string `json:"rule"`
+	DependsOn string `json:"dependsOnNamespaceLabels,omitempty"` // as in ActorRule
+	// Effective means that there can be tokens of the client that others can exchange.
+	Effective bool `json:"effective"`
+	// Actors are the clients that can act for this client.
+	Actors v1beta1.ExchangeClients `json:"actors"`
+	// TokenAudiences are the audiences of the tokens that can be exchanged, and TokenScopes are the scopes
+	// that they must have, both sorted.
+	TokenAudiences []string `json:"tokenAudiences,omitempty"`
+	TokenScopes    []string `json:"tokenScopes,omitempty"`
+	// Audiences and Scopes are those that new tokens with this subject can have, sorted. The actor must have
+	// them, too.
+	Audiences []string `json:"audiences,omitempty"`
+	Scopes    []string `json:"scopes,omitempty"`
+	ExchangeLimits
+	// Denied means that deniedSubjects contains the client.
+	Denied bool `json:"denied,omitempty"`
+	// Missing is what would allow others more.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Missing are values that a rule refers to and that have no effect for a client.
+type Missing struct {
+	// Kind is "audience", "scope", "issuer", or "use".
+	Kind   string   `json:"kind"`
+	Values []string `json:"values"`
+	// AddTo are the fields to all of which the values must be added.
+	AddTo []string `json:"addTo"`
+}
+
+// String says what is missing, and where to add it.
+func (m Missing) String() string {
+	kind, is, it := strings.ToUpper(m.Kind[:1])+m.Kind[1:], "is", "it"
+	if len(m.Values) > 1 {
+		kind, is, it = kind+"s", "are", "them"
+	}
+	return fmt.Sprintf("%s %s %s missing. Add %s to %s.", kind, strings.Join(m.Values, ", "), is, it, strings.Join(m.AddTo, " and to "))
+}
+
+// ScopeCondition says what else must have the scopes; empty if nothing.
+func (r *ActorRule) ScopeCondition() string {
+	switch {
+	case r.Subjects.Issuer == nil && len(r.Subjects.Scopes) == 0:
+		return "only those of the exchanged token"
+	case r.Subjects.Issuer == nil:
+		return "a subject that is a client must have them too"
+	case slices.Contains(r.Uses, v1beta1.IssuerUseIDJAG):
+		return "an ID-JAG with scopes limits them"
+	}
+	return ""
+}
+
+// ExchangesOf returns the rules of the Realm of the client that select it. namespaceLabels are the labels of
+// its namespace; nil if they are not known.
+func ExchangesOf(c *v1beta1.ApiClient, realm *v1beta1.Realm, namespaceLabels map[string]string) Exchanges {
+	p := participant{client: c, realm: realm, labels: namespaceLabels}
+	var found Exchanges
+	for i := range realm.Spec.Exchanges {
+		rule := &realm.Spec.Exchanges[i]
+		if dependsOn, selected := p.selected(&rule.Actors); selected && !p.alone(rule.Subjects.Clients) {
+			found.Actor = append(found.Actor, p.actorRule(rule, dependsOn))
+		}
+		if rule.Subjects.Clients == nil || p.alone(&rule.Actors) {
+			continue
+		}
+		if dependsOn, selected := p.selected(rule.Subjects.Clients); selected {
+			found.Subject = append(found.Subject, p.subjectRule(rule, dependsOn))
+		}
+	}
+	return found
+}
+
+// NeedsNamespaceLabels reports whether the labels of namespaces decide which clients the rules of a Realm
+// select.
+func NeedsNamespaceLabels(realm *v1beta1.Realm) bool {
+	return slices.ContainsFunc(realm.Spec.Exchanges, func(e v1beta1.Exchange) bool {
+		return e.Actors.Namespaces.Selector != nil || e.Subjects.Clients != nil && e.Subjects.Clients.Namespaces.Selector != nil
+	}) || slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool {
+		return len(realm.Spec.Exchanges) > 0 && g.Namespaces.Selector != nil && g.SenderConstraint != ""
+	})
+}
+
+// participant is a client that rules may select.
+type participant struct {
+	client *v1beta1.ApiClient
+	realm  *v1beta1.Realm
+	labels map[string]string // of its namespace; nil if they are not known
+}
+
+// selected reports whether a rule selects the client, or does so if its namespace has the labels that
+// dependsOn describes.
+func (p *participant) selected(clients *v1beta1.ExchangeClients) (dependsOn string, selected bool) {
+	id := p.client.EffectiveClientID()
+	if p.labels == nil && clients.Namespaces.Selector != nil {
+		listed := len(clients.ClientIDs) == 0 || slices.Contains(clients.ClientIDs, id)
+		return Namespaces(&clients.Namespaces), listed
+	}
+	return "", clients.Selects(id, p.client.Namespace, p.labels)
+}
+
+// alone reports whether the client is the only one that a rule can select. A client can't act for itself.
+func (p *participant) alone(clients *v1beta1.ExchangeClients) bool {
+	id := p.client.EffectiveClientID()
+	return clients != nil && len(clients.ClientIDs) > 0 && !slices.ContainsFunc(clients.ClientIDs, func(other string) bool { return other != id })
+}
+
+func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorRule {
+	r := ActorRule{Rule: rule.Name, DependsOn: dependsOn, Subjects: rule.Subjects, ExchangeLimits: p.limits(rule), DeniedSubjects: len(rule.DeniedSubjects)}
+	missing := &missing{}
+	r.Audiences = missing.without("audience", rule.Audiences, p.audienceMissing)
+	own := slices.Concat(p.client.Spec.Scopes, p.client.Spec.DelegatedScopes)
+	r.Scopes = missing.without("scope", rule.Scopes, func(scope string) []string { return p.scopeMissing(scope, own, "spec.delegatedScopes") })
+	r.Effective = len(r.Audiences) > 0 && len(r.Scopes) > 0
+	if rule.Subjects.Issuer == nil {
+		subject := missing.without("audience", rule.Subjects.Audiences, p.audienceUndefined)
+		required := missing.without("scope", rule.Subjects.Scopes, p.scopeUndefined)
+		r.Effective = r.Effective && len(subject) > 0 && len(required) == countDistinct(rule.Subjects.Scopes)
+	} else {
+		r.Uses = missing.uses(p.realm, rule.Subjects.Issuer.Name)
+		r.Effective = r.Effective && len(r.Uses) > 0
+	}
+	r.Missing = missing.all
+	return r
+}
+
+func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) SubjectRule {
+	r := SubjectRule{
+		Rule: rule.Name, DependsOn: dependsOn, Actors: rule.Actors, ExchangeLimits: p.limits(rule),
+		TokenScopes: sorted(rule.Subjects.Scopes), Denied: slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID()),
+	}
+	missing := &missing{}
+	own := func(scope string) []string { return p.scopeMissing(scope, p.client.Spec.Scopes, "spec.scopes") }
+	r.TokenAudiences = missing.without("audience", rule.Subjects.Audiences, p.audienceMissing)
+	required := missing.without("scope", rule.Subjects.Scopes, own)
+	r.Audiences = missing.without("audience", rule.Audiences, p.audienceUndefined)
+	r.Scopes = missing.without("scope", rule.Scopes, own)
+	r.Effective = len(r.TokenAudiences) > 0 && len(required) == len(r.TokenScopes) && len(r.Audiences) > 0 && len(r.Scopes) > 0 && !r.Denied
+	r.Missing = missing.all
+	return r
+}
+
+func (p *participant) limits(rule *v1beta1.Exchange) ExchangeLimits {
+	return ExchangeLimits{
+		MaxDepth: rule.EffectiveMaxDepth(), TokenLifetime: Duration(rule.TokenLifetime),
+		DPoP: rule.SenderConstraint == v1beta1.SenderConstraintDPoP || p.client.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP || p.grantRequiresDPoP(),
+	}
+}
+
+// grantRequiresDPoP reports whether a grant that includes the namespace and one of the scopes of the client
+// requires DPoP; one is enough.
+func (p *participant) grantRequiresDPoP() bool {
+	scopes := slices.Concat(p.client.Spec.Scopes, p.client.Spec.DelegatedScopes)
+	return slices.ContainsFunc(p.realm.Spec.Grants, func(g v1beta1.Grant) bool {
+		return g.SenderConstraint == v1beta1.SenderConstraintDPoP && (g.Name == p.client.Status.Grant || g.Namespaces.Includes(p.client.Namespace, p.labels)) &&
+			(len(scopes) == 0 || slices.ContainsFunc(scopes, g.AllowsScope))
+	})
+}
+
+// audienceMissing returns the fields that lack an audience so that the client can get tokens for it.
+func (p *participant) audienceMissing(audience string) []string {
+	if fields := p.audienceUndefined(audience); fields != nil {
+		return fields
+	}
+	spec, grant := &p.client.Spec, p.grant()
+	var fields []string
+	if len(spec.Audiences) > 0 && !slices.Contains(spec.Audiences, audience) {
+		fields = append(fields, "spec.audiences of the ApiClient")
+	}
+	switch has := p.client.Status.Audiences; {
+	case grant != nil && !grant.AllowsAudience(audience):
+		fields = append(fields, p.inGrant("audiences"))
+	case grant == nil && len(spec.Audiences) == 0 && len(has) > 0 && !slices.Contains(has, audience):
+		fields = append(fields, "audiences of a grant in spec.grants of Realm "+strconv.Quote(p.realm.Name))
+	}
+	return fields
+}
+
+func (p *participant) audienceUndefined(audience string) []string {
+	defined := p.realm.Spec.Audiences
+	if len(defined) == 0 {
+		defined = []string{p.realm.Status.Issuer}
+	}
+	if slices.Contains(defined, audience) {
+		return nil
+	}
+	return []string{"spec.audiences of Realm " + strconv.Quote(p.realm.Name)}
+}
+
+// scopeMissing returns the fields that lack a scope, of which the client has those in own.
+func (p *participant) scopeMissing(scope string, own []string, field string) []string {
+	fields := p.scopeUndefined(scope)
+	if slices.Contains(own, scope) {
+		return fields
+	}
+	fields = append(fields, field+" of the ApiClient")
+	if grant := p.grant(); grant != nil && !grant.AllowsScope(scope) {
+		fields = append(fields, p.inGrant("scopes"))
+	}
+	return fields
+}
+
+func (p *participant) scopeUndefined(scope string) []string {
+	if slices.Contains(p.realm.Spec.Scopes, scope) {
+		return nil
+	}
+	return []string{"spec.scopes of Realm " + strconv.Quote(p.realm.Name)}
+}
+
+// grant returns the grant that allows the client, or nil if it is not known.
+func (p *participant) grant() *v1beta1.Grant {
+	i := slices.IndexFunc(p.realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Name == p.client.Status.Grant })
+	if i < 0 {
+		return nil
+	}
+	return &p.realm.Spec.Grants[i]
+}
+
+func (p *participant) inGrant(field string) string {
+	return fmt.Sprintf("%s of grant %q in spec.grants of Realm %q", field, p.client.Status.Grant, p.realm.Name)
+}
+
+// missing collects what is missing.
+type missing struct{ all []Missing }
+
+// without returns the values that lack nothing, sorted, and collects the others. lacking returns the fields
+// to which a value must be added.
+func (m *missing) without(kind string, values []string, lacking func(string) []string) []string {
+	var complete []string
+	for _, value := range sorted(values) {
+		if fields := lacking(value); fields != nil {
+			m.add(kind, value, fields...)
+		} else {
+			complete = append(complete, value)
+		}
+	}
+	return complete
+}
+
+func (m *missing) add(kind, value string, fields ...string) {
+	i := slices.IndexFunc(m.all, func(other Missing) bool { return other.Kind == kind && slices.Equal(other.AddTo, fields) })
+	switch {
+	case i < 0:
+		m.all = append(m.all, Missing{kind, []string{value}, fields})
+	case !slices.Contains(m.all[i].Values, value):
+		m.all[i].Values = append(m.all[i].Values, value)
+	}
+}
+
+// uses returns the uses of a trusted issuer in exchanges.
+func (m *missing) uses(realm *v1beta1.Realm, issuer string) []v1beta1.IssuerUse {
+	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == issuer })
+	if i < 0 {
+		m.add("issuer", issuer, "spec.trustedIssuers of Realm "+strconv.Quote(realm.Name))
+		return nil
+	}
+	var uses []v1beta1.IssuerUse
+	for _, use := range []v1beta1.IssuerUse{v1beta1.IssuerUseSubject, v1beta1.IssuerUseIDJAG} {
+		if realm.Spec.TrustedIssuers[i].Accepts(use) {
+			uses = append(uses, use)
+		}
+	}
+	if uses == nil {
+		m.add("use", "Subject or IDJAG", fmt.Sprintf("uses of issuer %q in spec.trustedIssuers of Realm %q", issuer, realm.Name))
+	}
+	return uses
+}
+
+// sorted returns the values sorted and without duplicates.
+func sorted(values []string) []string { return slices.Compact(slices.Sorted(slices.Values(values))) }
+
+func countDistinct(values []string) int { return len(sorted(values)) }
+
+// ExchangeRule is a rule of a Realm without the subjects that it denies, which can be people.
+type ExchangeRule struct {
+	v1beta1.Exchange `json:",inline"`
+
+	DeniedSubjectCount int `json:"deniedSubjectCount,omitempty"`
+}
+
+// ExchangeRules returns the rules of a Realm.
+func ExchangeRules(realm *v1beta1.Realm) []ExchangeRule {
+	var rules []ExchangeRule
+	for i := range realm.Spec.Exchanges {
+		rule := ExchangeRule{realm.Spec.Exchanges[i], len(realm.Spec.Exchanges[i].DeniedSubjects)}
+		rule.Exchange.DeniedSubjects = nil
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// ExchangeClients describes the clients that a rule selects.
+func ExchangeClients(c *v1beta1.ExchangeClients) string {
+	text := "clients in namespaces: " + Namespaces(&c.Namespaces)
+	if len(c.ClientIDs) > 0 {
+		text += "; client IDs: " + strings.Join(c.ClientIDs, ", ")
+	}
+	return text
+}
+
+// ExchangeIssuer describes the tokens of an issuer that a rule selects.
+func ExchangeIssuer(i *v1beta1.ExchangeIssuer) string {
+	text := "tokens of issuer " + i.Name
+	var claims []string
+	for _, c := range i.MatchClaims {
+		claims = append(claims, c.Name+" "+strconv.Quote(c.Value))
+	}
+	if len(claims) > 0 {
+		text += "; claims: " + strings.Join(claims, ", ")
+	}
+	if i.AnyClient {
+		text += "; issued to any client"
+	}
+	return text
+}
