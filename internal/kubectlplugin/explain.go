@@ -16,8 +16,9 @@ import (
 
 const explainUsage = `Explain why an ApiClient or Realm is not Ready and what to do, or what it allows.
 
-For an ApiClient, the output has its grant, scopes, and audiences, its credentials with their last
-use and expiration, and recent Events. The exit code is 1 if the object is not Ready.`
+For an ApiClient, the output has its grant, scopes, and audiences, the tokens that it can exchange,
+the clients that can exchange its tokens, its credentials with their last use and expiration, and
+recent Events. The exit code is 1 if the object is not Ready.`
 
 const explainExamples = `  # Explain why a client gets no tokens
   kubectl realmkeeper explain apiclient/billing -n acme-apps
@@ -83,6 +84,7 @@ type clientReport struct {
 	Grant                  string                     `json:"grant,omitempty"`
 	Accepted               string                     `json:"accepted,omitempty"`
 	Scopes                 []string                   `json:"scopes,omitempty"`
+	DelegatedScopes        []string                   `json:"delegatedScopes,omitempty"`
 	Audiences              []string                   `json:"audiences,omitempty"`
 	IntrospectionAudiences []string                   `json:"introspectionAudiences,omitempty"`
 	SenderConstraint       string                     `json:"senderConstraint,omitempty"`
@@ -92,6 +94,7 @@ type clientReport struct {
 	NextRotationTime       *metav1.Time               `json:"nextRotationTime,omitempty"`
 	LastUsedTime           *metav1.Time               `json:"lastUsedTime,omitempty"`
 	Credentials            []v1beta1.CredentialStatus `json:"credentials,omitempty"`
+	Exchanges              *view.Exchanges            `json:"exchanges,omitempty"`
 	ManagedBy              string                     `json:"managedBy,omitempty"`
 }
 
@@ -119,6 +122,7 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 		r.Realm = newRealmReport(t)
 	} else {
 		r.Client = newClientReport(t)
+		r.Client.Exchanges = c.exchanges(ctx, t)
 		if r.Client.TokenLifetime == "" && t.parent != nil {
 			r.Client.TokenLifetime = view.Duration(t.parent.Status.TokenLifetime)
 		}
@@ -144,7 +148,7 @@ func newClientReport(t *target) *clientReport {
 	r := &clientReport{
 		ClientID: c.EffectiveClientID(), Description: c.Spec.Description, Realm: c.Spec.RealmRef.Name,
 		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
-		Scopes: c.Spec.Scopes, Audiences: effective(c.Status.Audiences, c.Spec.Audiences), Grant: c.Status.Grant, IntrospectionAudiences: c.Spec.Introspection.Audiences,
+		Scopes: c.Spec.Scopes, DelegatedScopes: c.Spec.DelegatedScopes, Audiences: effective(c.Status.Audiences, c.Spec.Audiences), Grant: c.Status.Grant, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: view.Duration(c.Spec.TokenLifetime),
 		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
 		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t), Credentials: c.Status.Credentials,

@@ -50,6 +50,7 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		{"Grant", r.Grant},
 		{"Accepted", r.Accepted},
 		{"Scopes", orNone(r.Scopes, "none")},
+		{"Delegated scopes", strings.Join(r.DelegatedScopes, ", ")},
 		{"Audiences", orNone(r.Audiences, "all that the grant allows")},
 		{"Introspection", strings.Join(r.IntrospectionAudiences, ", ")},
 		{"Sender constraint", r.SenderConstraint},
@@ -60,6 +61,9 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		{"Next rotation", instantOrEmpty(r.NextRotationTime, now)},
 		{"Managed by", r.ManagedBy},
 	})
+	if r.Exchanges != nil {
+		exchangesText(w, r.Exchanges)
+	}
 	w.Heading("CREDENTIALS")
 	if len(r.Credentials) == 0 {
 		w.Line(terminal.Plain, "  none")

@@ -39,20 +39,24 @@ func ProblemsOf(clients []*v1beta1.ApiClient, realms []*v1beta1.Realm) []Problem
 // Title returns the heading of a problem.
 func Title(p Problem) string { return p.title() }
 
-// PrintExplanation prints the report of explain about the client, or the realm if it is not nil.
+// PrintExplanation prints the report of explain about the client in the realm, which can be nil, or about the
+// realm if the client is nil.
 func PrintExplanation(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm, event corev1.Event) error {
-	t := &target{kind: kindClient, object: c, client: c}
-	if realm != nil {
+	t := &target{kind: kindClient, object: c, client: c, parent: realm}
+	if c == nil {
 		t = &target{kind: kindRealm, object: realm, realm: realm}
 	}
 	r := explanation{
 		Findings: t.findings(), title: t.String(), notes: []string{event.Message},
 		Events: []eventReport{{Reason: event.Reason, Message: event.Message}},
 	}
-	if realm != nil {
+	if c == nil {
 		r.Realm = newRealmReport(t)
 	} else {
 		r.Client = newClientReport(t)
+		if realm != nil {
+			r.Client.Exchanges = exchangesOf(t, nil)
+		}
 	}
 	return printTo(out, format, r)
 }

@@ -151,6 +151,12 @@ func hostileObjects(text string) (*v1beta1.ApiClient, *v1beta1.Realm, corev1.Eve
 		Spec:       v1beta1.RealmSpec{Scopes: []string{text}, Audiences: []string{text}, Grants: []v1beta1.Grant{{Name: text, Scopes: []string{text}}}},
 		Status:     v1beta1.RealmStatus{Conditions: conditions, Issuer: text, TokenEndpoint: text, JWKSURI: text},
 	}
+	labels := v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{text: v1beta1.LabelValue(text)}}}
+	clients := v1beta1.ExchangeClients{Namespaces: labels, ClientIDs: []string{text, "other"}}
+	issuer := &v1beta1.ExchangeIssuer{Name: text, MatchClaims: v1beta1.ClaimMatches{{Name: text, Value: text}}}
+	for _, subjects := range []v1beta1.ExchangeSubjects{{Clients: &clients, Audiences: []string{text}, Scopes: []string{text}}, {Issuer: issuer}} {
+		realm.Spec.Exchanges = append(realm.Spec.Exchanges, v1beta1.Exchange{Name: text, Actors: clients, Subjects: subjects, Audiences: []string{text}, Scopes: []string{text, text + text}})
+	}
 	return c, realm, corev1.Event{Reason: text, Message: text}
 }
 
@@ -162,7 +168,7 @@ func TestReportsOfHostileObjects(t *testing.T) {
 		c, realm, event := hostileObjects(valid)
 		for _, format := range []string{"", "json", "yaml"} {
 			for name, printReport := range map[string]func(io.Writer) error{
-				"client":   func(out io.Writer) error { return kubectlplugin.PrintExplanation(out, format, c, nil, event) },
+				"client":   func(out io.Writer) error { return kubectlplugin.PrintExplanation(out, format, c, realm, event) },
 				"realm":    func(out io.Writer) error { return kubectlplugin.PrintExplanation(out, format, nil, realm, event) },
 				"problems": func(out io.Writer) error { return kubectlplugin.PrintProblems(out, format, c, realm) },
 				"instance": func(out io.Writer) error { return kubectlplugin.PrintInstance(out, format, hostileInstance(valid)) },

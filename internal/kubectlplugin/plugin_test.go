@@ -28,7 +28,11 @@ func apiServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 		"/apis": metav1.APIGroupList{Groups: []metav1.APIGroup{{
 			Name: group.Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
 		}}},
-		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs}}},
+		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
+			{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs},
+			{Name: "namespaces", Kind: "Namespace", Verbs: verbs},
+			{Name: "events", Kind: "Event", Namespaced: true, Verbs: verbs},
+		}},
 		"/apis/" + group.String(): metav1.APIResourceList{GroupVersion: group.String(), APIResources: []metav1.APIResource{
 			{Name: "apiclients", Kind: "ApiClient", Namespaced: true, Verbs: verbs},
 			{Name: "realms", Kind: "Realm", Verbs: verbs},

@@ -13,19 +13,20 @@ import (
 
 // realmReport describes what a Realm allows, and its signing keys.
 type realmReport struct {
-	Issuer                string             `json:"issuer,omitempty"`
-	TokenEndpoint         string             `json:"tokenEndpoint,omitempty"`
-	TokenLifetime         string             `json:"tokenLifetime,omitempty"`
-	TokensValidAfterTime  *metav1.Time       `json:"tokensValidAfterTime,omitempty"`
-	Scopes                []string           `json:"scopes,omitempty"`
-	Audiences             []string           `json:"audiences,omitempty"`
-	Claims                []string           `json:"claims,omitempty"`
-	AllowedClaims         []string           `json:"allowedClaims,omitempty"`
-	TrustedIssuers        []string           `json:"trustedIssuers,omitempty"`
-	Grants                []v1beta1.Grant    `json:"grants"`
-	SigningKeys           []signingKeyReport `json:"signingKeys,omitempty"`
-	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
-	ManagedBy             string             `json:"managedBy,omitempty"`
+	Issuer                string              `json:"issuer,omitempty"`
+	TokenEndpoint         string              `json:"tokenEndpoint,omitempty"`
+	TokenLifetime         string              `json:"tokenLifetime,omitempty"`
+	TokensValidAfterTime  *metav1.Time        `json:"tokensValidAfterTime,omitempty"`
+	Scopes                []string            `json:"scopes,omitempty"`
+	Audiences             []string            `json:"audiences,omitempty"`
+	Claims                []string            `json:"claims,omitempty"`
+	AllowedClaims         []string            `json:"allowedClaims,omitempty"`
+	TrustedIssuers        []string            `json:"trustedIssuers,omitempty"`
+	Grants                []v1beta1.Grant     `json:"grants"`
+	Exchanges             []view.ExchangeRule `json:"exchanges,omitempty"`
+	SigningKeys           []signingKeyReport  `json:"signingKeys,omitempty"`
+	NextKeyTransitionTime *metav1.Time        `json:"nextKeyTransitionTime,omitempty"`
+	ManagedBy             string              `json:"managedBy,omitempty"`
 }
 
 // signingKeyReport is a signing key of a Realm.
@@ -42,7 +43,7 @@ func newRealmReport(t *target) *realmReport {
 	r := &realmReport{
 		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: view.Duration(realm.Status.TokenLifetime),
 		TokensValidAfterTime: realm.Spec.TokensValidAfterTime, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
-		Grants: realm.Spec.Grants, NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
+		Grants: realm.Spec.Grants, Exchanges: view.ExchangeRules(realm), NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
 	}
 	for _, c := range realm.Spec.Claims {
 		r.Claims = append(r.Claims, string(c.Name))
@@ -79,6 +80,12 @@ func (r *realmReport) text(w *terminal.Writer, now time.Time) {
 	for i := range r.Grants {
 		g := &r.Grants[i]
 		w.Fields([][2]string{{g.Name, grantText(g)}})
+	}
+	if len(r.Exchanges) > 0 {
+		w.Heading("EXCHANGES")
+	}
+	for i := range r.Exchanges {
+		w.Fields([][2]string{{r.Exchanges[i].Name, exchangeText(&r.Exchanges[i])}})
 	}
 	w.Heading("SIGNING KEYS")
 	r.keys(w, now)
