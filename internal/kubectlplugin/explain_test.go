@@ -114,6 +114,7 @@ OTHERS CAN ACT FOR IT
   Maximum depth      2
   Token lifetime     at most 5m
   Sender constraint  DPoP
+  Denied subjects    1
   Missing            Scopes orders.read, orders.write are missing. Add them to
                      spec.scopes of the ApiClient.
 
@@ -142,6 +143,10 @@ func TestExplainShowsExchanges(t *testing.T) {
 		if strings.Contains(got, "ACT FOR") || !strings.Contains(got, "CREDENTIALS") {
 			t.Errorf("With %s, explain prints:\n%s", name, got)
 		}
+	}
+
+	if got := explained(t, unselected, realm, map[string]string{"team": "apps"}, "apiclient/planner", "-o", "json"); strings.Contains(got, "exchanges") {
+		t.Errorf("With no rule, explain prints %s", got)
 	}
 
 	var report struct {

@@ -51,9 +51,6 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		}
 		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Accepts", usesText(r.Uses)}, {"Audiences", orNone(r.Audiences, "none")}, {"Scopes", scopes}}
 		fields = append(fields, limitsText(&r.ExchangeLimits)...)
-		if r.DeniedSubjects > 0 {
-			fields = append(fields, [2]string{"Denied subjects", strconv.Itoa(r.DeniedSubjects)})
-		}
 		ruleText(w, r.Rule, r.DependsOn, r.Effective, fields, r.Missing)
 	}
 	for i := range e.Subject {
@@ -65,7 +62,7 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		}
 		fields := [][2]string{
 			{"Actors", view.ExchangeClients(&r.Actors)},
-			{"Tokens", tokensText(r.TokenAudiences, r.TokenScopes)},
+			{"Tokens", tokensText(r.Tokens.Audiences, r.Tokens.Scopes)},
 			{"Audiences", orNone(r.Audiences, "none")},
 			{"Scopes", orNone(r.Scopes, "none")},
 		}
@@ -100,7 +97,11 @@ func limitsText(l *view.ExchangeLimits) [][2]string {
 	if l.DPoP {
 		constraint = string(v1beta1.SenderConstraintDPoP)
 	}
-	return [][2]string{{"Maximum depth", strconv.Itoa(l.MaxDepth)}, {"Token lifetime", lifetime}, {"Sender constraint", constraint}}
+	fields := [][2]string{{"Maximum depth", strconv.Itoa(l.MaxDepth)}, {"Token lifetime", lifetime}, {"Sender constraint", constraint}}
+	if l.DeniedSubjects > 0 {
+		fields = append(fields, [2]string{"Denied subjects", strconv.Itoa(l.DeniedSubjects)})
+	}
+	return fields
 }
 
 func subjectsText(s *v1beta1.ExchangeSubjects) string {
@@ -137,16 +138,11 @@ func usesText(uses []v1beta1.IssuerUse) string {
 // exchangeText describes a rule of a Realm in one paragraph.
 func exchangeText(r *view.ExchangeRule) string {
 	text := "actors: " + view.ExchangeClients(&r.Actors) + "; subjects: " + subjectsText(&r.Subjects) +
-		"; audiences: " + strings.Join(r.Audiences, ", ") + "; scopes: " + strings.Join(r.Scopes, ", ") +
-		"; maximum depth: " + strconv.Itoa(r.EffectiveMaxDepth())
-	if lifetime := view.Duration(r.TokenLifetime); lifetime != "" {
-		text += "; token lifetime: at most " + lifetime
-	}
-	if r.SenderConstraint != "" {
-		text += "; sender constraint: " + string(r.SenderConstraint)
-	}
-	if r.DeniedSubjectCount > 0 {
-		text += "; denied subjects: " + strconv.Itoa(r.DeniedSubjectCount)
+		"; audiences: " + strings.Join(r.Audiences, ", ") + "; scopes: " + strings.Join(r.Scopes, ", ")
+	for _, limit := range limitsText(&r.ExchangeLimits) {
+		if limit[1] != "" {
+			text += "; " + strings.ToLower(limit[0]) + ": " + limit[1]
+		}
 	}
 	return text
 }

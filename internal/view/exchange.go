@@ -25,6 +25,16 @@ type ExchangeLimits struct {
 	TokenLifetime string `json:"tokenLifetime,omitempty"`
 	// DPoP means that every new token is bound to a key of the actor.
 	DPoP bool `json:"dpop,omitempty"`
+	// DeniedSubjects is the number of subjects for which the rule issues no tokens.
+	DeniedSubjects int `json:"deniedSubjects,omitempty"`
+}
+
+// Tokens are the access tokens of a client that a rule selects.
+type Tokens struct {
+	// Audiences are those of which a token must have one, and Scopes are those that it must all have. Both
+	// are sorted.
+	Audiences []string `json:"audiences,omitempty"`
+	Scopes    []string `json:"scopes,omitempty"`
 }
 
 // ActorRule is what a rule allows a client that it selects as an actor.
@@ -43,8 +53,6 @@ type ActorRule struct {
 	Audiences []string `json:"audiences,omitempty"`
 	Scopes    []string `json:"scopes,omitempty"`
 	ExchangeLimits
-	// DeniedSubjects is the number of subjects for which the rule issues no tokens.
-	DeniedSubjects int `json:"deniedSubjects,omitempty"`
 	// Missing is what would allow the client more.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -57,10 +65,8 @@ type SubjectRule struct {
 	Effective bool `json:"effective"`
 	// Actors are the clients that can act for this client.
 	Actors v1beta1.ExchangeClients `json:"actors"`
-	// TokenAudiences are the audiences of the tokens that can be exchanged, and TokenScopes are the scopes
-	// that they must have, both sorted.
-	TokenAudiences []string `json:"tokenAudiences,omitempty"`
-	TokenScopes    []string `json:"tokenScopes,omitempty"`
+	// Tokens are the tokens of the client that can be exchanged.
+	Tokens Tokens `json:"tokens"`
 	// Audiences and Scopes are those that new tokens with this subject can have, sorted. The actor must have
 	// them, too.
 	Audiences []string `json:"audiences,omitempty"`
@@ -158,10 +164,10 @@ func (p *participant) alone(clients *v1beta1.ExchangeClients) bool {
 }
 
 func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorRule {
-	r := ActorRule{Rule: rule.Name, DependsOn: dependsOn, Subjects: rule.Subjects, ExchangeLimits: p.limits(rule), DeniedSubjects: len(rule.DeniedSubjects)}
+	r := ActorRule{Rule: rule.Name, DependsOn: dependsOn, Subjects: rule.Subjects, ExchangeLimits: p.limits(rule)}
 	missing := &missing{}
 	r.Audiences = missing.without("audience", rule.Audiences, p.audienceMissing)
-	own := slices.Concat(p.client.Spec.Scopes, p.client.Spec.DelegatedScopes)
+	own := slices.Concat([]string(p.client.Spec.Scopes), []string(p.client.Spec.DelegatedScopes))
 	r.Scopes = missing.without("scope", rule.Scopes, func(scope string) []string { return p.scopeMissing(scope, own, "spec.delegatedScopes") })
 	r.Effective = len(r.Audiences) > 0 && len(r.Scopes) > 0
 	if rule.Subjects.Issuer == nil {
@@ -179,30 +185,37 @@ func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorR
 func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) SubjectRule {
 	r := SubjectRule{
 		Rule: rule.Name, DependsOn: dependsOn, Actors: rule.Actors, ExchangeLimits: p.limits(rule),
-		TokenScopes: sorted(rule.Subjects.Scopes), Denied: slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID()),
+		Tokens: Tokens{Scopes: sorted(rule.Subjects.Scopes)}, Denied: slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID()),
 	}
 	missing := &missing{}
 	own := func(scope string) []string { return p.scopeMissing(scope, p.client.Spec.Scopes, "spec.scopes") }
-	r.TokenAudiences = missing.without("audience", rule.Subjects.Audiences, p.audienceMissing)
+	r.Tokens.Audiences = missing.without("audience", rule.Subjects.Audiences, p.audienceMissing)
 	required := missing.without("scope", rule.Subjects.Scopes, own)
 	r.Audiences = missing.without("audience", rule.Audiences, p.audienceUndefined)
 	r.Scopes = missing.without("scope", rule.Scopes, own)
-	r.Effective = len(r.TokenAudiences) > 0 && len(required) == len(r.TokenScopes) && len(r.Audiences) > 0 && len(r.Scopes) > 0 && !r.Denied
+	r.Effective = len(r.Tokens.Audiences) > 0 && len(required) == len(r.Tokens.Scopes) && len(r.Audiences) > 0 && len(r.Scopes) > 0 && !r.Denied
 	r.Missing = missing.all
 	return r
 }
 
-func (p *participant) limits(rule *v1beta1.Exchange) ExchangeLimits {
+func limits(rule *v1beta1.Exchange) ExchangeLimits {
 	return ExchangeLimits{
 		MaxDepth: rule.EffectiveMaxDepth(), TokenLifetime: Duration(rule.TokenLifetime),
-		DPoP: rule.SenderConstraint == v1beta1.SenderConstraintDPoP || p.client.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP || p.grantRequiresDPoP(),
+		DPoP: rule.SenderConstraint == v1beta1.SenderConstraintDPoP, DeniedSubjects: len(rule.DeniedSubjects),
 	}
+}
+
+// limits returns the limits of tokens with the client, whose DPoP key they are bound to if it requires that.
+func (p *participant) limits(rule *v1beta1.Exchange) ExchangeLimits {
+	l := limits(rule)
+	l.DPoP = l.DPoP || p.client.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP || p.grantRequiresDPoP()
+	return l
 }
 
 // grantRequiresDPoP reports whether a grant that includes the namespace and one of the scopes of the client
 // requires DPoP; one is enough.
 func (p *participant) grantRequiresDPoP() bool {
-	scopes := slices.Concat(p.client.Spec.Scopes, p.client.Spec.DelegatedScopes)
+	scopes := slices.Concat([]string(p.client.Spec.Scopes), []string(p.client.Spec.DelegatedScopes))
 	return slices.ContainsFunc(p.realm.Spec.Grants, func(g v1beta1.Grant) bool {
 		return g.SenderConstraint == v1beta1.SenderConstraintDPoP && (g.Name == p.client.Status.Grant || g.Namespaces.Includes(p.client.Namespace, p.labels)) &&
 			(len(scopes) == 0 || slices.ContainsFunc(scopes, g.AllowsScope))
@@ -325,18 +338,20 @@ func countDistinct(values []string) int { return len(sorted(values)) }
 
 // ExchangeRule is a rule of a Realm without the subjects that it denies, which can be people.
 type ExchangeRule struct {
-	v1beta1.Exchange `json:",inline"`
-
-	DeniedSubjectCount int `json:"deniedSubjectCount,omitempty"`
+	Name      string                    `json:"name"`
+	Actors    v1beta1.ExchangeClients   `json:"actors"`
+	Subjects  v1beta1.ExchangeSubjects  `json:"subjects"`
+	Audiences v1beta1.ExchangeAudiences `json:"audiences"`
+	Scopes    v1beta1.ExchangeScopes    `json:"scopes"`
+	ExchangeLimits
 }
 
 // ExchangeRules returns the rules of a Realm.
 func ExchangeRules(realm *v1beta1.Realm) []ExchangeRule {
 	var rules []ExchangeRule
 	for i := range realm.Spec.Exchanges {
-		rule := ExchangeRule{realm.Spec.Exchanges[i], len(realm.Spec.Exchanges[i].DeniedSubjects)}
-		rule.Exchange.DeniedSubjects = nil
-		rules = append(rules, rule)
+		e := &realm.Spec.Exchanges[i]
+		rules = append(rules, ExchangeRule{e.Name, e.Actors, e.Subjects, e.Audiences, e.Scopes, limits(e)})
 	}
 	return rules
 }

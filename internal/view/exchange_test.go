@@ -53,7 +53,7 @@ func TestExchangesOf(t *testing.T) {
 	}
 	subject := func(change func(*view.SubjectRule)) view.Exchanges {
 		r := view.SubjectRule{
-			Rule: "orders", Effective: true, Actors: inNamespace("agents"), TokenAudiences: []string{agents}, Audiences: []string{orders}, Scopes: []string{"orders.read"},
+			Rule: "orders", Effective: true, Actors: inNamespace("agents"), Tokens: view.Tokens{Audiences: []string{agents}}, Audiences: []string{orders}, Scopes: []string{"orders.read"},
 			ExchangeLimits: view.ExchangeLimits{MaxDepth: 1},
 			Missing:        []view.Missing{{Kind: "scope", Values: []string{"orders.write"}, AddTo: []string{"spec.scopes of the ApiClient"}}},
 		}
@@ -114,7 +114,7 @@ func TestExchangesOf(t *testing.T) {
 			rule.MaxDepth, rule.TokenLifetime, rule.SenderConstraint = 2, &v1beta1.Duration{Duration: 5 * time.Minute}, v1beta1.SenderConstraintDPoP
 			rule.DeniedSubjects = []string{"apps.leaked"}
 		}, want: actor(func(r *view.ActorRule) {
-			r.ExchangeLimits, r.DeniedSubjects = view.ExchangeLimits{MaxDepth: 2, TokenLifetime: "5m", DPoP: true}, 1
+			r.ExchangeLimits = view.ExchangeLimits{MaxDepth: 2, TokenLifetime: "5m", DPoP: true, DeniedSubjects: 1}
 		})},
 		"client that requires DPoP": {namespace: "agents", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, _ *v1beta1.Exchange) {
 			c.Spec.SenderConstraint = v1beta1.SenderConstraintDPoP
@@ -199,20 +199,20 @@ func TestExchangesOf(t *testing.T) {
 		})},
 		"denied subject": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			rule.DeniedSubjects = []string{c.EffectiveClientID()}
-		}, want: subject(func(r *view.SubjectRule) { r.Effective, r.Denied = false, true })},
+		}, want: subject(func(r *view.SubjectRule) { r.Effective, r.Denied, r.DeniedSubjects = false, true, 1 })},
 		"subject without the audience of the actors": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, _ *v1beta1.Exchange) {
 			c.Spec.Audiences = []string{orders}
 		}, want: subject(func(r *view.SubjectRule) {
-			r.Effective, r.TokenAudiences = false, nil
+			r.Effective, r.Tokens.Audiences = false, nil
 			r.Missing = append(missing("audience", agents, "spec.audiences of the ApiClient"), r.Missing...)
 		})},
 		"subject with a required scope": {namespace: "apps", change: func(_ *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			rule.Subjects.Scopes = v1beta1.ExchangeScopes{"agents.call"}
-		}, want: subject(func(r *view.SubjectRule) { r.TokenScopes = []string{"agents.call"} })},
+		}, want: subject(func(r *view.SubjectRule) { r.Tokens.Scopes = []string{"agents.call"} })},
 		"subject without a required scope": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			rule.Subjects.Scopes, c.Spec.Scopes = v1beta1.ExchangeScopes{"agents.call"}, []string{"orders.read"}
 		}, want: subject(func(r *view.SubjectRule) {
-			r.Effective, r.TokenScopes, r.Missing[0].Values = false, []string{"agents.call"}, []string{"agents.call", "orders.write"}
+			r.Effective, r.Tokens.Scopes, r.Missing[0].Values = false, []string{"agents.call"}, []string{"agents.call", "orders.write"}
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {
