@@ -97,9 +97,8 @@ CAN ACT FOR
 
   Rule           people
   Subjects       tokens of issuer corporate; claims: azp "portal; claims: none"
-  Accepts        subject tokens and ID-JAGs
   Audiences      orders
-  Scopes         orders.read (an ID-JAG with scopes limits them)
+  Scopes         orders.read
   Maximum depth  1
   Missing        Audience refunds is missing. Add it to spec.audiences of Realm
                  "shared".

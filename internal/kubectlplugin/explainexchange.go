@@ -49,7 +49,7 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		if condition := r.ScopeCondition(); condition != "" && len(r.Scopes) > 0 {
 			scopes += " (" + condition + ")"
 		}
-		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Accepts", usesText(r.Uses)}, {"Audiences", orNone(r.Audiences, "none")}, {"Scopes", scopes}}
+		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Audiences", orNone(r.Audiences, "none")}, {"Scopes", scopes}}
 		fields = append(fields, limitsText(&r.ExchangeLimits)...)
 		ruleText(w, r.Rule, r.DependsOn, r.Effective, fields, r.Missing)
 	}

@@ -36,6 +36,8 @@ type clientPage struct {
 	Timeline *timeline
 	// ManagedBy is the tool that manages the client, if any.
 	ManagedBy *gitops.Manager
+	// Exchanges are empty if the user isn't allowed to read the realm.
+	Exchanges view.Exchanges
 	Events    []corev1.Event
 	Overlaps  []overlap
 	Expires   string // in the format of the form field
@@ -48,6 +50,9 @@ type clientPage struct {
 func (p *portal) showClient(w http.ResponseWriter, req *request) error {
 	page, err := p.viewClient(req)
 	if err != nil {
+		return err
+	}
+	if page.Exchanges, err = req.exchanges(page.ApiClient); err != nil {
 		return err
 	}
 	p.render(w, req, http.StatusOK, "client.html", page.Name, page)
@@ -108,6 +113,23 @@ func (req *request) realmOf(c *v1beta1.ApiClient) *v1beta1.Realm {
 		return nil
 	}
 	return realm
+}
+
+// exchanges returns the rules of the realm in which the client takes part; none if the user isn't allowed to read
+// the realm. If the user isn't allowed to read the labels of the namespace, rules can depend on them.
+func (req *request) exchanges(c *v1beta1.ApiClient) (view.Exchanges, error) {
+	realm := req.realmOf(c)
+	if realm == nil {
+		return view.Exchanges{}, nil
+	}
+	var labels map[string]string
+	if view.NeedsNamespaceLabels(realm) {
+		var err error
+		if labels, _, err = req.labelsOf(c.Namespace); err != nil {
+			return view.Exchanges{}, err
+		}
+	}
+	return view.ExchangesOf(c, realm, labels), nil
 }
 
 // maxEvents is the maximum number of events on a page.

@@ -47,6 +47,11 @@ func (req *request) namespaceLabels(realm *v1beta1.Realm, name string) (labels m
 	if !slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
 		return nil, true, nil
 	}
+	return req.labelsOf(name)
+}
+
+// labelsOf returns the labels of a namespace. known is false if the user isn't allowed to read them.
+func (req *request) labelsOf(name string) (labels map[string]string, known bool, err error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err = req.api.Get(req.ctx(), client.ObjectKey{Name: name}, namespace)

@@ -14,7 +14,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/view"
 )
 
 //go:embed templates assets
@@ -67,20 +69,21 @@ type pages map[string]*template.Template
 // parsePages parses the templates. now returns the current time, for relative times.
 func parsePages(now func() time.Time) pages {
 	functions := template.FuncMap{
-		"asset":     assetPath,
-		"client":    clientPath,
-		"count":     formatCount,
-		"plural":    plural,
-		"time":      func(t *metav1.Time) template.HTML { return relativeTime(t, now()) },
-		"date":      func(t metav1.Time) template.HTML { return relativeTime(&t, now()) },
-		"exact":     exactTime,
-		"exactDate": func(t metav1.Time) template.HTML { return exactTime(&t) },
-		"used":      func(t *metav1.Time) template.HTML { return useTime(t, now()) },
-		"field":     func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
-		"moment":    func(t time.Time) string { return t.UTC().Format(exactLayout) },
-		"join":      func(s []string) string { return strings.Join(s, " ") },
-		"role":      func() string { return access.Role },
-		"roleTitle": func() string { return access.RoleTitle },
+		"asset":      assetPath,
+		"client":     clientPath,
+		"count":      formatCount,
+		"plural":     plural,
+		"time":       func(t *metav1.Time) template.HTML { return relativeTime(t, now()) },
+		"date":       func(t metav1.Time) template.HTML { return relativeTime(&t, now()) },
+		"exact":      exactTime,
+		"exactDate":  func(t metav1.Time) template.HTML { return exactTime(&t) },
+		"used":       func(t *metav1.Time) template.HTML { return useTime(t, now()) },
+		"field":      func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
+		"moment":     func(t time.Time) string { return t.UTC().Format(exactLayout) },
+		"namespaces": func(n v1beta1.GrantedNamespaces) string { return view.Namespaces(&n) },
+		"join":       func(s []string) string { return strings.Join(s, " ") },
+		"role":       func() string { return access.Role },
+		"roleTitle":  func() string { return access.RoleTitle },
 	}
 	shared := template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/shared/*.html"))
 	all := pages{}

@@ -20,6 +20,7 @@ type realmView struct {
 	Lifetime   string
 	Conditions []conditionView
 	Grants     []grantView
+	Exchanges  []view.ExchangeRule
 	// Timeline is nil without signing keys, and in lists.
 	Timeline *timeline
 }
@@ -28,7 +29,7 @@ func viewRealm(realm *v1beta1.Realm) realmView {
 	return realmView{
 		Realm: realm, State: stateOf(realm.Status.Conditions, realm.Generation),
 		Lifetime: view.Duration(realm.Status.TokenLifetime), Conditions: conditionsOf(realm.Status.Conditions, realmRemedies(realm)),
-		Grants: grantsOf(realm),
+		Grants: grantsOf(realm), Exchanges: view.ExchangeRules(realm),
 	}
 }
 

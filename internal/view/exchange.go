@@ -47,8 +47,6 @@ type ActorRule struct {
 	Effective bool `json:"effective"`
 	// Subjects are the tokens that the client can exchange.
 	Subjects v1beta1.ExchangeSubjects `json:"subjects"`
-	// Uses are the uses of the trusted issuer in Subjects: IssuerUseSubject, IssuerUseIDJAG, or both.
-	Uses []v1beta1.IssuerUse `json:"issuerUses,omitempty"`
 	// Audiences and Scopes are those of the rule that the client can get, sorted; see ScopeCondition.
 	Audiences []string `json:"audiences,omitempty"`
 	Scopes    []string `json:"scopes,omitempty"`
@@ -103,7 +101,7 @@ func (r *ActorRule) ScopeCondition() string {
 		return "only those of the exchanged token"
 	case r.Subjects.Issuer == nil:
 		return "a subject that is a client must have them too"
-	case slices.Contains(r.Uses, v1beta1.IssuerUseIDJAG):
+	case r.Subjects.Issuer.EffectiveUse() == v1beta1.ExchangeUseIDJAG:
 		return "an ID-JAG with scopes limits them"
 	}
 	return ""
@@ -175,8 +173,7 @@ func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorR
 		required := missing.without("scope", rule.Subjects.Scopes, p.scopeUndefined)
 		r.Effective = r.Effective && len(subject) > 0 && len(required) == countDistinct(rule.Subjects.Scopes)
 	} else {
-		r.Uses = missing.uses(p.realm, rule.Subjects.Issuer.Name)
-		r.Effective = r.Effective && len(r.Uses) > 0
+		r.Effective = missing.accepts(p.realm, rule.Subjects.Issuer) && r.Effective
 	}
 	r.Missing = missing.all
 	return r
@@ -312,23 +309,18 @@ func (m *missing) add(kind, value string, fields ...string) {
 	}
 }
 
-// uses returns the uses of a trusted issuer in exchanges.
-func (m *missing) uses(realm *v1beta1.Realm, issuer string) []v1beta1.IssuerUse {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == issuer })
+// accepts reports whether the Realm accepts the tokens of an issuer for the rule.
+func (m *missing) accepts(realm *v1beta1.Realm, from *v1beta1.ExchangeIssuer) bool {
+	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == from.Name })
 	if i < 0 {
-		m.add("issuer", issuer, "spec.trustedIssuers of Realm "+strconv.Quote(realm.Name))
-		return nil
+		m.add("issuer", from.Name, "spec.trustedIssuers of Realm "+strconv.Quote(realm.Name))
+		return false
 	}
-	var uses []v1beta1.IssuerUse
-	for _, use := range []v1beta1.IssuerUse{v1beta1.IssuerUseSubject, v1beta1.IssuerUseIDJAG} {
-		if realm.Spec.TrustedIssuers[i].Accepts(use) {
-			uses = append(uses, use)
-		}
+	if !realm.Spec.TrustedIssuers[i].Accepts(v1beta1.IssuerUse(from.EffectiveUse())) {
+		m.add("use", string(from.EffectiveUse()), fmt.Sprintf("uses of issuer %q in spec.trustedIssuers of Realm %q", from.Name, realm.Name))
+		return false
 	}
-	if uses == nil {
-		m.add("use", "Subject or IDJAG", fmt.Sprintf("uses of issuer %q in spec.trustedIssuers of Realm %q", issuer, realm.Name))
-	}
-	return uses
+	return true
 }
 
 // sorted returns the values sorted and without duplicates.
@@ -368,6 +360,9 @@ func ExchangeClients(c *v1beta1.ExchangeClients) string {
 // ExchangeIssuer describes the tokens of an issuer that a rule selects.
 func ExchangeIssuer(i *v1beta1.ExchangeIssuer) string {
 	text := "tokens of issuer " + i.Name
+	if i.EffectiveUse() == v1beta1.ExchangeUseIDJAG {
+		text = "ID-JAGs of issuer " + i.Name
+	}
 	var claims []string
 	for _, c := range i.MatchClaims {
 		claims = append(claims, c.Name+" "+strconv.Quote(c.Value))

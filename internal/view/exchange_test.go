@@ -181,7 +181,14 @@ func TestExchangesOf(t *testing.T) {
 		}, want: actor(func(r *view.ActorRule) {
 			rule := exchangeRule()
 			byIssuer(&rule)
-			r.Subjects, r.Uses = rule.Subjects, []v1beta1.IssuerUse{v1beta1.IssuerUseSubject, v1beta1.IssuerUseIDJAG}
+			r.Subjects = rule.Subjects
+		})},
+		"issuer without the use of the rule": {namespace: "agents", change: func(_ *v1beta1.ApiClient, realm *v1beta1.Realm, rule *v1beta1.Exchange) {
+			rule.Subjects = v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{Name: "corporate", Use: v1beta1.ExchangeUseIDJAG}}
+			trust(realm, v1beta1.IssuerUseSubject)
+		}, want: actor(func(r *view.ActorRule) {
+			r.Subjects = v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{Name: "corporate", Use: v1beta1.ExchangeUseIDJAG}}
+			r.Effective, r.Missing = false, missing("use", "IDJAG", `uses of issuer "corporate" in spec.trustedIssuers`+inRealm)
 		})},
 		"issuer that only authenticates clients": {namespace: "agents", change: func(_ *v1beta1.ApiClient, realm *v1beta1.Realm, rule *v1beta1.Exchange) {
 			byIssuer(rule)
@@ -190,7 +197,7 @@ func TestExchangesOf(t *testing.T) {
 			rule := exchangeRule()
 			byIssuer(&rule)
 			r.Subjects, r.Effective = rule.Subjects, false
-			r.Missing = missing("use", "Subject or IDJAG", `uses of issuer "corporate" in spec.trustedIssuers`+inRealm)
+			r.Missing = missing("use", "Subject", `uses of issuer "corporate" in spec.trustedIssuers`+inRealm)
 		})},
 		"issuer that is not trusted": {namespace: "agents", change: func(_ *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) { byIssuer(rule) }, want: actor(func(r *view.ActorRule) {
 			rule := exchangeRule()

@@ -28,12 +28,17 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 	malicious := `<script>window.hacked=1</script><img src=x onerror="window.hacked=1">` + "\u202e\u2066gpj.exe" + strings.Repeat("W", 150)
 	long := strings.Repeat("long", 55)
 	i.Create(t, install.ApiClient(team, long, "acme", func(c *v1beta1.ApiClient) { c.Spec.Description = malicious }))
+	i.Create(t, install.Realm("malicious", func(r *v1beta1.Realm) {
+		allowExchanges(r, team, "other")
+		r.Spec.Exchanges[1].Subjects.Issuer.MatchClaims = append(r.Spec.Exchanges[1].Subjects.Issuer.MatchClaims, v1beta1.ClaimMatch{Name: "name", Value: malicious})
+	}), install.ApiClient(team, "actor", "malicious"))
 	b.signIn(i.admin)
 	run(b, "Setting the viewport", chromedp.EmulateViewport(360, 740))
 	for _, path := range []string{
 		"/clients?namespace=" + team, "/clients/" + team + "/" + long, "/clients?search=" + url.QueryEscape(malicious),
 		"/clients?namespace=" + url.QueryEscape(malicious), "/clients/new?realm=" + url.QueryEscape(malicious),
 		"/clients/" + url.PathEscape(malicious) + "/" + url.PathEscape(malicious), "/realms/" + url.PathEscape(malicious),
+		"/realms/malicious", "/clients/" + team + "/actor",
 	} {
 		b.open(path)
 		if evaluate[bool](b, "'hacked' in window") {
@@ -43,8 +48,10 @@ func maliciousInput(t *testing.T, i *instance, b *browser) {
 			t.Errorf("%s is %d pixels too wide for a phone", path, overflow)
 		}
 	}
-	b.open("/clients/" + team + "/" + long)
-	b.wantText(malicious[:28])
+	for _, path := range []string{"/clients/" + team + "/" + long, "/clients/" + team + "/actor", "/realms/malicious"} {
+		b.open(path)
+		b.wantText(malicious[:28])
+	}
 	b.open("/clients/new?realm=acme&namespace=" + team)
 	b.fill("#name", `"><script>window.hacked=1</script>`)
 	b.press("Create client")

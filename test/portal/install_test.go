@@ -35,7 +35,7 @@ func startInstance(t *testing.T) *instance {
 	i.ApplyFile(t, "config", "rbac", "aggregated_roles.yaml")
 	i.Create(t, install.Realm("acme", func(r *v1beta1.Realm) {
 		r.Spec.DisplayName = "Acme Corporation"
-		r.Spec.Scopes = []string{"orders.read", "orders.write"}
+		allowExchanges(r, "acme-apps", "acme-agents")
 		r.Spec.Grants[0].ClientIDs = nil
 		r.Spec.Grants = append(r.Spec.Grants, v1beta1.Grant{
 			Name: "acme", Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme-apps"}},

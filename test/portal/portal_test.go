@@ -20,6 +20,7 @@ func TestPortal(t *testing.T) {
 		"other secret sources":                       otherSecretSources,
 		"overview and lists":                         overviewAndLists,
 		"works with the keyboard only":               keyboardOnly,
+		"exchanges of a realm and its clients":       exchanges,
 		"conditions have remedies":                   conditionRemedies,
 		"every page is accessible":                   everyPage,
 	} {
