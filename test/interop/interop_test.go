@@ -21,6 +21,7 @@ func TestThirdParties(t *testing.T) {
 		{"nginx", testNginx},
 		{"DPoP through nginx", testDPoP},
 		{"request targets through nginx", testRequestTargets},
+		{"delegation", testDelegation},
 		{"Model Context Protocol SDKs", testModelContextProtocol},
 		{"Kong function", testKongFunction},
 		{"verifiers across a key rotation", testAcrossRotation},
