@@ -16,11 +16,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -31,6 +33,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
+	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
 )
 
 const toolScope = "tools.call"
@@ -42,6 +45,7 @@ type mcpServer struct {
 	realm    *v1beta1.Realm
 	resource string // the URL of the MCP endpoint
 	issuer   string
+	idp      *issuer.Issuer // the identity provider of the agents' users
 }
 
 // testModelContextProtocol checks that agents that use the official SDKs can call the MCP server
@@ -59,6 +63,8 @@ func testModelContextProtocol(t *testing.T, i *installation) {
 	t.Run("Go", func(t *testing.T) { m.testGo(t, secret.Status.ClientID, clientSecret) })
 	t.Run("PrivateKeyJwtProvider", m.testPrivateKeys)
 	t.Run("StaticPrivateKeyJwtProvider", m.testServiceAccount)
+	t.Run("CrossAppAccessProvider", func(t *testing.T) { m.testCrossAppAccess(t, secret, clientSecret) })
+	t.Run("EnterpriseHandler", func(t *testing.T) { m.testEnterprise(t, secret.Status.ClientID, clientSecret) })
 	t.Run("missing scope", func(t *testing.T) {
 		c := m.create(t, "reader", func(c *v1beta1.ApiClient) {
 			c.Spec.Secret, c.Spec.Scopes = install.GeneratedSecret(), []string{scope}
@@ -123,6 +129,12 @@ func (m *mcpServer) testGo(t *testing.T, clientID, clientSecret string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.wantCalledByGo(t, handler, clientID)
+}
+
+// wantCalledByGo calls the tool with the Go SDK, which must return the client ID.
+func (m *mcpServer) wantCalledByGo(t *testing.T, handler auth.OAuthHandler, clientID string) {
+	t.Helper()
 	agent := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1.0.0"}, nil)
 	session, err := agent.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: m.resource, OAuthHandler: handler, DisableStandaloneSSE: true}, nil)
 	if err != nil {
@@ -138,22 +150,26 @@ func (m *mcpServer) testGo(t *testing.T, clientID, clientSecret string) {
 	}
 }
 
-// httpClient returns a client for the MCP server and the token server. Names under localhost may be
-// unknown to the resolver.
+// httpClient returns a client for the MCP server, the identity provider, and the token server. Names
+// under localhost may be unknown to the resolver.
 func (m *mcpServer) httpClient(t *testing.T) *http.Client {
 	t.Helper()
-	client := m.server.Client(t)
+	client := m.server.ClientTrusting(t, slices.Concat(m.inst.CABundle(t), m.idp.Authority()))
 	transport, ok := client.Transport.(*http.Transport)
 	if !ok {
 		t.Fatalf("the client's transport is %T", client.Transport)
 	}
-	resource, err := url.Parse(m.resource)
-	if err != nil {
-		t.Fatal(err)
+	var hosts []string
+	for _, address := range []string{m.resource, m.idp.URL()} {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hosts = append(hosts, parsed.Host)
 	}
 	direct, server := &net.Dialer{}, transport.DialContext
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address == resource.Host {
+		if slices.Contains(hosts, address) {
 			return direct.DialContext(ctx, network, address)
 		}
 		return server(ctx, network, address)
@@ -168,9 +184,10 @@ func (i *installation) startMCP(t *testing.T) *mcpServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(port.Release)
-	m := &mcpServer{installation: i, dir: guidePrograms(t), resource: "http://" + port.Address() + "/mcp"}
+	m := &mcpServer{installation: i, dir: guidePrograms(t), resource: "http://" + port.Address() + "/mcp", idp: startIdP(t)}
 	m.realm = install.Realm("agents", func(r *v1beta1.Realm) {
 		r.Spec.Audiences, r.Spec.Scopes = []string{m.resource}, []string{toolScope, scope}
+		m.acceptIDJAGs(t, r)
 	})
 	i.inst.Create(t, m.realm)
 	i.inst.AwaitReady(t, m.realm, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -1,5 +1,6 @@
 // Package issuer is a small OpenID Connect issuer for tests. It supports discovery, the JWK Set,
-// and the authorization code flow with PKCE. Users sign in with any name and without a password.
+// the authorization code flow with PKCE, and ID-JAGs. Users sign in with any name and without a
+// password.
 package issuer
 
 import (
@@ -31,7 +32,8 @@ type Issuer struct {
 	key    *ecdsa.PrivateKey
 
 	mu       sync.Mutex
-	grants   map[string]grant // by code
+	grants   map[string]grant  // by code
+	agents   map[string]string // client IDs of the agent, by authorization server
 	lifetime time.Duration
 }
 
@@ -46,7 +48,7 @@ func Start() (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting an issuer: %w", err)
 	}
-	i := &Issuer{key: key, grants: map[string]grant{}, lifetime: time.Hour}
+	i := &Issuer{key: key, grants: map[string]grant{}, agents: map[string]string{}, lifetime: time.Hour}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", i.discover)
 	mux.HandleFunc("GET /keys", i.keys)
@@ -102,7 +104,11 @@ func (i *Issuer) discover(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (i *Issuer) keys(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+	writeJSON(w, i.keySet())
+}
+
+func (i *Issuer) keySet() jose.JSONWebKeySet {
+	return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}}
 }
 
 var signInPage = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><title>Issuer</title>
@@ -129,6 +135,10 @@ func (i *Issuer) authorize(w http.ResponseWriter, r *http.Request) {
 }
 
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	if r.PostFormValue("grant_type") == grantTypeTokenExchange {
+		i.exchange(w, r)
+		return
+	}
 	i.mu.Lock()
 	g, ok := i.grants[r.PostFormValue("code")]
 	delete(i.grants, r.PostFormValue("code"))
@@ -140,7 +150,7 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]string{"error": "invalid_grant"})
 		return
 	}
-	token, err := i.sign(g, lifetime)
+	token, err := i.sign("JWT", map[string]any{"aud": ClientID, "sub": g.user, "nonce": g.nonce}, lifetime)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -148,15 +158,16 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"access_token": rand.Text(), "token_type": "Bearer", "expires_in": int(lifetime.Seconds()), "id_token": token})
 }
 
-func (i *Issuer) sign(g grant, lifetime time.Duration) (string, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil)
+// sign returns a token of the given type. It adds the issuer and the times to the claims.
+func (i *Issuer) sign(kind string, claims map[string]any, lifetime time.Duration) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}},
+		(&jose.SignerOptions{}).WithType(jose.ContentType(kind)))
 	if err != nil {
 		return "", err
 	}
 	now := time.Now()
-	return jwt.Signed(signer).Claims(map[string]any{
-		"iss": i.URL(), "aud": ClientID, "sub": g.user, "nonce": g.nonce, "iat": now.Unix(), "exp": now.Add(lifetime).Unix(),
-	}).Serialize()
+	claims["iss"], claims["iat"], claims["exp"] = i.URL(), now.Unix(), now.Add(lifetime).Unix()
+	return jwt.Signed(signer).Claims(claims).Serialize()
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
