@@ -1,8 +1,10 @@
 package interop_test
 
 import (
+	"context"
 	"crypto"
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -89,17 +93,23 @@ func testSPIFFE(t *testing.T, i *installation) {
 			}, workload.String(), stranger.String())
 			realm := i.realmIssuer(t, name)
 			for name, tc := range map[string]struct {
-				token    string
-				accepted bool
+				token string
+				// accepted is for jwt-bearer, and acceptedSVID for jwt-spiffe.
+				accepted, acceptedSVID bool
 			}{
-				"without issuer":               {d.svid(t, workload, "", true, realm), true},
-				"trust domain as issuer":       {d.svid(t, workload, d.domain.IDString(), true, realm), true},
-				"unlisted workload":            {d.svid(t, other, "", true, realm), false},
-				"other audience":               {d.svid(t, workload, "", true, "https://orders.acme.example"), false},
-				"other trust domain":           {d.svid(t, stranger, "", false, realm), false},
-				"issuer of other trust domain": {d.svid(t, stranger, d.domain.IDString(), false, realm), false},
+				"without issuer":               {d.svid(t, workload, "", true, realm), true, true},
+				"trust domain as issuer":       {d.svid(t, workload, d.domain.IDString(), true, realm), true, true},
+				"URL as issuer":                {d.svid(t, workload, "https://oidc.example.org", true, realm), false, true},
+				"unlisted workload":            {d.svid(t, other, "", true, realm), false, false},
+				"other audience":               {d.svid(t, workload, "", true, audience), false, false},
+				"additional audience":          {d.svid(t, workload, "", true, realm, audience), false, false},
+				"other trust domain":           {d.svid(t, stranger, "", false, realm), false, false},
+				"issuer of other trust domain": {d.svid(t, stranger, d.domain.IDString(), false, realm), false, false},
 			} {
-				t.Run(name, func(t *testing.T) { i.wantPresented(t, c, tc.token, tc.accepted) })
+				t.Run(name, func(t *testing.T) {
+					i.wantPresented(t, c, tc.token, tc.accepted)
+					i.wantPresentedSVID(t, c, tc.token, tc.acceptedSVID)
+				})
 			}
 		})
 	}
@@ -112,6 +122,7 @@ func testSPIFFE(t *testing.T, i *installation) {
 		realm := i.realmIssuer(t, "oidc")
 		i.wantPresented(t, c, d.svid(t, workload, issuer, true, realm), true)
 		i.wantPresented(t, c, d.svid(t, workload, "", true, realm), false)
+		i.wantPresentedSVID(t, c, d.svid(t, workload, issuer, true, realm), false)
 	})
 }
 
@@ -150,6 +161,24 @@ func (i *installation) wantPresented(t *testing.T, c *v1beta1.ApiClient, token s
 			if err != nil || (got.Status == http.StatusOK) != accepted {
 				t.Errorf("%s with the client ID %q: %+v, %v, want accepted=%t", name, id, got, err, accepted)
 			}
+		}
+	}
+}
+
+// wantPresentedSVID presents a JWT-SVID with the assertion type jwt-spiffe in x/oauth2, with and without
+// the client ID.
+func (i *installation) wantPresentedSVID(t *testing.T, c *v1beta1.ApiClient, svid string, accepted bool) {
+	t.Helper()
+	for _, id := range []string{c.Status.ClientID, ""} {
+		config := clientcredentials.Config{
+			ClientID: id, TokenURL: c.Status.TokenEndpoint, AuthStyle: oauth2.AuthStyleInParams,
+			EndpointParams: url.Values{
+				"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-spiffe"}, "client_assertion": {svid},
+			},
+		}
+		token, err := config.Token(context.WithValue(t.Context(), oauth2.HTTPClient, i.httpClient(t)))
+		if (err == nil) != accepted {
+			t.Errorf("jwt-spiffe with the client ID %q: %v, %v, want accepted=%t", id, token, err, accepted)
 		}
 	}
 }
