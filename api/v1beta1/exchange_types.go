@@ -59,30 +59,34 @@ type Exchange struct {
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 
 	// deniedSubjects lists subjects for which no new tokens are issued, and whose existing tokens of
-	// this rule are rejected by introspection and the verify endpoint. Each of at most 16 entries of at
+	// this rule are rejected by introspection and the verify endpoint. Each of at most 8 entries of at
 	// most 512 characters has the form of the sub claim of new tokens: a client ID, or
-	// "ext:<issuer>:<subject>", with the name of the trusted issuer and the percent-encoded subject, such
-	// as "ext:corporate:alice%40example.com". If unset or empty, no subject is denied.
-	// +kubebuilder:validation:MaxItems=16
+	// "ext:<issuer>:<subject>", with the name of the trusted issuer and the subject, such as
+	// "ext:corporate:alice%40example.com". In the subject, every byte except ASCII letters, digits, and
+	// "-._~" is percent-encoded. If unset or empty, no subject is denied.
+	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+|ext:[a-z0-9]([a-z0-9-]*[a-z0-9])?:([A-Za-z0-9._~-]|%[0-9A-F]{2})+)$')`,message="spec.exchanges.deniedSubjects must contain client IDs, or ext:, the name of a trusted issuer, a colon, and the percent-encoded subject, such as ext:corporate:alice%40example.com"
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^([!-$&-),-9;-~]+|ext:[a-z0-9]([a-z0-9-]*[a-z0-9])?:([A-Za-z0-9._~-]|%([0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF]))+)$')`,message="spec.exchanges.deniedSubjects must contain client IDs, or ext:, the name of a trusted issuer, a colon, and the subject with every byte except letters, digits, and -._~ percent-encoded in uppercase, such as ext:corporate:alice%40example.com"
 	// +listType=atomic
 	// +optional
 	DeniedSubjects []string `json:"deniedSubjects,omitempty"`
 }
 
 // ExchangeClients selects ApiClients of the realm by their namespace.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.namespaces.names) || self.namespaces.names.size() <= 16`,fieldPath=".namespaces.names",message="must have at most 16 namespaces in spec.exchanges; to select more, use a selector"
+// +kubebuilder:validation:XValidation:rule=`!has(self.namespaces.selector) || !has(self.namespaces.selector.matchExpressions)`,reason=FieldValueForbidden,fieldPath=".namespaces.selector.matchExpressions",message="must not have expressions in spec.exchanges; use matchLabels, and another rule for other labels"
 type ExchangeClients struct {
 	// namespaces selects the namespaces of the ApiClients. Exactly one of from, names, and selector must
-	// be set.
+	// be set. It can have at most 16 names, and a selector can have only matchLabels.
 	// +required
 	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
 	// clientIDs lists the client IDs of the ApiClients in these namespaces, without wildcards. It can
-	// have at most 8 entries of at most 317 characters. If unset or empty, all ApiClients in the
+	// have at most 4 entries of at most 317 characters. If unset or empty, all ApiClients in the
 	// namespaces are selected.
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=317
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[!-$&-),-9;-~]+$')`,message="spec.exchanges clientIDs must contain exact client IDs: printable ASCII characters except space, colon, percent sign, plus sign, and asterisk"

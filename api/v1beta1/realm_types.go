@@ -111,10 +111,10 @@ type RealmSpec struct {
 	Grants []Grant `json:"grants,omitempty"`
 
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm, or be
-	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public keys and refreshes them
-	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
-	// empty, only service accounts of this cluster can authenticate with a token that they already
-	// have.
+	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public
+	// keys and refreshes them every 10 minutes; token servers verify the tokens without contacting the
+	// issuer. If unset or empty, only service accounts of this cluster can authenticate with a token that
+	// they already have.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule=`self.all(x, self.exists_one(y, y.issuer == x.issuer && (has(y.audience) ? y.audience : '') == (has(x.audience) ? x.audience : '')))`,message="spec.trustedIssuers must not have two entries with the same issuer and audience; for two systems with the same issuer URL, set another audience in one of the entries"
 	// +kubebuilder:validation:XValidation:rule=`self.all(x, !has(x.uses) || !('IDJAG' in x.uses) || self.exists_one(y, y.issuer == x.issuer && has(y.uses) && 'IDJAG' in y.uses))`,message="spec.trustedIssuers must not have two entries with the same issuer and IDJAG in uses, because the audience of an ID-JAG does not tell them apart"
@@ -123,11 +123,11 @@ type RealmSpec struct {
 	// +optional
 	TrustedIssuers []TrustedIssuer `json:"trustedIssuers,omitempty"`
 
-	// exchanges lists at most 8 rules for token exchange (RFC 8693) and for identity assertion
+	// exchanges lists at most 6 rules for token exchange (RFC 8693) and for identity assertion
 	// authorization grants (ID-JAG), with which clients get tokens that act for another subject. A
 	// single rule must allow the whole exchange; rules are never combined. If several rules allow it, the
 	// first one applies. If unset or empty, clients can only act for themselves.
-	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:MaxItems=6
 	// +listType=map
 	// +listMapKey=name
 	// +optional

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,6 +38,11 @@ func TestApplyByTwoManagers(t *testing.T) {
 			less:    "grants: [{name: a, namespaces: {from: All}, audiences: ['*']}]",
 			overlay: "grants: [{name: c, namespaces: {names: [c]}, audiences: ['*']}]",
 			changed: "grants: [{name: c, namespaces: {names: [other]}, audiences: ['*']}]",
+		},
+		"exchanges": {
+			kind: "Realm", field: []string{"spec", "exchanges"}, key: "name",
+			chart: "exchanges: " + exchanges("ab"), less: "exchanges: " + exchanges("a"), overlay: "exchanges: " + exchanges("c"),
+			changed: "exchanges: " + strings.Replace(exchanges("c"), "scopes: [f]", "scopes: [other]", 1),
 		},
 		"hashed": {
 			kind: "ApiClient", field: []string{"spec", "secret", "hashed"}, key: "id",

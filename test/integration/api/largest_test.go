@@ -71,6 +71,9 @@ type largest struct{ strings int }
 // them.
 var smaller = []string{
 	"spec.grants[].namespaces.from", "spec.grants[].namespaces.names", "spec.trustedIssuers[].keys.jwks", "spec.claims[].integer", "spec.claims[].strings",
+	"spec.exchanges[].actors.namespaces.from", "spec.exchanges[].actors.namespaces.names", "spec.exchanges[].subjects.issuer",
+	"spec.exchanges[].actors.namespaces.selector.matchExpressions", "spec.exchanges[].subjects.clients.namespaces.selector.matchExpressions",
+	"spec.exchanges[].subjects.clients.namespaces.from", "spec.exchanges[].subjects.clients.namespaces.names",
 	"spec.secret.provided", "spec.secret.hashed", "spec.secret.generated.rotation.overlap", "spec.publicKeys[].pem", "spec.identities[].serviceAccount", "spec.identities[].subject",
 }
 
@@ -78,6 +81,8 @@ var smaller = []string{
 var fixed = map[string]any{
 	"spec.tokenLifetime": "24h", "spec.signing.publishAhead": "10m", "spec.signing.rotationInterval": "99999h",
 	"spec.grants[].namespaces.selector.matchExpressions[].operator": "In",
+	"spec.trustedIssuers[].uses":                                    []any{"ClientAuthentication", "Subject", "IDJAG"},
+	"spec.exchanges[].tokenLifetime":                                "24h",
 	"spec.secret.generated.rotation.interval":                       "99999h",
 	"spec.secret.generated.rotation.expireWhenUnused.after":         "24h",
 	"spec.secret.generated.rotation.expireWhenUnused.max":           "720h",

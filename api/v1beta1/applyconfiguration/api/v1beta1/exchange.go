@@ -49,10 +49,11 @@ type ExchangeApplyConfiguration struct {
 	// is bound if the exchanged token is, if a client in it requires it, or if the actor sends a proof.
 	SenderConstraint *apiv1beta1.SenderConstraint `json:"senderConstraint,omitempty"`
 	// deniedSubjects lists subjects for which no new tokens are issued, and whose existing tokens of
-	// this rule are rejected by introspection and the verify endpoint. Each of at most 16 entries of at
+	// this rule are rejected by introspection and the verify endpoint. Each of at most 8 entries of at
 	// most 512 characters has the form of the sub claim of new tokens: a client ID, or
-	// "ext:<issuer>:<subject>", with the name of the trusted issuer and the percent-encoded subject, such
-	// as "ext:corporate:alice%40example.com". If unset or empty, no subject is denied.
+	// "ext:<issuer>:<subject>", with the name of the trusted issuer and the subject, such as
+	// "ext:corporate:alice%40example.com". In the subject, every byte except ASCII letters, digits, and
+	// "-._~" is percent-encoded. If unset or empty, no subject is denied.
 	DeniedSubjects []string `json:"deniedSubjects,omitempty"`
 }
 

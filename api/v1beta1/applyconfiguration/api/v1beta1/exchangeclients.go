@@ -11,10 +11,10 @@ package v1beta1
 // ExchangeClients selects ApiClients of the realm by their namespace.
 type ExchangeClientsApplyConfiguration struct {
 	// namespaces selects the namespaces of the ApiClients. Exactly one of from, names, and selector must
-	// be set.
+	// be set. It can have at most 16 names, and a selector can have only matchLabels.
 	Namespaces *GrantedNamespacesApplyConfiguration `json:"namespaces,omitempty"`
 	// clientIDs lists the client IDs of the ApiClients in these namespaces, without wildcards. It can
-	// have at most 8 entries of at most 317 characters. If unset or empty, all ApiClients in the
+	// have at most 4 entries of at most 317 characters. If unset or empty, all ApiClients in the
 	// namespaces are selected.
 	ClientIDs []string `json:"clientIDs,omitempty"`
 }

@@ -48,12 +48,12 @@ type RealmSpecApplyConfiguration struct {
 	// "kubectl realmkeeper release". To stop every client of the realm, set suspend to true.
 	Grants []GrantApplyConfiguration `json:"grants,omitempty"`
 	// trustedIssuers lists at most 16 issuers whose tokens can authenticate clients of the realm, or be
-	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public keys and refreshes them
-	// every 10 minutes; token servers verify the tokens without contacting the issuer. If unset or
-	// empty, only service accounts of this cluster can authenticate with a token that they already
-	// have.
+	// exchanged; see uses. ApiClients and exchanges refer to them by name. The operator gets their public
+	// keys and refreshes them every 10 minutes; token servers verify the tokens without contacting the
+	// issuer. If unset or empty, only service accounts of this cluster can authenticate with a token that
+	// they already have.
 	TrustedIssuers []TrustedIssuerApplyConfiguration `json:"trustedIssuers,omitempty"`
-	// exchanges lists at most 8 rules for token exchange (RFC 8693) and for identity assertion
+	// exchanges lists at most 6 rules for token exchange (RFC 8693) and for identity assertion
 	// authorization grants (ID-JAG), with which clients get tokens that act for another subject. A
 	// single rule must allow the whole exchange; rules are never combined. If several rules allow it, the
 	// first one applies. If unset or empty, clients can only act for themselves.
