@@ -58,7 +58,9 @@ func goodRealm() record.Realm {
 			Name: "github", Issuer: "https://token.actions.githubusercontent.com", Audience: "https://api.example.com/acme",
 			RequiredClaims: map[string]string{"repository_owner_id": "4711"},
 			Keys:           []signingkey.PublicKey{keys()[0].Public()}, Source: "0123",
+			Authenticates: true, Subjects: true, IDJAG: true,
 		}},
+		Exchanges:       []record.Exchange{goodExchange(), goodIssuerExchange()},
 		TokensPerSecond: 50, KeyCacheSeconds: 300, Keys: keys(),
 	}
 }
@@ -79,6 +81,7 @@ func goodClient(t testing.TB) record.Client {
 			{ID: "github", Issuer: "https://token.actions.githubusercontent.com", IssuerName: "github", Subject: "repo:acme/shop:ref:refs/heads/main"},
 			{ID: "gitlab", Issuer: "https://gitlab.com", IssuerName: "gitlab", Claims: map[string]string{"project_path": "acme/shop"}},
 		},
+		DelegatedScopes: []string{"orders:write"}, NamespaceSelectors: []string{"0123"},
 		DPoP: true,
 		Claims: []record.Claim{
 			{Name: "regions", Value: json.RawMessage(`["eu","us"]`)},

@@ -101,6 +101,30 @@ func TestReadRealmRejectsInvalidRecord(t *testing.T) {
 		"issuer with empty claim":   issuer(func(i *record.Issuer) { i.RequiredClaims = map[string]string{"a": ""} }),
 		"issuer with private key":   setBody("issuers", []any{map[string]any{"name": "a", "issuer": "a", "audience": "a", "keys": []any{map[string]string{"kty": "oct", "k": canary}}}}),
 	})
+	exchange := func(alter func(*record.Exchange)) func(*corev1.Secret) {
+		e := goodExchange()
+		alter(&e)
+		return setBody("exchanges", []record.Exchange{e})
+	}
+	maps.Copy(tests, map[string]func(*corev1.Secret){
+		"too many exchanges": setBody("exchanges", numbered(record.MaxExchanges+1, func(i int) record.Exchange {
+			e := goodExchange()
+			e.Name = strconv.Itoa(i)
+			return e
+		})),
+		"two exchanges with one name":     setBody("exchanges", []record.Exchange{goodExchange(), goodExchange()}),
+		"exchange without a name":         exchange(func(e *record.Exchange) { e.Name = "" }),
+		"exchange without actors":         exchange(func(e *record.Exchange) { e.Actors = record.ClientSelector{ClientIDs: []string{"a"}} }),
+		"exchange with two selectors":     exchange(func(e *record.Exchange) { e.Actors.All = true }),
+		"exchange without subjects":       exchange(func(e *record.Exchange) { e.Subjects = nil }),
+		"exchange with empty subjects":    exchange(func(e *record.Exchange) { e.Subjects = &record.ClientSelector{} }),
+		"exchange of clients, and issuer": exchange(func(e *record.Exchange) { e.Issuer = "a" }),
+		"exchange with an empty claim":    exchange(func(e *record.Exchange) { e.Claims = map[string]string{"a": ""} }),
+		"exchange without actors allowed": exchange(func(e *record.Exchange) { e.MaxDepth = 0 }),
+		"exchange that is too deep":       exchange(func(e *record.Exchange) { e.MaxDepth = record.MaxDepth + 1 }),
+		"exchange, negative lifetime":     exchange(func(e *record.Exchange) { e.TokenLifetimeSeconds = -1 }),
+		"exchange, lifetime too long":     exchange(func(e *record.Exchange) { e.TokenLifetimeSeconds = 86401 }),
+	})
 	maps.Copy(tests, invalidRecords)
 	maps.Copy(tests, invalidMembers)
 	private := map[string]string{}
