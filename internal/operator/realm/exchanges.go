@@ -3,7 +3,6 @@ package realm
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,19 +94,35 @@ func exchangesResolved(realm *v1beta1.Realm, issuer string, unknownClients map[s
 			}
 		}
 		if unknown := unknownClients[rule.Name]; len(unknown) > 0 {
-			add("no ApiClient in the selected namespaces has these client IDs: %s. Create it, or correct clientIDs.", strings.Join(unknown, ", "))
+			add("no ApiClient in the selected namespaces has these client IDs: %s. Create it, or correct clientIDs.", names(slices.Compact(slices.Sorted(slices.Values(unknown)))))
 		}
 	}
 	if len(problems) > 0 {
-		return condition.NotReady(v1beta1.ReasonExchangeNotResolved, strings.Join(problems, " ")+" The other parts of the rules work.")
+		return condition.NotReady(v1beta1.ReasonExchangeNotResolved, first(problems)+" The other parts of the rules work.")
 	}
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonExchangesResolved, Message: "Everything exists that spec.exchanges refers to."}
 }
 
-// undefined returns the listed values that are not among all, sorted and separated by commas.
+// maxProblems is the maximum number of bytes of problems in a message. The API server rejects a status with a
+// message that is too long.
+const maxProblems = 1800
+
+// first joins problems up to maxProblems, at least one, and appends the number of those that it omits.
+func first(problems []string) string {
+	message := problems[0]
+	for i, problem := range problems[1:] {
+		if len(message)+len(problem) > maxProblems {
+			return fmt.Sprintf("%s Problems that are not listed: %d.", message, len(problems)-1-i)
+		}
+		message += " " + problem
+	}
+	return message
+}
+
+// undefined returns the listed values that are not among all, sorted, as text.
 func undefined(listed, all []string) string {
 	missing := slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return slices.Contains(all, value) })))
-	return strings.Join(slices.Compact(missing), ", ")
+	return names(slices.Compact(missing))
 }
 
 // unknownClients returns the client IDs in the rules of the Realm, by rule, that none of the ApiClients in the
