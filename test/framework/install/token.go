@@ -60,6 +60,27 @@ func RequestTokenByGrant(t testing.TB, s *TokenServer, httpClient *http.Client, 
 	})
 }
 
+// ExchangeToken requests a token that acts for the subject of an access token (RFC 8693), with Basic
+// credentials.
+func ExchangeToken(t testing.TB, s *TokenServer, httpClient *http.Client, credentials *corev1.Secret, subjectToken, audience string) (TokenResponse, error) {
+	t.Helper()
+	data := credentials.Data
+	form := url.Values{
+		"grant_type":         {oauth.GrantTypeTokenExchange},
+		"subject_token":      {subjectToken},
+		"subject_token_type": {oauth.TypeAccessToken},
+		"audience":           {audience},
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, string(data[v1beta1.SecretKeyTokenURL]), strings.NewReader(form.Encode()))
+	if err != nil {
+		return TokenResponse{}, err
+	}
+	req.Header.Set("Content-Type", oauth.ContentTypeForm)
+	req.Header["Idempotency-Key"] = nil // as in post
+	req.SetBasicAuth(string(data[v1beta1.SecretKeyClientID]), string(data[v1beta1.SecretKeyClientSecret]))
+	return send(s, httpClient, req)
+}
+
 func (s *TokenServer) post(t testing.TB, httpClient *http.Client, endpoint, clientID string, form url.Values) (TokenResponse, error) {
 	t.Helper()
 	if clientID != "" {

@@ -45,6 +45,7 @@ func TestTakeover(t *testing.T) {
 			"recreated holder of a subject":            testRecreatedSubjectHolder,
 			"subject in another realm":                 testSubjectInOtherRealm,
 			"renamed and re-pointed issuer":            testRepointedIssuer,
+			"exchanges of another tenant":              testForeignExchange,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
