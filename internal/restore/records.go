@@ -113,11 +113,11 @@ func longestLifetime(backed record.Realm) time.Duration {
 
 // putClient returns the record of an ApiClient that has no other secrets than those of the backup. It is
 // disabled until the operator has compared it with the spec. The operator also adds what depends on other
-// objects of this cluster: service accounts and the subjects of tokens.
+// objects of this cluster: service accounts, the subjects of tokens, and the labels of the namespace.
 func putClient(backed record.Client, uid, realmUID types.UID, backupTime, now time.Time) record.Client {
 	body := backed
 	body.UID, body.RealmUID, body.Disabled = uid, realmUID, true
-	body.Secrets, body.Identities = []record.ClientSecret{}, nil
+	body.Secrets, body.Identities, body.NamespaceSelectors = []record.ClientSecret{}, nil, nil
 	body.SecretSerial, body.Basis = 0, record.Basis{} // They belong to objects of the cluster of the backup.
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
 	body.Restored.Secrets, _ = backup.AcceptedSecrets(backed, backupTime)

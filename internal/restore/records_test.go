@@ -49,7 +49,10 @@ func states(keys []signingkey.Key) map[string]signingkey.State {
 func TestPutRealm(t *testing.T) {
 	retired := key(t, signingkey.Retiring, func(k *signingkey.Key) { k.RetiredAt = backupTime })
 	active, pending := key(t, signingkey.Active), key(t, signingkey.Pending)
-	backed := record.Realm{Name: "acme", TokenLifetimeSeconds: 3600, TokensValidAfter: backupTime.Add(-time.Hour), Keys: []signingkey.Key{retired, active, pending}}
+	backed := record.Realm{
+		Name: "acme", TokenLifetimeSeconds: 3600, TokensValidAfter: backupTime.Add(-time.Hour), Keys: []signingkey.Key{retired, active, pending},
+		Exchanges: []record.Exchange{{Name: "orders"}},
+	}
 	got := restore.PutRealm(backed, backupTime, now)
 	want := map[string]signingkey.State{retired.ID: signingkey.Retiring, active.ID: signingkey.Active, pending.ID: signingkey.Retiring}
 	testkit.Diff(t, "keys", want, states(got.Keys))
@@ -58,6 +61,7 @@ func TestPutRealm(t *testing.T) {
 			t.Errorf("the longest lifetime of the %s key is %s, want %s", k.State, k.LongestLifetime, want)
 		}
 	}
+	testkit.Diff(t, "exchanges", backed.Exchanges, got.Exchanges)
 	if !got.Disabled || got.Basis != (record.Basis{}) || !got.TokensValidAfter.Equal(backed.TokensValidAfter) || got.Restored == nil || !got.Restored.BackupTime.Equal(backupTime) {
 		t.Errorf("the record is %+v", got)
 	}
@@ -122,11 +126,11 @@ func restoredSecrets(ids ...string) []record.ClientSecret {
 func TestPutClient(t *testing.T) {
 	backed := record.Client{
 		UID: "c1", RealmUID: "r1", Identity: "older", Secrets: secretsOf("a"), TokensValidAfter: backupTime.Add(-time.Hour),
-		Identities: []record.Identity{{ID: "github"}},
-		Restored:   &record.Restored{BackupTime: backupTime.Add(-48 * time.Hour), Secrets: secretsOf("b")},
+		Identities: []record.Identity{{ID: "github"}}, DelegatedScopes: []string{"orders.read"}, NamespaceSelectors: []string{"0123"},
+		Restored: &record.Restored{BackupTime: backupTime.Add(-48 * time.Hour), Secrets: secretsOf("b")},
 	}
 	got := restore.PutClient(backed, "c2", "r2", backupTime, now)
-	if got.UID != "c2" || got.RealmUID != "r2" || got.Identity != "older" || !got.Disabled || len(got.Secrets)+len(got.Identities) != 0 {
+	if got.UID != "c2" || got.RealmUID != "r2" || got.Identity != "older" || !got.Disabled || len(got.Secrets)+len(got.Identities)+len(got.NamespaceSelectors) != 0 || len(got.DelegatedScopes) != 1 {
 		t.Errorf("the record is %+v", got)
 	}
 	want := &record.Restored{BackupTime: backupTime, At: now, TokensValidAfter: backupTime.Add(-time.Hour), Secrets: restoredSecrets("a", "b")}

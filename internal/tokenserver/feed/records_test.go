@@ -30,19 +30,25 @@ const (
 	project  = "project_path:acme/shop:ref_type:branch:ref:main"
 )
 
-// The feed copies everything that federation needs from the records into the registry.
+// The feed copies everything that federation and exchanges need from the records into the registry.
 func TestFederationRecords(t *testing.T) {
 	reg := registry.New()
 	f := feed.New(feed.Options{Registry: reg, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 	key.State, key.ActiveAt = signingkey.Active, time.Now()
 	required := map[string]string{"namespace_id": "4711"}
+	rule := record.Exchange{
+		Name: "orders", Actors: record.ClientSelector{Labels: "0123"}, Issuer: "gitlab", Claims: map[string]string{"azp": "portal"},
+		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders.read"}, MaxDepth: 1, DeniedSubjects: []string{"mallory"},
+	}
 	realm := stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
 		ClusterIssuerURL: "https://realmkeeper-token-server.system.svc/acme", Audiences: []string{"https://orders.example.com"},
 		Issuers: []record.Issuer{{
 			Name: "gitlab", Issuer: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
+			Authenticates: true, Subjects: true, IDJAG: true,
 		}},
+		Exchanges: []record.Exchange{rule},
 	}))
 	identities := []record.Identity{
 		{ID: "gitlab-1", Issuer: gitlab, IssuerName: "gitlab", Subject: project},
@@ -52,6 +58,7 @@ func TestFederationRecords(t *testing.T) {
 	client := stored(t)(record.ForClient("records", record.Client{
 		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 		Audiences: []string{"https://orders.example.com"}, Identities: identities, DPoP: true,
+		DelegatedScopes: []string{"orders.read"}, NamespaceSelectors: []string{"0123"},
 		Claims: []record.Claim{{Name: "tenant", Value: json.RawMessage(`"acme"`)}},
 	}))
 	subject := stored(t)(record.ForSubject("records", record.Subject{
@@ -73,14 +80,17 @@ func TestFederationRecords(t *testing.T) {
 			{ID: "pod", Account: clientassertion.ServiceAccount{Namespace: "apps", Name: "deploy", UID: "s1"}},
 		},
 		Claims: []byte(`,"tenant":"acme"`), DPoP: true,
+		DelegatedScopes: []string{"orders.read"}, NamespaceSelectors: []string{"0123"},
 	}
 	got.Secrets = nil // empty
 	testkit.Diff(t, "client", want, got, cmpopts.IgnoreUnexported(registry.Client{}))
 	acme := reg.Realm("acme")
 	wantIssuer := &registry.Issuer{
 		Name: "gitlab", URL: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
+		Authenticates: true, Subjects: true, IDJAG: true,
 	}
 	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab, nil))
+	testkit.Diff(t, "rules", []registry.Exchange{registry.NewExchange(rule)}, acme.Exchanges())
 	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
 		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}
