@@ -145,7 +145,7 @@ var exchangeValidations = map[string]validation{
 var usesValidations = map[string]validation{
 	"every use":                    {spec: trusting("uses: [ClientAuthentication, Subject, IDJAG]")},
 	"no uses":                      {spec: trusting("uses: []"), wantField: firstIssuer + ".uses", wantRule: "should have at least 1 items"},
-	"four uses":                    {spec: trusting("uses: [Subject, Subject, Subject, Subject]"), wantField: firstIssuer + ".uses", wantRule: "must have at most 3 items"},
+	"four uses":                    {spec: trusting("uses: [Subject, IDJAG, Subject, IDJAG]"), wantField: firstIssuer + ".uses", wantRule: "must have at most 3 items"},
 	"a use twice":                  {spec: trusting("uses: [Subject, Subject]"), wantField: firstIssuer + ".uses[1]", wantRule: "Duplicate value"},
 	"unknown use":                  {spec: trusting("uses: [Exchange]"), wantField: firstIssuer + ".uses[0]", wantRule: `Unsupported value: "Exchange": supported values: "ClientAuthentication", "Subject", "IDJAG"`},
 	"ID-JAGs of a trust domain":    {spec: "trustedIssuers: [{name: a, issuer: 'spiffe://example.org', uses: [IDJAG], keys: {jwksURI: 'https://spire.example.org/bundle'}}]", wantField: firstIssuer + ".uses", wantRule: "must not contain IDJAG for a SPIFFE trust domain, because an ID-JAG has the HTTPS URL of its issuer"},
