@@ -180,7 +180,7 @@ func TestTokenExchange(t *testing.T) {
 		"iss": acme, "sub": "service", "sub_uid": "acme.service", "client_id": "agent", "client_uid": "acme.agent", "aud": orders, "scope": "orders:read",
 		"iat": float64(now.Unix()), "exp": float64(now.Unix() + 60),
 		"act":  map[string]any{"iss": acme, "sub": "agent", "client_uid": "acme.agent"},
-		"rule": []any{map[string]any{"name": "agents", "digest": digest}},
+		"rule": []any{map[string]any{"name": "agents", "digest": digest, "iat": float64(now.Unix())}},
 	}, claims)
 	checkDelegated(t, s, accessToken(t, got), true)
 }
@@ -575,6 +575,41 @@ func TestDelegatedTokensEnd(t *testing.T) {
 				checkDelegated(t, s, token, tc.keeps)
 			})
 		}
+	}
+}
+
+// A token is only as new as the tokens from which it comes: an exchange doesn't save what a revocation is for.
+func TestExchangesDoNotOutlastRevocations(t *testing.T) {
+	key := keyIn(signingkey.Active, signingkey.ES256)
+	older := func(token string) string {
+		return jws(t, &key, members{"alg": "ES256", "kid": key.ID, "typ": "at+jwt"}, changed(payload(t, token), members{"iat": now.Unix() - 20}))
+	}
+	revoke := func(id string) func(*testing.T, *server) {
+		return func(_ *testing.T, s *server) {
+			c := *s.registry.Realm("acme").Client(id)
+			c.TokensValidAfter = now.Add(-10 * time.Second)
+			s.registry.SetClient(&c)
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*testing.T, *server)
+		keeps  bool
+	}{
+		"subject":       {change: revoke("service")},
+		"earlier actor": {change: revoke("agent")},
+		"latest actor":  {change: revoke("tool"), keeps: true}, // its own token is newer
+		"realm": {change: func(t *testing.T, s *server) {
+			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.TokensValidAfter = now.Add(-10 * time.Second) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startDelegating(t)
+			first := s.exchanged(t, "agent", older(issued(t, s, "service", "")), "audience", tools, "scope", "orders:read")
+			token := s.exchanged(t, "tool", older(first))
+			checkDelegated(t, s, token, true)
+			tc.change(t, s)
+			checkDelegated(t, s, token, tc.keeps)
+		})
 	}
 }
 

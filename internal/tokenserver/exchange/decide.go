@@ -151,7 +151,9 @@ func allowedScopes(rule *registry.Exchange, actor *registry.Client, s *Subject) 
 
 // delegation returns what the new token states.
 func delegation(realm *registry.Realm, rule *registry.Exchange, actor *registry.Client, s *Subject) *token.Delegation {
-	d := &token.Delegation{Subject: s.ID, SubjectID: s.External, Act: s.Act, Rules: slices.Concat([]token.Rule{rule.Reference}, s.Rules)}
+	latest := rule.Reference
+	latest.IssuedAt = s.IssuedAt
+	d := &token.Delegation{Subject: s.ID, SubjectID: s.External, Act: s.Act, Rules: slices.Concat([]token.Rule{latest}, s.Rules)}
 	if s.Client != nil {
 		d.SubjectUID = s.Client.Identity
 	}

@@ -26,9 +26,10 @@ type Subject struct {
 	// Act is the chain of the token's actors, and Rules are the rules that allowed it.
 	Act   *token.Actor
 	Rules []token.Rule
-	// Audience and Scope are those of an access token of the realm.
+	// Audience, Scope, and IssuedAt are those of an access token of the realm.
 	Audience []string
 	Scope    []string
+	IssuedAt int64 // in Unix seconds
 	// Foreign is set for the tokens of issuers.
 	Foreign *Foreign
 	// MayAct says who may act for the subject (RFC 8693 §4.4); nil if the token doesn't say so.
@@ -69,7 +70,7 @@ func OfRealm(realm *registry.Realm, verified *token.Verified, client *registry.C
 	}
 	s := &Subject{
 		ID: verified.Subject(), Client: client, Clients: clients, Audience: verified.Audience, Scope: strings.Fields(verified.Scope),
-		Bound: verified.JKT != "", ExpiresAt: verified.ExpiresAt,
+		Bound: verified.JKT != "", ExpiresAt: verified.ExpiresAt, IssuedAt: verified.IssuedAt.Unix(),
 	}
 	d := verified.Delegation
 	if d == nil {

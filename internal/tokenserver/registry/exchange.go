@@ -70,18 +70,21 @@ func (r *Realm) Participants(verified *token.Verified, client *Client, now time.
 }
 
 func (r *Realm) addParticipant(all *[]*Client, id, identity string, verified *token.Verified, now time.Time) error {
-	client := r.Client(id)
-	if client == nil || !client.accepts(identity, verified, now) {
+	client, rules := r.Client(id), verified.Delegation.Rules
+	// The participant before this one exchanged the token that was issued to this one.
+	exchange := len(*all) - 1
+	if client == nil || exchange >= len(rules) || !r.accepts(client, identity, verified, time.Unix(rules[exchange].IssuedAt, 0), now) {
 		return token.ErrInvalid
 	}
 	*all = append(*all, client)
 	return nil
 }
 
-// accepts reports whether a token is valid for this client, which takes part in it with the given identity.
-func (c *Client) accepts(identity string, verified *token.Verified, now time.Time) bool {
-	return c.Usable(now) && c.hasIdentity(identity) &&
-		(!c.DPoP || verified.JKT != "") && !verified.IssuedAt.Before(c.TokensValidAfter)
+// accepts reports whether a token is valid for a client, which takes part in it with the given identity
+// since the given time.
+func (r *Realm) accepts(c *Client, identity string, verified *token.Verified, since, now time.Time) bool {
+	return c.Usable(now) && c.hasIdentity(identity) && (!c.DPoP || verified.JKT != "") &&
+		!since.Before(c.TokensValidAfter) && !since.Before(r.tokensValidAfter)
 }
 
 // checkDelegation checks again what allowed a token that acts for another subject: each client in it, and
@@ -120,6 +123,7 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 
 // exchange returns the rule that a token refers to, or nil if there is none or it has changed.
 func (r *Realm) exchange(reference token.Rule) *Exchange {
+	reference.IssuedAt = 0
 	for i := range r.exchanges {
 		if r.exchanges[i].Reference == reference {
 			return &r.exchanges[i]

@@ -189,7 +189,7 @@ func (r *Realm) Client(id string) *Client {
 // and the client must be usable. The client that has the token's client ID now must own the token. The
 // token must not be older than spec.tokensValidAfter of the realm or client. If the client requires
 // DPoP now, the token must be bound to a key. If it acts for another subject, the same is true for every
-// client in it, and the rules that allowed it must not have changed.
+// client in it, as of the token that this client got, and the rules that allowed it must not have changed.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
@@ -198,7 +198,7 @@ func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, 
 		return token.Verified{}, nil, err
 	}
 	client := r.Client(verified.ClientID)
-	if r.Disabled || client == nil || !client.accepts(verified.Identity, &verified, now) || verified.IssuedAt.Before(r.tokensValidAfter) {
+	if r.Disabled || client == nil || !r.accepts(client, verified.Identity, &verified, verified.IssuedAt, now) {
 		return token.Verified{}, nil, token.ErrInvalid
 	}
 	if err := r.checkDelegation(&verified, client, now); err != nil {

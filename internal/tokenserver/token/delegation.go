@@ -53,6 +53,9 @@ func (a *Actor) Depth() int {
 type Rule struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
+	// IssuedAt is the "iat" of the access token that was exchanged, so that an exchange doesn't make it
+	// newer. It is zero for the token of an issuer.
+	IssuedAt int64 `json:"iat,omitempty"`
 }
 
 // appendDelegation appends the members of d, each after a comma. Tokens of exchanges are rarer and larger
