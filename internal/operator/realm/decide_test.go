@@ -337,3 +337,12 @@ func TestUnconfirmedStepWaits(t *testing.T) {
 		secret = written(t, realm, d)
 	}
 }
+
+// A repeated scope of a rule counts once: a token server treats them as a set, and would reject every request for it.
+func TestRepeatedScopesOfExchangesAreRecordedOnce(t *testing.T) {
+	d := decided(t, observed{realm: acme(func(r *v1beta1.Realm) {
+		r.Spec.Scopes = v1beta1.Scopes{"read"}
+		r.Spec.Exchanges = []v1beta1.Exchange{{Name: "orders", Scopes: v1beta1.ExchangeScopes{"read", "read"}}}
+	})})
+	testkit.Diff(t, "scopes", []string{"read"}, d.record.Exchanges[0].Scopes)
+}

@@ -64,9 +64,9 @@ func audiencesOf(realm *v1beta1.Realm, issuer string) []string {
 	return realm.Spec.Audiences
 }
 
-// defined returns the listed values that are among all, sorted.
+// defined returns the set of the listed values that are among all, sorted.
 func defined(listed, all []string) []string {
-	return slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return !slices.Contains(all, value) })))
+	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return !slices.Contains(all, value) }))))
 }
 
 // exchangesResolved returns the result for the ExchangesResolved condition. unknownClients are the client IDs in
