@@ -92,9 +92,10 @@ func (s *Subject) accepts(realm *registry.Realm, actor *registry.Client) error {
 		return errSelf
 	}
 	if m := s.MayAct; m != nil {
-		byID := m.ClientID == actor.ID && (m.Issuer == "" || m.Issuer == realm.Issuer)
-		bySubject := m.Issuer == realm.Issuer && m.Subject == actor.ID
-		if !byID && !bySubject {
+		// All members together identify one party.
+		named := m.ClientID != "" || m.Issuer != "" && m.Subject != ""
+		if !named || !slices.Contains([]string{"", actor.ID}, m.ClientID) || !slices.Contains([]string{"", actor.ID}, m.Subject) ||
+			!slices.Contains([]string{"", realm.Issuer}, m.Issuer) {
 			return errMayAct
 		}
 	}
