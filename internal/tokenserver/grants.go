@@ -118,9 +118,12 @@ func checkExchange(p *oauth.Parameters) (audience string, err error) {
 func (e *tokenEndpoint) subject(ctx context.Context, request *clientRequest) (*exchange.Subject, error) {
 	realm, p := request.realm, &request.parameters
 	if p.SubjectTokenType == oauth.TypeAccessToken {
-		verified, client, err := realm.Verify(p.SubjectToken, request.now)
-		if err == nil {
-			return exchange.OfRealm(realm, &verified, client, request.now)
+		if verified, client, err := realm.Verify(p.SubjectToken, request.now); err == nil {
+			subject, err := exchange.OfRealm(realm, &verified, client, request.now)
+			if err != nil {
+				return nil, clientauth.WrongSubject(err) // it was revoked since
+			}
+			return subject, nil
 		}
 	}
 	issuer, assertion, err := e.authenticator.VerifySubject(ctx, realm, p.SubjectToken, p.SubjectTokenType, request.now)
