@@ -73,4 +73,4 @@ func (n *NamespaceBasis) older(recorded *NamespaceBasis) bool {
 }
 
 // DigestOfLabels returns the digest of a Namespace's labels for NamespaceBasis.Labels.
-func DigestOfLabels(labels map[string]string) string { return digest(labels) }
+func DigestOfLabels(labels map[string]string) string { return Digest(labels) }

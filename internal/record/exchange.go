@@ -52,7 +52,7 @@ type Exchange struct {
 func (e *Exchange) Digest() string {
 	matchers := *e
 	matchers.DPoP, matchers.TokenLifetimeSeconds, matchers.DeniedSubjects = false, 0, nil
-	return digest(matchers)
+	return Digest(matchers)
 }
 
 // ClientSelector selects clients by their namespace. Exactly one of All, Namespaces, and Labels is set.
@@ -76,9 +76,10 @@ func (s *ClientSelector) Selects(clientID, namespace string, selectors []string)
 }
 
 // DigestOfSelector returns the digest of a selector of namespaces for ClientSelector.Labels.
-func DigestOfSelector(selector *v1beta1.NamespaceSelector) string { return digest(selector) }
+func DigestOfSelector(selector *v1beta1.NamespaceSelector) string { return Digest(selector) }
 
-func digest(value any) string {
+// Digest returns a digest of a value that can be encoded as JSON.
+func Digest(value any) string {
 	encoded, err := json.Marshal(value) // encoding/json sorts the keys of maps
 	if err != nil {
 		panic(err) // these types can always be encoded

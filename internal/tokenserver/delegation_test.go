@@ -171,7 +171,7 @@ func TestTokenExchange(t *testing.T) {
 	testkit.Diff(t, "response", map[string]any{
 		"token_type": "bearer", "expires_in": 60.0, "scope": "orders:read", "issued_token_type": accessTokenType,
 	}, body)
-	digest := registry.NewExchange(rules()[0]).Reference.Digest
+	digest := registry.NewExchange(rules()[0], nil).Reference.Digest
 	if claims["jti"] == "" {
 		t.Error("the token has no jti")
 	}
@@ -559,6 +559,15 @@ func TestDelegatedTokensEnd(t *testing.T) {
 		"issuer has another use": {of: user, change: func(t *testing.T, s *server) {
 			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].Subjects = false })
 		}},
+		"issuer requires a claim": {of: user, change: func(t *testing.T, s *server) {
+			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].RequiredClaims = map[string]string{"tenant": "t1"} })
+		}},
+		"issuer has one use left": {of: user, change: func(t *testing.T, s *server) {
+			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].Subjects, r.Issuers[0].IDJAG = false, true })
+		}},
+		"issuer has another key": {of: user, change: func(t *testing.T, s *server) {
+			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].Keys = nil })
+		}, keeps: true},
 		"issuer has another URL": {of: user, change: func(t *testing.T, s *server) {
 			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].URL = "https://other.example" })
 		}},
@@ -707,7 +716,7 @@ func TestIDJAG(t *testing.T) {
 		"iss": acme, "sub": "ext:idp:alice", "sub_id": map[string]any{"format": "iss_sub", "iss": provider, "sub": "alice"},
 		"client_id": "agent", "client_uid": "acme.agent", "aud": orders, "scope": "orders:read tools.call",
 		"iat": float64(now.Unix()), "exp": float64(now.Unix() + 120),
-		"rule": []any{map[string]any{"name": "jag", "digest": registry.NewExchange(rules()[4]).Reference.Digest}},
+		"rule": []any{map[string]any{"name": "jag", "digest": s.registry.Realm("acme").Exchanges()[4].Reference.Digest}},
 	}, claims)
 	checkDelegated(t, s, accessToken(t, got), true)
 	// Like a refresh token, it can be presented again, and doesn't limit the lifetime.

@@ -90,7 +90,7 @@ func TestFederationRecords(t *testing.T) {
 		Authenticates: true, Subjects: true, IDJAG: true,
 	}
 	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab, nil))
-	testkit.Diff(t, "rules", []registry.Exchange{registry.NewExchange(rule)}, acme.Exchanges())
+	testkit.Diff(t, "rules", []registry.Exchange{registry.NewExchange(rule, []registry.Issuer{*wantIssuer})}, acme.Exchanges())
 	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
 		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}

@@ -109,7 +109,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		realm.issuers[url] = append(realm.issuers[url], &s.Issuers[i])
 	}
 	for _, rule := range s.Exchanges {
-		realm.exchanges = append(realm.exchanges, NewExchange(rule))
+		realm.exchanges = append(realm.exchanges, NewExchange(rule, s.Issuers))
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var algorithms []string
