@@ -55,25 +55,28 @@ const ExternalSubject = "ext:"
 // Participants returns the clients of the realm in a valid token: the client to which it was issued, the
 // earlier actors, and last the subject unless it is external.
 //
-// The error is token.ErrInvalid if one of them can't be used, or is another client with the same ID.
+// The error is token.ErrInvalid if one of them can't be used, or is another client with the same ID, or if
+// the token doesn't have one rule for each actor.
 func (r *Realm) Participants(verified *token.Verified, client *Client, now time.Time) ([]*Client, error) {
-	all := []*Client{client}
-	if verified.Delegation == nil {
+	all, d := []*Client{client}, verified.Delegation
+	if d == nil {
 		return all, nil
 	}
-	first := true
-	for actor := verified.Delegation.Act; actor != nil; actor = actor.Act {
-		if actor.ClientUID != "" && !(first && actor.Subject == verified.ClientID) {
+	for actor := d.Act; actor != nil; actor = actor.Act {
+		// The first actor is the client, or one that the issuer of an ID-JAG states.
+		if actor.ClientUID != "" && actor != d.Act {
 			if err := r.addParticipant(&all, actor.Subject, actor.ClientUID, verified, now); err != nil {
 				return nil, err
 			}
 		}
-		first = false
 	}
-	if strings.HasPrefix(verified.Delegation.Subject, ExternalSubject) {
+	if len(all) != len(d.Rules) {
+		return nil, token.ErrInvalid
+	}
+	if strings.HasPrefix(d.Subject, ExternalSubject) {
 		return all, nil
 	}
-	err := r.addParticipant(&all, verified.Delegation.Subject, verified.Delegation.SubjectUID, verified, now)
+	err := r.addParticipant(&all, d.Subject, d.SubjectUID, verified, now)
 	return all, err
 }
 
@@ -106,13 +109,8 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 		return nil
 	}
 	participants, err := r.Participants(verified, client, now)
-	external := strings.HasPrefix(d.Subject, ExternalSubject)
-	actors := len(participants)
-	if !external {
-		actors--
-	}
-	if err != nil || len(d.Rules) != actors {
-		return token.ErrInvalid
+	if err != nil {
+		return err
 	}
 	for i, reference := range d.Rules {
 		rule := r.exchange(reference)
