@@ -393,6 +393,8 @@ func TestRejectedSubjectTokens(t *testing.T) {
 		"token for two audiences":             {"agent", user(nil, members{"aud": []string{"portal", "shop"}})},
 		"expired token of a user":             {"agent", user(nil, members{"exp": now.Unix()})},
 		"user token without exp":              {"agent", user(nil, members{"exp": nil})},
+		"sub that no rule could deny":         {"agent", user(nil, members{"sub": strings.Repeat("ä", 90)})},
+		"sub that is not valid Unicode":       {"agent", user(nil, members{"sub": "al\xffice"})},
 		"user token without sub":              {"agent", user(nil, members{"sub": nil})},
 		"attacker's key":                      {"agent", []string{"subject_token", foreignToken(t, "attacker", members{"iss": corporate, "sub": "alice", "aud": "portal", "azp": "portal"}, nil, nil), "subject_token_type", jwtType}},
 		"denied subject":                      {"agent", user(nil, members{"sub": "mallory"})},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -56,6 +57,7 @@ type Foreign struct {
 
 // These are the reasons for rejecting a verified token. They are logged but not revealed to the client.
 var (
+	errSubjectID    = errors.New("sub is not valid Unicode, or is too long for deniedSubjects")
 	errForeignActor = errors.New("act does not name an actor, names a client of this realm, or is too long")
 	errConfirmation = errors.New("token is bound to something else than a DPoP key")
 )
@@ -103,6 +105,10 @@ func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clienta
 		MayAct:    claims.MayAct,
 		Bound:     claims.Confirmation != nil,
 		ExpiresAt: assertion.Claims.Expiry.Time(),
+	}
+	// Decoding replaces what is invalid, so that two such subjects would be one. Every subject can be denied.
+	if strings.ContainsRune(subject, utf8.RuneError) || len(s.ID) > clientassertion.MaxSubject {
+		return nil, errSubjectID
 	}
 	s.Act, err = reduce(realm, issuer, claims.Act)
 	return s, err
