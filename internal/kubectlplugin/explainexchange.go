@@ -123,26 +123,16 @@ func tokensText(audiences, scopes []string) string {
 	return text
 }
 
-func usesText(uses []v1beta1.IssuerUse) string {
-	var texts []string
-	for _, use := range uses {
-		if use == v1beta1.IssuerUseIDJAG {
-			texts = append(texts, "ID-JAGs")
-		} else {
-			texts = append(texts, "subject tokens")
-		}
-	}
-	return strings.Join(texts, " and ")
-}
-
 // exchangeText describes a rule of a Realm in one paragraph.
 func exchangeText(r *view.ExchangeRule) string {
-	text := "actors: " + view.ExchangeClients(&r.Actors) + "; subjects: " + subjectsText(&r.Subjects) +
-		"; audiences: " + strings.Join(r.Audiences, ", ") + "; scopes: " + strings.Join(r.Scopes, ", ")
+	parts := []string{
+		"actors: " + view.ExchangeClients(&r.Actors), "subjects: " + subjectsText(&r.Subjects),
+		"audiences: " + strings.Join(r.Audiences, ", "), "scopes: " + strings.Join(r.Scopes, ", "),
+	}
 	for _, limit := range limitsText(&r.ExchangeLimits) {
 		if limit[1] != "" {
-			text += "; " + strings.ToLower(limit[0]) + ": " + limit[1]
+			parts = append(parts, strings.ToLower(limit[0])+": "+limit[1])
 		}
 	}
-	return text
+	return strings.Join(parts, "; ")
 }

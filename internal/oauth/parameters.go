@@ -89,47 +89,55 @@ func (p *Parameters) parse(form string, n *int, inQuery bool) error {
 }
 
 func (p *Parameters) set(name, value string) error {
-	var field *string
 	switch name {
-	case "grant_type":
-		field = &p.GrantType
-	case "scope":
-		field = &p.Scope
-	case "client_id":
-		field = &p.ClientID
-	case "client_secret":
-		field = &p.ClientSecret
-	case "client_assertion":
-		field = &p.ClientAssertion
-	case "token":
-		field = &p.Token
-	case "client_assertion_type":
-		field = &p.ClientAssertionType
-	case "assertion":
-		field = &p.Assertion
-	case "subject_token":
-		field = &p.SubjectToken
-	case "subject_token_type":
-		field = &p.SubjectTokenType
-	case "actor_token":
-		field = &p.ActorToken
-	case "actor_token_type":
-		field = &p.ActorTokenType
-	case "requested_token_type":
-		field = &p.RequestedTokenType
 	case "audience":
 		p.Audiences = append(p.Audiences, value)
 		return nil
 	case "resource":
 		p.Resources = append(p.Resources, value)
 		return nil
-	default:
-		return nil
 	}
-	if *field != "" {
+	field := p.field(name)
+	switch {
+	case field == nil:
+		return nil
+	case *field != "":
 		return ErrRepeated
 	}
 	*field = value
+	return nil
+}
+
+// field returns the field of a parameter that must not be repeated, or nil if the parameter is unknown.
+func (p *Parameters) field(name string) *string {
+	switch name {
+	case "grant_type":
+		return &p.GrantType
+	case "scope":
+		return &p.Scope
+	case "client_id":
+		return &p.ClientID
+	case "client_secret":
+		return &p.ClientSecret
+	case "client_assertion":
+		return &p.ClientAssertion
+	case "client_assertion_type":
+		return &p.ClientAssertionType
+	case "assertion":
+		return &p.Assertion
+	case "subject_token":
+		return &p.SubjectToken
+	case "subject_token_type":
+		return &p.SubjectTokenType
+	case "actor_token":
+		return &p.ActorToken
+	case "actor_token_type":
+		return &p.ActorTokenType
+	case "requested_token_type":
+		return &p.RequestedTokenType
+	case "token":
+		return &p.Token
+	}
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Limits of the exchanges of a realm.
 const (
-	MaxExchanges = 8
+	MaxExchanges = 6
 	// MaxDepth is the maximum number of actors in a token.
 	MaxDepth = 4
 )

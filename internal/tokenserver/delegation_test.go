@@ -2,10 +2,10 @@ package tokenserver_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -503,7 +503,7 @@ func TestExchangedScopes(t *testing.T) {
 // A token ends with everyone in it, and with each rule that allowed it.
 func TestDelegatedTokensEnd(t *testing.T) {
 	client := func(id string, change func(*registry.Client)) func(*testing.T, *server) {
-		return func(t *testing.T, s *server) {
+		return func(_ *testing.T, s *server) {
 			c := *s.registry.Realm("acme").Client(id)
 			change(&c)
 			s.registry.SetClient(&c)
@@ -651,7 +651,7 @@ func TestVerificationOfDelegatedTokens(t *testing.T) {
 	plain := issued(t, s, "service", "")
 	delegated := s.exchanged(t, "agent", userToken(t, nil, nil), "subject_token_type", jwtType)
 	headers := func(got response) []string {
-		return []string{fmt.Sprint(got.status), got.header.Get("X-Auth-Client-Id"), got.header.Get("X-Auth-Subject"), got.header.Get("X-Auth-Scope")}
+		return []string{strconv.Itoa(got.status), got.header.Get("X-Auth-Client-Id"), got.header.Get("X-Auth-Subject"), got.header.Get("X-Auth-Scope")}
 	}
 	bearer := func(token string) http.Header {
 		return http.Header{"Authorization": {"Bearer " + token}, "X-Auth-Subject": {"admin"}}

@@ -111,18 +111,32 @@ func covers(rule *registry.Exchange, actor *registry.Client, s *Subject) error {
 	switch {
 	case !actor.Selected(&rule.Actors):
 		return errActor
-	case (s.Foreign == nil) != (rule.Subjects != nil):
-		return errKind
-	case s.Foreign != nil && (rule.Issuer != s.Foreign.Issuer.Name || rule.IDJAG != s.Foreign.IDJAG):
-		return errKind
-	case s.Foreign != nil && !s.Foreign.HasClaims(rule.Claims):
-		return errClaims
 	case depth > min(rule.MaxDepth, record.MaxDepth):
 		return errDepth
 	case slices.Contains(rule.DeniedSubjects, s.ID):
 		return errDenied
+	case (s.Foreign == nil) != (rule.Subjects != nil):
+		return errKind
 	case s.Foreign != nil:
-		return nil
+		return coversForeign(rule, s.Foreign)
+	}
+	return coversToken(rule, s)
+}
+
+// coversForeign returns why a rule isn't for a token of an issuer, or nil.
+func coversForeign(rule *registry.Exchange, f *Foreign) error {
+	switch {
+	case rule.Issuer != f.Issuer.Name || rule.IDJAG != f.IDJAG:
+		return errKind
+	case !f.HasClaims(rule.Claims):
+		return errClaims
+	}
+	return nil
+}
+
+// coversToken returns why a rule isn't for an access token of the realm, or nil.
+func coversToken(rule *registry.Exchange, s *Subject) error {
+	switch {
 	case slices.ContainsFunc(s.Clients, func(c *registry.Client) bool { return !c.Selected(rule.Subjects) }):
 		return errSubject
 	case !slices.ContainsFunc(s.Audience, func(a string) bool { return slices.Contains(rule.SubjectAudiences, a) }):

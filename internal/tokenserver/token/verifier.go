@@ -139,7 +139,7 @@ func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	// A token that acts for another subject always states the rule that allows it.
 	if len(c.Rules) > 0 {
 		verified.Delegation = &c.Delegation
-	} else if c.Delegation.Subject != c.ClientID {
+	} else if c.Subject != c.ClientID {
 		return Verified{}, ErrInvalid
 	}
 	return verified, nil
