@@ -13,8 +13,10 @@ import (
 // with apply.
 //
 // TrustedIssuer is an issuer whose tokens authenticate clients of a Realm, for example another
-// cluster or a CI system, or can be exchanged, for example the identity provider of a company. ApiClients select its tokens with spec.identities. A token must have a
-// kid in its header, and expire within 24 hours.
+// cluster or a CI system, or can be exchanged, for example the identity provider of a company.
+// ApiClients select its tokens with spec.identities, and rules with spec.exchanges. A token must
+// expire within 24 hours, and have a kid in its header unless the issuer has at most two keys for
+// its algorithm.
 //
 // If an issuer is shared with other organizations, such as a public CI system, requiredClaims must
 // limit its tokens to your organization.
