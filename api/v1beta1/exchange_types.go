@@ -6,6 +6,8 @@ package v1beta1
 // A new token has at most the lifetime of the token that was exchanged. Introspection and the verify
 // endpoint reject it as soon as the rule is removed or changed, except for tokenLifetime and
 // deniedSubjects, or when any client in it is suspended, expires, or is deleted.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.deniedSubjects) || !has(self.subjects.issuer) || self.deniedSubjects.all(s, s.startsWith('ext:' + self.subjects.issuer.name + ':'))`,fieldPath=".deniedSubjects",messageExpression="'must contain only subjects of the issuer of the rule, which begin with ext:' + self.subjects.issuer.name + ':, because others never match'"
 type Exchange struct {
 	// name identifies the rule in tokens, messages, audit events, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the

@@ -44,10 +44,13 @@ type TrustedIssuer struct {
 	// client assertion or with the JWT bearer grant, so that they authenticate clients. Subject accepts
 	// them as subject_token of token exchange, and IDJAG accepts identity assertion authorization grants;
 	// spec.exchanges has the rules for both. An ID-JAG has the realm's issuer as its audience, and
-	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG.
+	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG. An
+	// entry cannot have both ClientAuthentication and Subject, because an actor could authenticate with
+	// the token that it gets to exchange; use two entries with different audiences.
 	// Defaults to ClientAuthentication alone.
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule=`!('ClientAuthentication' in self && 'Subject' in self)`,reason=FieldValueForbidden,message="must not contain both ClientAuthentication and Subject, because an actor could authenticate with the token that it gets to exchange; use two entries with different audiences"
 	// +listType=set
 	// +optional
 	Uses []IssuerUse `json:"uses,omitempty"`

@@ -106,7 +106,7 @@ var (
 	// keys yet, or can't ask the API server about an unknown one.
 	ErrNoClusterKeys = newRetryable(http.StatusServiceUnavailable, "1", "The server cannot verify service account tokens now. Try again later.")
 	// ErrTooManyFailures replaces ErrInvalidClient after too many failures.
-	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Authentication of this client has failed too many times from this address. Try again later.")
+	ErrTooManyFailures = newRetryable(http.StatusTooManyRequests, "3", "Requests of this client from this address have failed too many times. Try again later.")
 	ErrTooManyTokens   = newRetryable(http.StatusTooManyRequests, "1", "The token rate limit for this client was exceeded. Reuse each token until it expires.")
 	// ErrNoToken is for introspection. The others are for verification (RFC 6750 §3, RFC 9449 §7.1).
 	ErrNoToken            = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must include the token parameter.")

@@ -406,6 +406,7 @@ func TestRejectedSubjectTokens(t *testing.T) {
 		"may_act without a name":              {"agent", user(nil, members{"may_act": members{}})},
 		"may_act is a string":                 {"agent", user(nil, members{"may_act": "agent"})},
 		"act names a client of the realm":     {"agent", user(nil, members{"act": members{"iss": acme, "sub": "service"}})},
+		"logout token":                        {"agent", user(nil, members{"events": members{"http://schemas.openid.net/event/backchannel-logout": members{}}})},
 		"act without sub":                     {"agent", user(nil, members{"act": members{"iss": corporate}})},
 		"huge act":                            {"agent", user(nil, members{"act": nested})},
 	} {

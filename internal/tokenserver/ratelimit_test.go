@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	tooManyFailures = `{"error":"temporarily_unavailable","error_description":"Authentication of this client has failed too many times from this address. Try again later."}` + "\n"
+	tooManyFailures = `{"error":"temporarily_unavailable","error_description":"Requests of this client from this address have failed too many times. Try again later."}` + "\n"
 	tooManyTokens   = `{"error":"temporarily_unavailable","error_description":"The token rate limit for this client was exceeded. Reuse each token until it expires."}` + "\n"
 )
 

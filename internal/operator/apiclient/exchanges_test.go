@@ -125,7 +125,7 @@ func TestIssuerForExchangesOnly(t *testing.T) {
 		want   v1beta1.ConditionReason
 	}{
 		"default":   {uses(), v1beta1.ReasonAccepted},
-		"every use": {uses(v1beta1.IssuerUseSubject, v1beta1.IssuerUseClientAuthentication), v1beta1.ReasonAccepted},
+		"ID-JAGs":   {uses(v1beta1.IssuerUseIDJAG, v1beta1.IssuerUseClientAuthentication), v1beta1.ReasonAccepted},
 		"exchanges": {uses(v1beta1.IssuerUseSubject, v1beta1.IssuerUseIDJAG), v1beta1.ReasonIssuerNotInRealm},
 	} {
 		t.Run(name, func(t *testing.T) {

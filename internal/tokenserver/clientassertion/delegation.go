@@ -38,6 +38,9 @@ type Delegation struct {
 	MayAct *MayAct `json:"may_act"`
 	// Confirmation binds the token to a key (RFC 7800).
 	Confirmation *Confirmation `json:"cnf"`
+	// Events are what a security event token reports (RFC 8417 §2.2), such as a logout. It states nothing
+	// that its subject may be acted for.
+	Events json.RawMessage `json:"events"`
 }
 
 // Actor is an actor as an issuer states it (RFC 8693 §4.1).
@@ -61,11 +64,14 @@ type Confirmation struct {
 
 // Delegation returns the claims about actors. Call it after the signature was verified.
 //
-// The error is jws.ErrMalformed.
+// Errors: jws.ErrMalformed; ErrType for a security event token.
 func (a *Assertion) Delegation() (Delegation, error) {
 	var d Delegation
 	if json.Unmarshal(a.Payload, &d) != nil {
 		return Delegation{}, jws.ErrMalformed
+	}
+	if d.Events != nil {
+		return Delegation{}, ErrType
 	}
 	return d, nil
 }

@@ -59,6 +59,11 @@ func fromIssuer(yaml string) string {
 	return exchange(map[string]string{"subjects": "{issuer: " + yaml + "}"})
 }
 
+// denying returns a spec with a rule for the tokens of issuer "a" that denies a subject.
+func denying(subject string) string {
+	return exchange(map[string]string{"subjects": "{issuer: {name: a, anyClient: true}}", "deniedSubjects": "['" + subject + "']"})
+}
+
 func inIssuer(members, wantField, wantRule string) validation {
 	tc := validation{spec: fromIssuer("{name: corporate, " + members + "}"), wantRule: wantRule}
 	if wantRule != "" {
@@ -126,6 +131,9 @@ var exchangeValidations = map[string]validation{
 	"issuer, any client and a claim":   inIssuer("anyClient: true, matchClaims: [{name: tenant, value: a}]", "", ""),
 	"issuer without a client":          {spec: fromIssuer("{name: corporate}"), wantField: firstSubjects + ".issuer.matchClaims", wantRule: azpRule},
 	"issuer, other claims":             inIssuer("matchClaims: [{name: tenant, value: a}]", ".matchClaims", azpRule),
+	"denied subject of the issuer":     {spec: denying("ext:a:alice")},
+	"denied subject of another issuer": {spec: denying("ext:b:alice"), wantField: firstExchange + ".deniedSubjects", wantRule: "must contain only subjects of the issuer of the rule, which begin with ext:a:, because others never match"},
+	"denied client of an issuer":       {spec: denying("alice"), wantField: firstExchange + ".deniedSubjects", wantRule: "must contain only subjects of the issuer of the rule"},
 	"issuer of ID-JAGs":                inIssuer("use: IDJAG", "", ""),
 	"issuer of ID-JAGs and a claim":    inIssuer("use: IDJAG, matchClaims: [{name: tenant, value: a}]", "", ""),
 	"issuer of ID-JAGs, any client":    inIssuer("use: IDJAG, anyClient: true", ".anyClient", "must not be true with use: IDJAG, because an ID-JAG is only for the client that presents it"),
@@ -143,9 +151,11 @@ var exchangeValidations = map[string]validation{
 
 // usesValidations covers spec.trustedIssuers.uses.
 var usesValidations = map[string]validation{
-	"every use":                    {spec: trusting("uses: [ClientAuthentication, Subject, IDJAG]")},
+	"subject tokens and ID-JAGs":   {spec: trusting("uses: [Subject, IDJAG]")},
+	"clients and ID-JAGs":          {spec: trusting("uses: [ClientAuthentication, IDJAG]")},
+	"clients and subject tokens":   {spec: trusting("uses: [ClientAuthentication, Subject]"), wantField: firstIssuer + ".uses", wantRule: "must not contain both ClientAuthentication and Subject"},
 	"no uses":                      {spec: trusting("uses: []"), wantField: firstIssuer + ".uses", wantRule: "should have at least 1 items"},
-	"four uses":                    {spec: trusting("uses: [Subject, IDJAG, Subject, IDJAG]"), wantField: firstIssuer + ".uses", wantRule: "must have at most 3 items"},
+	"four uses":                    {spec: trusting("uses: [Subject, IDJAG, Subject, IDJAG]"), wantField: firstIssuer + ".uses", wantRule: "must have at most 2 items"},
 	"a use twice":                  {spec: trusting("uses: [Subject, Subject]"), wantField: firstIssuer + ".uses[1]", wantRule: "Duplicate value"},
 	"unknown use":                  {spec: trusting("uses: [Exchange]"), wantField: firstIssuer + ".uses[0]", wantRule: `Unsupported value: "Exchange": supported values: "ClientAuthentication", "Subject", "IDJAG"`},
 	"ID-JAGs of a trust domain":    {spec: "trustedIssuers: [{name: a, issuer: 'spiffe://example.org', uses: [IDJAG], keys: {jwksURI: 'https://spire.example.org/bundle'}}]", wantField: firstIssuer + ".uses", wantRule: "must not contain IDJAG for a SPIFFE trust domain, because an ID-JAG has the HTTPS URL of its issuer"},

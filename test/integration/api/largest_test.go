@@ -81,7 +81,7 @@ var smaller = []string{
 var fixed = map[string]any{
 	"spec.tokenLifetime": "24h", "spec.signing.publishAhead": "10m", "spec.signing.rotationInterval": "99999h",
 	"spec.grants[].namespaces.selector.matchExpressions[].operator": "In",
-	"spec.trustedIssuers[].uses":                                    []any{"ClientAuthentication", "Subject", "IDJAG"},
+	"spec.trustedIssuers[].uses":                                    []any{"ClientAuthentication", "IDJAG"},
 	"spec.exchanges[].tokenLifetime":                                "24h",
 	"spec.secret.generated.rotation.interval":                       "99999h",
 	"spec.secret.generated.rotation.expireWhenUnused.after":         "24h",

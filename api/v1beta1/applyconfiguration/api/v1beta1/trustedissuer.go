@@ -40,7 +40,9 @@ type TrustedIssuerApplyConfiguration struct {
 	// client assertion or with the JWT bearer grant, so that they authenticate clients. Subject accepts
 	// them as subject_token of token exchange, and IDJAG accepts identity assertion authorization grants;
 	// spec.exchanges has the rules for both. An ID-JAG has the realm's issuer as its audience, and
-	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG.
+	// audience does not apply to it. If two entries have the same issuer, only one can have IDJAG. An
+	// entry cannot have both ClientAuthentication and Subject, because an actor could authenticate with
+	// the token that it gets to exchange; use two entries with different audiences.
 	// Defaults to ClientAuthentication alone.
 	Uses []apiv1beta1.IssuerUse `json:"uses,omitempty"`
 	// keys specifies where the operator gets the public keys of the issuer: jwks alone, or jwksURI,
