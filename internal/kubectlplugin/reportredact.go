@@ -366,7 +366,7 @@ func lowercase(text string) string {
 }
 
 // styles matches the escape sequences with which programs color their logs. They can separate a name from its value.
-var styles = regexp.MustCompile("\x1b\\[[0-?]*[!-/ ]*[@-~]")
+var styles = regexp.MustCompile("\x1b\\[[^\\x40-\\x7e]*[\\x40-\\x7e]")
 
 // scrub replaces secrets in a text. It can find only those that have a known form or name, in plaintext or encoded once.
 func scrub(text string) string {
