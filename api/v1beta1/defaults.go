@@ -201,8 +201,17 @@ func (t *TrustedIssuer) EffectiveUses() []IssuerUse {
 // Accepts reports whether the issuer's tokens are accepted for a use.
 func (t *TrustedIssuer) Accepts(use IssuerUse) bool { return slices.Contains(t.EffectiveUses(), use) }
 
+// Granted returns n in the form that grants have.
+func (n *ExchangeNamespaces) Granted() *GrantedNamespaces {
+	granted := &GrantedNamespaces{From: n.From, Names: n.Names}
+	if n.Selector != nil {
+		granted.Selector = &NamespaceSelector{MatchLabels: n.Selector.MatchLabels}
+	}
+	return granted
+}
+
 // Selects reports whether e selects the ApiClient with the given client ID in a namespace with the given
 // labels; see GrantedNamespaces.Includes.
 func (e *ExchangeClients) Selects(clientID, namespace string, namespaceLabels map[string]string) bool {
-	return (len(e.ClientIDs) == 0 || slices.Contains(e.ClientIDs, clientID)) && e.Namespaces.Includes(namespace, namespaceLabels)
+	return (len(e.ClientIDs) == 0 || slices.Contains(e.ClientIDs, clientID)) && e.Namespaces.Granted().Includes(namespace, namespaceLabels)
 }

@@ -76,14 +76,11 @@ type Exchange struct {
 }
 
 // ExchangeClients selects ApiClients of the realm by their namespace.
-//
-// +kubebuilder:validation:XValidation:rule=`!has(self.namespaces.names) || self.namespaces.names.size() <= 16`,fieldPath=".namespaces.names",message="must have at most 16 namespaces in spec.exchanges; to select more, use a selector"
-// +kubebuilder:validation:XValidation:rule=`!has(self.namespaces.selector) || !has(self.namespaces.selector.matchExpressions)`,reason=FieldValueForbidden,fieldPath=".namespaces.selector.matchExpressions",message="must not have expressions in spec.exchanges; use matchLabels, and another rule for other labels"
 type ExchangeClients struct {
 	// namespaces selects the namespaces of the ApiClients. Exactly one of from, names, and selector must
-	// be set. It can have at most 16 names, and a selector can have only matchLabels.
+	// be set.
 	// +required
-	Namespaces GrantedNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
+	Namespaces ExchangeNamespaces `json:"namespaces,omitzero"` //nolint:kubeapilinter // A rule requires one of its fields.
 
 	// clientIDs lists the client IDs of the ApiClients in these namespaces, without wildcards. It can
 	// have at most 4 entries of at most 317 characters. If unset or empty, all ApiClients in the
@@ -95,6 +92,44 @@ type ExchangeClients struct {
 	// +listType=atomic
 	// +optional
 	ClientIDs []string `json:"clientIDs,omitempty"`
+}
+
+// ExchangeNamespaces is a set of namespaces, as in a grant but with smaller limits. Exactly one member must
+// be set.
+//
+// +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,messageExpression="'must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has ' + (has(self.from) ? (has(self.names) ? (has(self.selector) ? 'all of them' : 'from and names') : 'from and selector') : (has(self.names) ? 'names and selector' : 'none'))"
+type ExchangeNamespaces struct {
+	// from is All for every namespace, including those that are created later. If unset, names or
+	// selector must be set.
+	// +optional
+	From NamespacesFrom `json:"from,omitempty"`
+
+	// names lists namespaces. It must have 1 to 16 entries of at most 63 characters. The namespaces
+	// do not need to exist yet. If unset, from or selector must be set.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="must contain namespace names: lowercase letters, digits, and hyphens, with a letter or digit at both ends"
+	// +listType=atomic
+	// +optional
+	Names []string `json:"names,omitempty"`
+
+	// selector selects namespaces by their labels. Anyone who can change the labels of a namespace
+	// can add it to the set. If unset, from or names must be set.
+	// +optional
+	Selector *ExchangeNamespaceSelector `json:"selector,omitempty"` //nolint:kubeapilinter // As in a grant.
+}
+
+// ExchangeNamespaceSelector selects namespaces by their labels.
+//
+// +kubebuilder:validation:XValidation:rule=`self.matchLabels.size() > 0`,fieldPath=".matchLabels",message="must have at least one label; to select every namespace, use from: All"
+type ExchangeNamespaceSelector struct {
+	// matchLabels lists labels that a namespace must have with exactly these values. It must have 1 to 4
+	// entries.
+	// +kubebuilder:validation:MaxProperties=4
+	// +required
+	MatchLabels Labels `json:"matchLabels,omitempty"`
 }
 
 // ExchangeSubjects selects the tokens that can be exchanged: access tokens of the realm, or tokens of

@@ -66,8 +66,7 @@ type Grant struct {
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 }
 
-// GrantedNamespaces is a set of namespaces, for a grant or for a rule of spec.exchanges. Exactly one
-// member must be set.
+// GrantedNamespaces is a set of namespaces. Exactly one member must be set.
 //
 // +kubebuilder:validation:XValidation:rule=`[has(self.from), has(self.names), has(self.selector)].exists_one(member, member)`,messageExpression="'must have exactly one of from, names, and selector, for example names: [acme-apps] or from: All, but it has ' + (has(self.from) ? (has(self.names) ? (has(self.selector) ? 'all of them' : 'from and names') : 'from and selector') : (has(self.names) ? 'names and selector' : 'none'))"
 type GrantedNamespaces struct {

@@ -21,7 +21,7 @@ func exchanging() (*v1beta1.ApiClient, *v1beta1.Realm) {
 	c := client("planner", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady))
 	c.APIVersion, c.Kind = v1beta1.GroupVersion.String(), "ApiClient"
 	c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.DelegatedScopes, c.Spec.Audiences = "shared", []string{"agents.call"}, []string{"orders.read"}, []string{"agents", "orders"}
-	labeled := v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}}
+	labeled := v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}}
 	unresolved := condition(v1beta1.ConditionExchangesResolved, metav1.ConditionFalse, v1beta1.ReasonExchangeNotResolved)
 	unresolved.Message = `Rule "people" in spec.exchanges: the realm does not define these audiences: refunds.`
 	realm := &v1beta1.Realm{
@@ -34,7 +34,7 @@ func exchanging() (*v1beta1.ApiClient, *v1beta1.Realm) {
 				{
 					Name: "services", Actors: labeled, Audiences: v1beta1.ExchangeAudiences{"orders"}, Scopes: v1beta1.ExchangeScopes{"orders.read", "orders.write"},
 					Subjects: v1beta1.ExchangeSubjects{
-						Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{"acme", "shop"}}, ClientIDs: []string{"acme.planner", "shop.web"}},
+						Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{"acme", "shop"}}, ClientIDs: []string{"acme.planner", "shop.web"}},
 						Audiences: v1beta1.ExchangeAudiences{"agents"}, Scopes: v1beta1.ExchangeScopes{"agents.call"},
 					},
 					MaxDepth: 2, TokenLifetime: &v1beta1.Duration{Duration: 5 * time.Minute}, SenderConstraint: v1beta1.SenderConstraintDPoP,

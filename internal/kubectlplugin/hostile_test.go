@@ -151,7 +151,7 @@ func hostileObjects(text string) (*v1beta1.ApiClient, *v1beta1.Realm, corev1.Eve
 		Spec:       v1beta1.RealmSpec{Scopes: []string{text}, Audiences: []string{text}, Grants: []v1beta1.Grant{{Name: text, Scopes: []string{text}}}},
 		Status:     v1beta1.RealmStatus{Conditions: conditions, Issuer: text, TokenEndpoint: text, JWKSURI: text},
 	}
-	labels := v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{text: v1beta1.LabelValue(text)}}}
+	labels := v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{text: v1beta1.LabelValue(text)}}}
 	clients := v1beta1.ExchangeClients{Namespaces: labels, ClientIDs: []string{text, "other"}}
 	issuer := &v1beta1.ExchangeIssuer{Name: text, MatchClaims: v1beta1.ClaimMatches{{Name: text, Value: text}}}
 	for _, subjects := range []v1beta1.ExchangeSubjects{{Clients: &clients, Audiences: []string{text}, Scopes: []string{text}}, {Issuer: issuer}} {

@@ -80,7 +80,7 @@ func parsePages(now func() time.Time) pages {
 		"used":       func(t *metav1.Time) template.HTML { return useTime(t, now()) },
 		"field":      func(name string, invalid map[string]string) formField { return formField{name, invalid[name]} },
 		"moment":     func(t time.Time) string { return t.UTC().Format(exactLayout) },
-		"namespaces": func(n v1beta1.GrantedNamespaces) string { return view.Namespaces(&n) },
+		"namespaces": func(n v1beta1.ExchangeNamespaces) string { return view.Namespaces(n.Granted()) },
 		"join":       func(s []string) string { return strings.Join(s, " ") },
 		"role":       func() string { return access.Role },
 		"roleTitle":  func() string { return access.RoleTitle },

@@ -150,7 +150,7 @@ func (p *participant) selected(clients *v1beta1.ExchangeClients) (dependsOn stri
 	id := p.client.EffectiveClientID()
 	if p.labels == nil && clients.Namespaces.Selector != nil {
 		listed := len(clients.ClientIDs) == 0 || slices.Contains(clients.ClientIDs, id)
-		return Namespaces(&clients.Namespaces), listed
+		return Namespaces(clients.Namespaces.Granted()), listed
 	}
 	return "", clients.Selects(id, p.client.Namespace, p.labels)
 }
@@ -350,7 +350,7 @@ func ExchangeRules(realm *v1beta1.Realm) []ExchangeRule {
 
 // ExchangeClients describes the clients that a rule selects.
 func ExchangeClients(c *v1beta1.ExchangeClients) string {
-	text := "clients in namespaces: " + Namespaces(&c.Namespaces)
+	text := "clients in namespaces: " + Namespaces(c.Namespaces.Granted())
 	if len(c.ClientIDs) > 0 {
 		text += "; client IDs: " + strings.Join(c.ClientIDs, ", ")
 	}

@@ -15,7 +15,7 @@ import (
 const orders, agents = "https://orders.example.com", "https://agents.example.com"
 
 func inNamespace(name string, clientIDs ...string) v1beta1.ExchangeClients {
-	return v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{name}}, ClientIDs: clientIDs}
+	return v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{name}}, ClientIDs: clientIDs}
 }
 
 // exchangeRule is a rule with which the clients in the namespace agents act for those in apps.
@@ -40,7 +40,7 @@ func exchangeClient(namespace string) *v1beta1.ApiClient {
 // A client is an actor, a subject, both, or none of it, and gets no more than the rule, the Realm, and its own
 // spec together allow.
 func TestExchangesOf(t *testing.T) {
-	selector := v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}
+	selector := v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}
 	actor := func(change func(*view.ActorRule)) view.Exchanges {
 		r := view.ActorRule{
 			Rule: "orders", Effective: true, Subjects: exchangeRule().Subjects, Audiences: []string{orders}, Scopes: []string{"orders.read", "orders.write"},
@@ -123,7 +123,7 @@ func TestExchangesOf(t *testing.T) {
 			realm.Spec.Grants[0].SenderConstraint = v1beta1.SenderConstraintDPoP
 		}, want: actor(func(r *view.ActorRule) { r.DPoP = true })},
 		"grant that requires DPoP, with unknown labels": {namespace: "agents", change: func(_ *v1beta1.ApiClient, realm *v1beta1.Realm, _ *v1beta1.Exchange) {
-			realm.Spec.Grants[0].SenderConstraint, realm.Spec.Grants[0].Namespaces = v1beta1.SenderConstraintDPoP, selector
+			realm.Spec.Grants[0].SenderConstraint, realm.Spec.Grants[0].Namespaces = v1beta1.SenderConstraintDPoP, *selector.Granted()
 		}, want: actor(func(r *view.ActorRule) { r.DPoP = true })},
 		"actor without the audience": {namespace: "agents", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, _ *v1beta1.Exchange) {
 			c.Spec.Audiences = []string{agents}

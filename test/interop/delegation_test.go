@@ -116,7 +116,7 @@ func (d *delegation) configure(t *testing.T) func(*v1beta1.Realm) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	team := v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{d.client.Namespace}}}
+	team := v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{d.client.Namespace}}}
 	return func(r *v1beta1.Realm) {
 		r.Spec.Audiences, r.Spec.Scopes = []string{audience, agentsAudience}, []string{scope, "agents.call"}
 		r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{

@@ -37,7 +37,7 @@ func (m *mcpServer) acceptIDJAGs(t *testing.T, r *v1beta1.Realm) {
 	r.Spec.TrustedIssuers = []v1beta1.TrustedIssuer{m.idp.Trusted(t, "corporate")}
 	r.Spec.Exchanges = []v1beta1.Exchange{{
 		Name: "users", Audiences: v1beta1.ExchangeAudiences{m.resource}, Scopes: v1beta1.ExchangeScopes{toolScope},
-		Actors:   v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{m.client.Namespace}}},
+		Actors:   v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{m.client.Namespace}}},
 		Subjects: v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{Name: "corporate", Use: v1beta1.ExchangeUseIDJAG}},
 	}}
 }

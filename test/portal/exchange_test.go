@@ -27,9 +27,9 @@ func allowExchanges(r *v1beta1.Realm, apps, agents string) {
 	}}
 	r.Spec.Exchanges = []v1beta1.Exchange{
 		{
-			Name: "orders-for-agents", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{agents}}},
+			Name: "orders-for-agents", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{agents}}},
 			Subjects: v1beta1.ExchangeSubjects{
-				Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{apps}}},
+				Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{apps}}},
 				Audiences: v1beta1.ExchangeAudiences{agentsAPI},
 			},
 			Audiences: v1beta1.ExchangeAudiences{ordersAPI}, Scopes: v1beta1.ExchangeScopes{"orders.read"},
@@ -37,7 +37,7 @@ func allowExchanges(r *v1beta1.Realm, apps, agents string) {
 			DeniedSubjects: []string{agents + ".leaked", "ext:corporate:alice%40example.com"},
 		},
 		{
-			Name: "orders-for-users", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{
+			Name: "orders-for-users", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{
 				MatchLabels: map[string]v1beta1.LabelValue{corev1.LabelMetadataName: v1beta1.LabelValue(apps)},
 			}}},
 			Subjects:  v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{Name: "corporate", MatchClaims: v1beta1.ClaimMatches{{Name: "azp", Value: "portal"}}}},

@@ -41,6 +41,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.ExchangeClientsApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ExchangeIssuer"):
 		return &apiv1beta1.ExchangeIssuerApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExchangeNamespaces"):
+		return &apiv1beta1.ExchangeNamespacesApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("ExchangeNamespaceSelector"):
+		return &apiv1beta1.ExchangeNamespaceSelectorApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ExchangeSubjects"):
 		return &apiv1beta1.ExchangeSubjectsApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("ExpireWhenUnused"):

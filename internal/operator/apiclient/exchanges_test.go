@@ -13,24 +13,24 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-func labeled(value string) v1beta1.GrantedNamespaces {
-	return v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"agents": v1beta1.LabelValue(value)}}}
+func labeled(value string) v1beta1.ExchangeNamespaces {
+	return v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"agents": v1beta1.LabelValue(value)}}}
 }
 
-func digestOf(namespaces v1beta1.GrantedNamespaces) string {
-	return record.DigestOfSelector(namespaces.Selector)
+func digestOf(namespaces v1beta1.ExchangeNamespaces) string {
+	return record.DigestOfSelector(namespaces.Granted().Selector)
 }
 
 // withExchange adds a rule to the Realm, and gives the client's namespace a label and a version. No grant
 // selects namespaces by labels.
-func withExchange(actors, subjects v1beta1.GrantedNamespaces, label string) func(*observed) {
+func withExchange(actors, subjects v1beta1.ExchangeNamespaces, label string) func(*observed) {
 	return func(s *observed) {
 		s.realm.Spec.Exchanges = append(s.realm.Spec.Exchanges, v1beta1.Exchange{
 			Name: "a", Actors: v1beta1.ExchangeClients{Namespaces: actors},
 			Subjects: v1beta1.ExchangeSubjects{Clients: &v1beta1.ExchangeClients{Namespaces: subjects}},
 		})
 		s.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: "team", UID: "n1", ResourceVersion: "90", Labels: map[string]string{"agents": label},
+			Name: "team", UID: "n1", ResourceVersion: "90", Labels: map[string]string{"agents": label, "team": "a"},
 		}}
 	}
 }
@@ -38,11 +38,9 @@ func withExchange(actors, subjects v1beta1.GrantedNamespaces, label string) func
 // The record has the digests of the selectors that the client's namespace matches, sorted and once. Only
 // selectors make the record depend on the namespace.
 func TestNamespaceSelectorsAreRecorded(t *testing.T) {
-	named := v1beta1.GrantedNamespaces{Names: []string{"team"}}
+	named := v1beta1.ExchangeNamespaces{Names: []string{"team"}}
 	yes, no := labeled("yes"), labeled("no")
-	exists := v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchExpressions: []v1beta1.NamespaceSelectorRequirement{
-		{Key: "agents", Operator: metav1.LabelSelectorOpExists},
-	}}}
+	also := v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"team": "a"}}}
 	for name, test := range map[string]struct {
 		change    []func(*observed)
 		want      []string
@@ -53,7 +51,7 @@ func TestNamespaceSelectorsAreRecorded(t *testing.T) {
 		"matching actor":   {change: []func(*observed){withExchange(yes, named, "yes")}, want: []string{digestOf(yes)}, wantBasis: true},
 		"matching subject": {change: []func(*observed){withExchange(named, yes, "yes")}, want: []string{digestOf(yes)}, wantBasis: true},
 		"other label":      {change: []func(*observed){withExchange(yes, named, "no")}, wantBasis: true},
-		"two selectors":    {change: []func(*observed){withExchange(yes, exists, "yes"), withExchange(no, yes, "yes")}, want: []string{digestOf(yes), digestOf(exists)}, wantBasis: true},
+		"two selectors":    {change: []func(*observed){withExchange(yes, also, "yes"), withExchange(no, yes, "yes")}, want: []string{digestOf(yes), digestOf(also)}, wantBasis: true},
 		"no label":         {change: []func(*observed){withExchange(yes, named, "yes"), func(s *observed) { s.namespace.Labels = nil }}, wantBasis: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -75,10 +75,10 @@ func exchangeSelectors(realm *v1beta1.Realm) []*v1beta1.GrantedNamespaces {
 	for i := range realm.Spec.Exchanges {
 		e := &realm.Spec.Exchanges[i]
 		if e.Actors.Namespaces.Selector != nil {
-			selectors = append(selectors, &e.Actors.Namespaces)
+			selectors = append(selectors, e.Actors.Namespaces.Granted())
 		}
 		if clients := e.Subjects.Clients; clients != nil && clients.Namespaces.Selector != nil {
-			selectors = append(selectors, &clients.Namespaces)
+			selectors = append(selectors, clients.Namespaces.Granted())
 		}
 	}
 	return selectors

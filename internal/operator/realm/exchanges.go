@@ -50,7 +50,7 @@ func clientSelector(spec *v1beta1.ExchangeClients) record.ClientSelector {
 		Namespaces: slices.Sorted(slices.Values(spec.Namespaces.Names)),
 		ClientIDs:  slices.Sorted(slices.Values(spec.ClientIDs)),
 	}
-	if labels := spec.Namespaces.Selector; labels != nil {
+	if labels := spec.Namespaces.Granted().Selector; labels != nil {
 		selector.Labels = record.DigestOfSelector(labels)
 	}
 	return selector
@@ -152,7 +152,7 @@ func unknownClients(realm *v1beta1.Realm, clients []v1beta1.ApiClient) map[strin
 			}
 			for _, id := range selected.ClientIDs {
 				if !slices.ContainsFunc(namespaces[id], func(n string) bool {
-					return selected.Namespaces.Selector != nil || selected.Namespaces.Includes(n, nil)
+					return selected.Namespaces.Selector != nil || selected.Namespaces.Granted().Includes(n, nil)
 				}) {
 					unknown[rule.Name] = append(unknown[rule.Name], id)
 				}

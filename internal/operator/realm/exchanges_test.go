@@ -19,11 +19,11 @@ func ofClients() v1beta1.Exchange {
 	return v1beta1.Exchange{
 		Name: "orders",
 		Actors: v1beta1.ExchangeClients{
-			Namespaces: v1beta1.GrantedNamespaces{Names: []string{"b", "agents"}}, ClientIDs: []string{"b", "agent"},
+			Namespaces: v1beta1.ExchangeNamespaces{Names: []string{"b", "agents"}}, ClientIDs: []string{"b", "agent"},
 		},
 		Subjects: v1beta1.ExchangeSubjects{
-			Clients: &v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{
-				Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"apps": "yes"}},
+			Clients: &v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{
+				Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"apps": "yes"}},
 			}},
 			Audiences: v1beta1.ExchangeAudiences{"agents"}, Scopes: v1beta1.ExchangeScopes{"call"},
 		},
@@ -36,7 +36,7 @@ func ofClients() v1beta1.Exchange {
 func ofIssuer() v1beta1.Exchange {
 	return v1beta1.Exchange{
 		Name:   "corporate",
-		Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{From: v1beta1.NamespacesFromAll}},
+		Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{From: v1beta1.NamespacesFromAll}},
 		Subjects: v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{
 			Name: "corporate", MatchClaims: v1beta1.ClaimMatches{{Name: "azp", Value: "portal"}},
 		}},

@@ -21,8 +21,6 @@ const (
 	subjectAudiencesRule  = "Required value: must list the audiences of the tokens that the actors can exchange; otherwise, an actor could use a token that was not issued for it"
 	subjectMatchersRule   = "Forbidden: must not have audiences or scopes with an issuer, because spec.trustedIssuers defines the audience of its tokens"
 	azpRule               = "Required value: must have the claim azp or client_id, which names the client of the issuer that got the token, for example matchClaims: [{name: azp, value: portal}]; to accept the tokens of every client of the issuer, set anyClient to true instead"
-	namespacesRule        = "must have at most 16 namespaces in spec.exchanges; to select more, use a selector"
-	expressionsRule       = "Forbidden: must not have expressions in spec.exchanges; use matchLabels, and another rule for other labels"
 	issuerNames           = "at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"
 
 	firstExchange = "spec.exchanges[0]"
@@ -259,41 +257,41 @@ var exactClientIDs = map[string]validation{
 var exchangeNamespaceValidations = func() map[string]validation {
 	const granted = "spec.grants[0].namespaces"
 	cases := map[string]validation{}
+	add := func(name, namespaces, wantField string, tc validation) {
+		for path, members := range map[string]map[string]string{
+			firstExchange + ".actors.namespaces":  {"actors": "{namespaces: " + namespaces + "}"},
+			firstSubjects + ".clients.namespaces": {"subjects": "{clients: {namespaces: " + namespaces + "}, audiences: [d]}"},
+		} {
+			if tc.spec = exchange(members); tc.wantRule != "" {
+				tc.wantField = path + wantField
+			}
+			cases[path+": "+name] = tc
+		}
+	}
+	add("17 names", "{names: "+list("n", 17)+"}", ".names", validation{wantRule: "must have at most 16 items"})
+	add("no labels", "{selector: {matchLabels: {}}}", ".selector.matchLabels", validation{wantRule: "must have at least one label; to select every namespace, use from: All"})
+	add("selector without labels", "{selector: {}}", ".selector.matchLabels", validation{wantRule: "Required value"})
 	for name, tc := range grantValidations {
 		grant := firstGrant(tc.spec)
-		if tc.wantField != "" && !strings.HasPrefix(tc.wantField, granted) || grant["namespaces"] == nil {
+		namespaces, _ := grant["namespaces"].(map[string]any)
+		if tc.wantField != "" && !strings.HasPrefix(tc.wantField, granted) || namespaces == nil || beyondExchanges(namespaces) {
 			continue
 		}
-		namespaces, err := json.Marshal(grant["namespaces"])
+		encoded, err := json.Marshal(namespaces)
 		if err != nil {
 			panic(err)
 		}
-		for path, members := range map[string]map[string]string{
-			firstExchange + ".actors.namespaces":  {"actors": "{namespaces: " + string(namespaces) + "}"},
-			firstSubjects + ".clients.namespaces": {"subjects": "{clients: {namespaces: " + string(namespaces) + "}, audiences: [d]}"},
-		} {
-			moved := tc
-			if rule := notInExchange(grant["namespaces"].(map[string]any)); rule.text != "" && tc.wantField == "" {
-				tc.wantField, moved.wantRule = granted+rule.path, rule.text
-			}
-			moved.spec = exchange(members)
-			moved.wantField = strings.Replace(tc.wantField, granted, path, 1)
-			cases[path+": "+name] = moved
-		}
+		add(name, string(encoded), strings.TrimPrefix(tc.wantField, granted), tc)
 	}
 	return cases
 }()
 
-// notInExchange returns the rule for clients in spec.exchanges that namespaces of a grant violate, if any.
-func notInExchange(namespaces map[string]any) rule {
-	if names, _ := namespaces["names"].([]any); len(names) > 16 {
-		return rule{".names", namespacesRule}
-	}
-	selector, _ := namespaces["selector"].(map[string]any)
-	if _, found := selector["matchExpressions"]; found {
-		return rule{".selector.matchExpressions", expressionsRule}
-	}
-	return rule{}
+// beyondExchanges reports whether namespaces of a grant have more names than a rule for exchanges can have, or a
+// selector with more than labels, or none.
+func beyondExchanges(namespaces map[string]any) bool {
+	names, _ := namespaces["names"].([]any)
+	selector, selects := namespaces["selector"].(map[string]any)
+	return len(names) > 16 || selects && selector["matchLabels"] == nil || selector["matchExpressions"] != nil
 }
 
 // firstGrant returns the first grant of a spec.

@@ -45,9 +45,9 @@ func TestDelegatedTokensScale(t *testing.T) {
 	realm := install.Realm("delegation", func(r *v1beta1.Realm) {
 		r.Spec.Scopes, r.Spec.Audiences = v1beta1.Scopes{"agents.call", "orders.read", "orders.write"}, v1beta1.Audiences{agentsAPI, ordersAPI}
 		r.Spec.Exchanges = []v1beta1.Exchange{{
-			Name: "agents", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{namespace}}, ClientIDs: []string{namespace + ".agent"}},
+			Name: "agents", Actors: v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{namespace}}, ClientIDs: []string{namespace + ".agent"}},
 			Subjects: v1beta1.ExchangeSubjects{
-				Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.GrantedNamespaces{Names: []string{namespace}}},
+				Clients:   &v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Names: []string{namespace}}},
 				Audiences: v1beta1.ExchangeAudiences{agentsAPI}, Scopes: v1beta1.ExchangeScopes{"agents.call"},
 			},
 			Audiences: v1beta1.ExchangeAudiences{ordersAPI}, Scopes: wide,

@@ -37,12 +37,12 @@ func rule(name, subjects, subjectAudience, audience, scope string, actors v1beta
 	}
 }
 
-func namespacesNamed(name string) v1beta1.GrantedNamespaces {
-	return v1beta1.GrantedNamespaces{Names: []string{name}}
+func namespacesNamed(name string) v1beta1.ExchangeNamespaces {
+	return v1beta1.ExchangeNamespaces{Names: []string{name}}
 }
 
-func namespacesLabeled(key, value string) v1beta1.GrantedNamespaces {
-	return v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{key: v1beta1.LabelValue(value)}}}
+func namespacesLabeled(key, value string) v1beta1.ExchangeNamespaces {
+	return v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{key: v1beta1.LabelValue(value)}}}
 }
 
 // delegation is a realm in which agents act for a portal. One agent is selected by the name of its

@@ -337,7 +337,7 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: atomic
     - name: namespaces
       type:
-        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.GrantedNamespaces
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeNamespaces
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeIssuer
   map:
     fields:
@@ -353,6 +353,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: use
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeUse
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeNamespaceSelector
+  map:
+    fields:
+    - name: matchLabels
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Labels
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeNamespaces
+  map:
+    fields:
+    - name: from
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.NamespacesFrom
+    - name: names
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: selector
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeNamespaceSelector
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.ExchangeScopes
   list:
     elementType:

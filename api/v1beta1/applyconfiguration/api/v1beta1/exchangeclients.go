@@ -11,8 +11,8 @@ package v1beta1
 // ExchangeClients selects ApiClients of the realm by their namespace.
 type ExchangeClientsApplyConfiguration struct {
 	// namespaces selects the namespaces of the ApiClients. Exactly one of from, names, and selector must
-	// be set. It can have at most 16 names, and a selector can have only matchLabels.
-	Namespaces *GrantedNamespacesApplyConfiguration `json:"namespaces,omitempty"`
+	// be set.
+	Namespaces *ExchangeNamespacesApplyConfiguration `json:"namespaces,omitempty"`
 	// clientIDs lists the client IDs of the ApiClients in these namespaces, without wildcards. It can
 	// have at most 4 entries of at most 317 characters. If unset or empty, all ApiClients in the
 	// namespaces are selected.
@@ -28,7 +28,7 @@ func ExchangeClients() *ExchangeClientsApplyConfiguration {
 // WithNamespaces sets the Namespaces field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Namespaces field is set to the value of the last call.
-func (b *ExchangeClientsApplyConfiguration) WithNamespaces(value *GrantedNamespacesApplyConfiguration) *ExchangeClientsApplyConfiguration {
+func (b *ExchangeClientsApplyConfiguration) WithNamespaces(value *ExchangeNamespacesApplyConfiguration) *ExchangeClientsApplyConfiguration {
 	b.Namespaces = value
 	return b
 }

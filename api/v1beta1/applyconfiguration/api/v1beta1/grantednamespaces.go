@@ -12,8 +12,7 @@ import (
 // GrantedNamespacesApplyConfiguration represents a declarative configuration of the GrantedNamespaces type for use
 // with apply.
 //
-// GrantedNamespaces is a set of namespaces, for a grant or for a rule of spec.exchanges. Exactly one
-// member must be set.
+// GrantedNamespaces is a set of namespaces. Exactly one member must be set.
 type GrantedNamespacesApplyConfiguration struct {
 	// from is All for every namespace, including those that are created later. If unset, names or
 	// selector must be set.
