@@ -427,7 +427,17 @@ func TestRejectedSubjectTokens(t *testing.T) {
 	// An access token authenticates no client.
 	got := s.send(t, s.direct(), elsewhere(byAssertion(valid, "&client_id=agent")))
 	checkRejection(t, got, 401, "invalid_client", "acme")
-	// A user's token doesn't either, and an issuer of clients isn't one of ID-JAGs.
+	// A user's token doesn't either, even for a client that lists the user, and a token of an issuer of clients is no
+	// subject token, even with a rule for it.
+	s.registry.SetClient(newClient(t, "acme", "listing", func(c *registry.Client) {
+		c.Identities = []registry.Identity{{ID: "a", IssuerName: "corporate", Issuer: corporate, Subject: "alice@example.com"}}
+	}))
+	checkRejection(t, s.send(t, s.direct(), elsewhere(byAssertion(userToken(t, nil, nil), "&client_id=listing"))), 401, "invalid_client", "acme")
+	s.setDelegating(t, []record.Exchange{{
+		Name: "ci", Actors: inNamespaces("agents"), Issuer: "ci", Audiences: []string{orders}, Scopes: []string{"orders:read"}, MaxDepth: 1,
+	}})
+	forClients := foreignToken(t, "edge", members{"iss": github, "sub": "a"}, nil, nil)
+	testkit.Diff(t, "response to a token for client authentication", invalidSubject, s.send(t, s.direct(), exchangeOf("agent", forClients, "subject_token_type", jwtType)).body)
 	got = s.send(t, s.direct(), elsewhere(byAssertion(userToken(t, nil, nil), "&client_id=agent")))
 	checkRejection(t, got, 401, "invalid_client", "acme")
 }

@@ -370,6 +370,24 @@ func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 	testkit.Diff(t, "whose keys are requested", "acme/edge-cluster", <-asked)
 }
 
+// A token without a kid is verified only if the issuer has few keys for its algorithm, so that it costs no more than
+// others.
+func TestTokenWithoutKidAndManyKeys(t *testing.T) {
+	s := startFederated(t, behindProxy)
+	token := githubToken(t, members{"kid": nil}, nil)
+	expectStatus(t, "two keys", 200, s.send(t, s.direct(), elsewhere(byAssertion(token, ""))))
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+		var public []signingkey.PublicKey
+		for _, name := range []string{"github", "second", "spiffe"} {
+			key := foreignKeys()[name]
+			public = append(public, key.Public())
+		}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", URL: github, Audience: acme, Keys: public}}
+	}))
+	checkRejection(t, s.send(t, s.direct(), elsewhere(byAssertion(token, ""))), 401, "invalid_client", "acme")
+	expectStatus(t, "three keys, with a kid", 200, s.send(t, s.direct(), elsewhere(byAssertion(githubToken(t, nil, nil), ""))))
+}
+
 // Only a token that no known key verifies asks for the issuer's keys.
 func TestUnknownKeyAsksForKeys(t *testing.T) {
 	var asked []string

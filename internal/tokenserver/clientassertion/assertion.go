@@ -37,16 +37,11 @@ type Assertion struct {
 }
 
 // AsSVID returns the assertion as a JWT-SVID whose issuer is the trust domain of its subject. An "iss" is
-// ignored, because SPIRE can set it to any URL.
-//
-// The error is ErrSubject.
-func (a *Assertion) AsSVID() (*Assertion, error) {
-	if !strings.HasPrefix(a.Claims.Subject, spiffeScheme) {
-		return nil, ErrSubject
-	}
+// ignored, because SPIRE can set it to any URL. If the subject is no SPIFFE ID, the issuer is empty.
+func (a *Assertion) AsSVID() *Assertion {
 	svid := *a
 	svid.Claims.Issuer = ""
-	return &svid, nil
+	return &svid
 }
 
 // types lists the allowed values of "typ" in lower case: unset, the common "JWT", the value defined

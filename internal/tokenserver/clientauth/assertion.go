@@ -80,10 +80,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 //
 // Errors: those of byFederation.
 func (a *Authenticator) bySVID(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Caller, error) {
-	svid, err := assertion.AsSVID()
-	if err != nil {
-		return Caller{clientID: clientID}, wrongAssertion(err)
-	}
+	svid := assertion.AsSVID()
 	issuer := realm.TrustedIssuer(svid.Issuer(), []string{realm.Issuer})
 	if issuer == nil {
 		return Caller{clientID: clientID}, wrongAssertion(clientassertion.ErrIssuer)
