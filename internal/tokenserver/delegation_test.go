@@ -638,6 +638,20 @@ func TestExchangesDoNotOutlastRevocations(t *testing.T) {
 	}
 }
 
+// A token states one rule for each exchange. The realm signs no other, and doesn't accept one.
+func TestRulesOfATokenMatchItsActors(t *testing.T) {
+	s := startDelegating(t)
+	key := keyIn(signingkey.Active, signingkey.ES256)
+	claims := payload(t, s.exchanged(t, "agent", issued(t, s, "service", "")))
+	rule, _ := claims["rule"].([]any)
+	for name, rules := range map[string][]any{"one": rule, "none": {}, "two": append(rule, rule...)} {
+		t.Run(name, func(t *testing.T) {
+			token := jws(t, &key, members{"alg": "ES256", "kid": key.ID, "typ": "at+jwt"}, changed(claims, members{"rule": rules}))
+			checkDelegated(t, s, token, name == "one")
+		})
+	}
+}
+
 // The label of a namespace selects an actor only while its record says so.
 func TestExchangeByNamespaceLabels(t *testing.T) {
 	s := startDelegating(t)
@@ -822,6 +836,11 @@ func TestIDJAG(t *testing.T) {
 	checkRejection(t, s.send(t, s.direct(), byIDJAG("agent", both, "")), 400, "invalid_grant", "acme")
 	subject := foreignToken(t, "second", members{"iss": provider, "sub": "alice", "azp": "portal"}, nil, nil)
 	testkit.Diff(t, "response to a subject token", invalidSubject, s.send(t, s.direct(), exchangeOf("agent", subject, "subject_token_type", jwtType)).body)
+	// The issuer needs the use, even with a rule.
+	changed := rules()
+	changed[4].Issuer = "corporate"
+	s.setDelegating(t, changed)
+	checkRejection(t, s.send(t, s.direct(), byIDJAG("agent", both, "")), 400, "invalid_grant", "acme")
 	// A tenant that the realm requires of the issuer is fine.
 	s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[1].RequiredClaims = map[string]string{"tenant": "t1"} })
 	expectStatus(t, "pinned tenant", 200, s.send(t, s.direct(), byIDJAG("agent", idJAG(t, nil, members{"tenant": "t1"}), "")))
