@@ -642,9 +642,12 @@ func TestExchangesDoNotOutlastRevocations(t *testing.T) {
 func TestRulesOfATokenMatchItsActors(t *testing.T) {
 	s := startDelegating(t)
 	key := keyIn(signingkey.Active, signingkey.ES256)
+	everyone := rules()[:1]
+	everyone[0].Actors, everyone[0].Subjects = record.ClientSelector{All: true}, &record.ClientSelector{All: true}
+	s.setDelegating(t, everyone)
 	claims := payload(t, s.exchanged(t, "agent", issued(t, s, "service", "")))
 	rule, _ := claims["rule"].([]any)
-	for name, rules := range map[string][]any{"one": rule, "none": {}, "two": append(rule, rule...)} {
+	for name, rules := range map[string][]any{"one": rule, "none": {}, "three": slices.Repeat(rule, 3)} {
 		t.Run(name, func(t *testing.T) {
 			token := jws(t, &key, members{"alg": "ES256", "kid": key.ID, "typ": "at+jwt"}, changed(claims, members{"rule": rules}))
 			checkDelegated(t, s, token, name == "one")
@@ -896,6 +899,19 @@ func TestSVIDAssertions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A trust domain whose JWT-SVIDs have another audience in the realm doesn't serve this assertion type.
+func TestSVIDAssertionsNeedTheIssuerAsAudience(t *testing.T) {
+	s := startFederated(t, behindProxy)
+	key := foreignKeys()["spiffe"]
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "spire", URL: domain, Audience: west, Keys: []signingkey.PublicKey{key.Public()}}}
+	}))
+	r := byAssertion(foreignToken(t, "spiffe", members{"sub": domain + "/billing", "aud": west}, nil, nil), "")
+	expectStatus(t, "as any JWT", 200, s.send(t, s.direct(), elsewhere(r)))
+	r.body = strings.Replace(r.body, "jwt-bearer", "jwt-spiffe", 1)
+	checkRejection(t, s.send(t, s.direct(), elsewhere(r)), 401, "invalid_client", "acme")
 }
 
 func TestExchangesAreAuditedAndCounted(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -74,8 +73,8 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 }
 
 // bySVID authenticates a client by a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). The trusted issuer is
-// the trust domain of its subject, and never an issuer with an HTTPS URL. The only audience must be the
-// realm's issuer. Like other tokens of third parties, it may be reused, and needs no client ID if a client
+// the trust domain of its subject, and never an issuer with an HTTPS URL. Its audience in the realm, and
+// thereby the only one of the JWT-SVID, must be the realm's issuer. Like other tokens of third parties, it may be reused, and needs no client ID if a client
 // holds its subject.
 //
 // Errors: those of byFederation.
@@ -85,7 +84,7 @@ func (a *Authenticator) bySVID(ctx context.Context, realm *registry.Realm, clien
 	if issuer == nil {
 		return Caller{clientID: clientID}, wrongAssertion(clientassertion.ErrIssuer)
 	}
-	if issuer.Audience != realm.Issuer || !slices.Equal(svid.Claims.Audience, []string{realm.Issuer}) {
+	if issuer.Audience != realm.Issuer {
 		return Caller{clientID: clientID, statedIssuer: issuer.Name}, wrongAssertion(clientassertion.ErrAudience)
 	}
 	return a.byFederation(ctx, realm, clientID, svid, now)
