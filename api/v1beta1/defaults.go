@@ -215,3 +215,33 @@ func (n *ExchangeNamespaces) Granted() *GrantedNamespaces {
 func (e *ExchangeClients) Selects(clientID, namespace string, namespaceLabels map[string]string) bool {
 	return (len(e.ClientIDs) == 0 || slices.Contains(e.ClientIDs, clientID)) && e.Namespaces.Granted().Includes(namespace, namespaceLabels)
 }
+
+// EffectiveAudiences returns the audiences of the realm with the given issuer. They default to the issuer.
+func (s *RealmSpec) EffectiveAudiences(issuer string) []string {
+	if len(s.Audiences) == 0 {
+		return []string{issuer}
+	}
+	return s.Audiences
+}
+
+// TrustedIssuer returns the trusted issuer with the given name, or nil.
+func (s *RealmSpec) TrustedIssuer(name string) *TrustedIssuer {
+	i := slices.IndexFunc(s.TrustedIssuers, func(t TrustedIssuer) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.TrustedIssuers[i]
+}
+
+// RequiresDPoP reports whether the sender constraint of the grant applies to a client with the given
+// scopes, delegated ones too, in its namespaces. One scope of the grant is enough, even if another grant
+// covers the client: otherwise, a client could get rid of the constraint by requesting something more.
+func (g *Grant) RequiresDPoP(scopes []string) bool {
+	return g.SenderConstraint == SenderConstraintDPoP && (len(scopes) == 0 || slices.ContainsFunc(scopes, g.AllowsScope))
+}
+
+// AllScopes returns what scopes and delegatedScopes list, sorted and without duplicates. A grant must allow
+// all of it.
+func (s *ApiClientSpec) AllScopes() []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat([]string(s.Scopes), []string(s.DelegatedScopes)))))
+}

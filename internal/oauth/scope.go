@@ -62,13 +62,13 @@ func NarrowAudience(audiences, resources, granted []string) ([]string, error) {
 // SingleAudience returns the one audience that audiences and resources request. Both can contain it,
 // because some clients send it as both. If both are empty, it returns an empty string.
 //
-// The error is ErrInvalidTarget if they request several, or if a resource is not an absolute URI or has a
-// fragment.
+// Errors: ErrNotOneTarget if they request several; ErrInvalidTarget if a resource is not an absolute URI or has
+// a fragment.
 func SingleAudience(audiences, resources []string) (string, error) {
 	single := ""
 	for _, a := range slices.Concat(audiences, resources) {
 		if single != "" && a != single {
-			return "", ErrInvalidTarget
+			return "", ErrNotOneTarget
 		}
 		single = a
 	}

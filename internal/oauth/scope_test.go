@@ -86,9 +86,9 @@ func TestSingleAudience(t *testing.T) {
 		"audience":                 {audiences: []string{"billing"}, want: "billing"},
 		"resource":                 {resources: []string{orders}, want: orders},
 		"the same as both":         {audiences: []string{orders, orders}, resources: []string{orders}, want: orders},
-		"two audiences":            {audiences: []string{orders, "billing"}, wantErr: oauth.ErrInvalidTarget},
-		"two resources":            {resources: []string{orders, stock}, wantErr: oauth.ErrInvalidTarget},
-		"different ones":           {audiences: []string{orders}, resources: []string{stock}, wantErr: oauth.ErrInvalidTarget},
+		"two audiences":            {audiences: []string{orders, "billing"}, wantErr: oauth.ErrNotOneTarget},
+		"two resources":            {resources: []string{orders, stock}, wantErr: oauth.ErrNotOneTarget},
+		"different ones":           {audiences: []string{orders}, resources: []string{stock}, wantErr: oauth.ErrNotOneTarget},
 		"resource that is no URI":  {resources: []string{"billing"}, wantErr: oauth.ErrInvalidTarget},
 		"resource with a fragment": {resources: []string{orders + "#a"}, wantErr: oauth.ErrInvalidTarget},
 	} {

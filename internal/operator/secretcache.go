@@ -94,7 +94,7 @@ func stripApiClient(obj any) (any, error) {
 		share(&condition.Type, &condition.Reason, &condition.Message)
 		share((*string)(&condition.Status))
 	}
-	for _, list := range [][]string{c.Spec.Scopes, c.Spec.Audiences} {
+	for _, list := range [][]string{c.Spec.Scopes, c.Spec.DelegatedScopes, c.Spec.Audiences} {
 		for i := range list {
 			share(&list[i])
 		}

@@ -94,7 +94,7 @@ func (o object) addGrant(included bool) []string {
 	grant := v1beta1.Grant{
 		Name:             grantName(o.namespace, o.name),
 		Namespaces:       v1beta1.GrantedNamespaces{Names: []string{o.namespace}},
-		Scopes:           v1beta1.GrantedScopes(o.client.Spec.Scopes),
+		Scopes:           v1beta1.GrantedScopes(o.client.Spec.AllScopes()),
 		Audiences:        v1beta1.GrantedAudiences(o.client.Spec.Audiences),
 		Issuers:          o.client.Spec.Issuers(),
 		SenderConstraint: o.client.Spec.SenderConstraint,
@@ -140,7 +140,7 @@ func (o object) requestsOnlyDefined(realm *v1beta1.Realm) bool {
 		issuers = append(issuers, realm.Spec.TrustedIssuers[i].Name)
 	}
 	spec := &o.client.Spec
-	return len(missing(spec.Scopes, realm.Spec.Scopes)) == 0 &&
+	return len(missing(spec.AllScopes(), realm.Spec.Scopes)) == 0 &&
 		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), realmAudiences(realm))) == 0 &&
 		len(missing(spec.Issuers(), issuers)) == 0
 }

@@ -241,6 +241,11 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 			realm:      v1beta1.RealmSpec{Scopes: []string{"read", "write"}, Audiences: []string{"a", "b", "c", "i"}, TrustedIssuers: []v1beta1.TrustedIssuer{{Name: "aws"}, {Name: "github"}, {Name: "gitlab"}}},
 			wantScopes: []string{"read"}, wantAudiences: []string{"a", "b", "i"}, wantIssuers: []string{"aws", "github", "kubernetes"}, wantClientIDs: []string{"x"}, wantConstraint: dpop,
 		},
+		"delegated scopes": {
+			reason: v1beta1.ReasonNotGranted, spec: v1beta1.ApiClientSpec{Scopes: []string{"read"}, DelegatedScopes: []string{"act", "read"}, Audiences: []string{"a"}},
+			realm:      v1beta1.RealmSpec{Scopes: []string{"read", "act", "write"}, Audiences: []string{"a"}},
+			wantScopes: []string{"act", "read"}, wantAudiences: []string{"a"},
+		},
 		"audiences of the realm": {
 			reason: v1beta1.ReasonNamespaceNotAllowed, realm: v1beta1.RealmSpec{Audiences: []string{"a", "b"}, Grants: []v1beta1.Grant{in("other", []string{"a"}, dpop), selected}},
 			wantAudiences: []string{"a", "b"},
@@ -303,6 +308,7 @@ func TestNoGrantIsSuggested(t *testing.T) {
 		"realm without an issuer":         {realm: &v1beta1.Realm{}},
 		"all scopes":                      {realm, v1beta1.ApiClientSpec{Scopes: []string{"*"}}},
 		"undefined scope":                 {realm, v1beta1.ApiClientSpec{Scopes: []string{"read", "admin"}}},
+		"undefined delegated scope":       {realm, v1beta1.ApiClientSpec{DelegatedScopes: []string{"admin"}}},
 		"undefined introspected audience": {realm, v1beta1.ApiClientSpec{Audiences: []string{"a"}, Introspection: v1beta1.Introspection{Audiences: []string{"b"}}}},
 		"undefined issuer":                {realm, v1beta1.ApiClientSpec{Identities: []v1beta1.Identity{{Issuer: "github"}}}},
 		"audience only for introspection": {realm, v1beta1.ApiClientSpec{Introspection: v1beta1.Introspection{Audiences: []string{"i"}}}},

@@ -24,9 +24,8 @@ type authorization struct {
 	// for any key.
 	bound bool
 	jkt   string
-	// delegation and rule are set if the client acts for another subject.
+	// delegation is set if the client acts for another subject.
 	delegation *token.Delegation
-	rule       string
 	// issuedType is the "issued_token_type" of the response (RFC 8693 §2.2.1), if the grant has one.
 	issuedType string
 }
@@ -106,10 +105,10 @@ func checkExchange(p *oauth.Parameters) (audience string, err error) {
 	default:
 		return "", oauth.ErrSubjectTokenType
 	}
-	if audience, err = oauth.SingleAudience(p.Audiences, p.Resources); err != nil || audience == "" {
-		return "", oauth.ErrNotOneTarget
+	if audience, err = oauth.SingleAudience(p.Audiences, p.Resources); err == nil && audience == "" {
+		err = oauth.ErrNotOneTarget
 	}
-	return audience, nil
+	return audience, err
 }
 
 // subject verifies the subject token: an access token of the realm, or a token of a trusted issuer.
@@ -192,8 +191,7 @@ func decide(request *clientRequest, subject *exchange.Subject, audience string, 
 	}
 	request.rule = result.Rule
 	return authorization{
-		scopes: result.Scopes, audience: []string{audience}, lifetime: result.Lifetime, bound: result.Bound,
-		delegation: result.Delegation, rule: result.Rule,
+		scopes: result.Scopes, audience: []string{audience}, lifetime: result.Lifetime, bound: result.Bound, delegation: result.Delegation,
 	}, nil
 }
 

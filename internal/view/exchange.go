@@ -17,7 +17,7 @@ type Exchanges struct {
 	Subject []SubjectRule `json:"subject,omitempty"`
 }
 
-// ExchangeLimits are what a rule demands of new tokens, whoever their subject is.
+// ExchangeLimits are the limits that a rule sets for all new tokens.
 type ExchangeLimits struct {
 	// MaxDepth is the maximum number of actors in a new token.
 	MaxDepth int `json:"maxDepth"`
@@ -165,13 +165,14 @@ func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorR
 	r := ActorRule{Rule: rule.Name, DependsOn: dependsOn, Subjects: rule.Subjects, ExchangeLimits: p.limits(rule)}
 	missing := &missing{}
 	r.Audiences = missing.without("audience", rule.Audiences, p.audienceMissing)
-	own := slices.Concat([]string(p.client.Spec.Scopes), []string(p.client.Spec.DelegatedScopes))
-	r.Scopes = missing.without("scope", rule.Scopes, func(scope string) []string { return p.scopeMissing(scope, own, "spec.delegatedScopes") })
+	r.Scopes = missing.without("scope", rule.Scopes, func(scope string) []string {
+		return p.scopeMissing(scope, p.client.Spec.AllScopes(), "spec.delegatedScopes")
+	})
 	r.Effective = len(r.Audiences) > 0 && len(r.Scopes) > 0
 	if rule.Subjects.Issuer == nil {
 		subject := missing.without("audience", rule.Subjects.Audiences, p.audienceUndefined)
 		required := missing.without("scope", rule.Subjects.Scopes, p.scopeUndefined)
-		r.Effective = r.Effective && len(subject) > 0 && len(required) == countDistinct(rule.Subjects.Scopes)
+		r.Effective = r.Effective && len(subject) > 0 && len(required) == len(sorted(rule.Subjects.Scopes))
 	} else {
 		r.Effective = missing.accepts(p.realm, rule.Subjects.Issuer) && r.Effective
 	}
@@ -209,13 +210,11 @@ func (p *participant) limits(rule *v1beta1.Exchange) ExchangeLimits {
 	return l
 }
 
-// grantRequiresDPoP reports whether a grant that includes the namespace and one of the scopes of the client
-// requires DPoP; one is enough.
+// grantRequiresDPoP reports whether any grant that includes the namespace requires DPoP of the client.
 func (p *participant) grantRequiresDPoP() bool {
-	scopes := slices.Concat([]string(p.client.Spec.Scopes), []string(p.client.Spec.DelegatedScopes))
+	scopes := p.client.Spec.AllScopes()
 	return slices.ContainsFunc(p.realm.Spec.Grants, func(g v1beta1.Grant) bool {
-		return g.SenderConstraint == v1beta1.SenderConstraintDPoP && (g.Name == p.client.Status.Grant || g.Namespaces.Includes(p.client.Namespace, p.labels)) &&
-			(len(scopes) == 0 || slices.ContainsFunc(scopes, g.AllowsScope))
+		return g.RequiresDPoP(scopes) && (g.Name == p.client.Status.Grant || g.Namespaces.Includes(p.client.Namespace, p.labels))
 	})
 }
 
@@ -239,11 +238,7 @@ func (p *participant) audienceMissing(audience string) []string {
 }
 
 func (p *participant) audienceUndefined(audience string) []string {
-	defined := p.realm.Spec.Audiences
-	if len(defined) == 0 {
-		defined = []string{p.realm.Status.Issuer}
-	}
-	if slices.Contains(defined, audience) {
+	if slices.Contains(p.realm.Spec.EffectiveAudiences(p.realm.Status.Issuer), audience) {
 		return nil
 	}
 	return []string{"spec.audiences of Realm " + strconv.Quote(p.realm.Name)}
@@ -311,12 +306,12 @@ func (m *missing) add(kind, value string, fields ...string) {
 
 // accepts reports whether the Realm accepts the tokens of an issuer for the rule.
 func (m *missing) accepts(realm *v1beta1.Realm, from *v1beta1.ExchangeIssuer) bool {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == from.Name })
-	if i < 0 {
+	issuer := realm.Spec.TrustedIssuer(from.Name)
+	if issuer == nil {
 		m.add("issuer", from.Name, "spec.trustedIssuers of Realm "+strconv.Quote(realm.Name))
 		return false
 	}
-	if !realm.Spec.TrustedIssuers[i].Accepts(v1beta1.IssuerUse(from.EffectiveUse())) {
+	if !issuer.Accepts(v1beta1.IssuerUse(from.EffectiveUse())) {
 		m.add("use", string(from.EffectiveUse()), fmt.Sprintf("uses of issuer %q in spec.trustedIssuers of Realm %q", from.Name, realm.Name))
 		return false
 	}
@@ -325,8 +320,6 @@ func (m *missing) accepts(realm *v1beta1.Realm, from *v1beta1.ExchangeIssuer) bo
 
 // sorted returns the values sorted and without duplicates.
 func sorted(values []string) []string { return slices.Compact(slices.Sorted(slices.Values(values))) }
-
-func countDistinct(values []string) int { return len(sorted(values)) }
 
 // ExchangeRule is a rule of a Realm without the subjects that it denies, which can be people.
 type ExchangeRule struct {

@@ -35,17 +35,10 @@ func covered(seen *request) coverage {
 		if best.grant == nil || len(c.lacks) < len(best.lacks) {
 			best = c
 		}
-		dpop = dpop || grant.SenderConstraint == v1beta1.SenderConstraintDPoP && constrains(grant, slices.Concat[[]string](seen.client.Spec.Scopes, seen.client.Spec.DelegatedScopes))
+		dpop = dpop || grant.RequiresDPoP(seen.client.Spec.AllScopes())
 	}
 	best.dpop = dpop
 	return best
-}
-
-// constrains reports whether the sender constraint of a grant applies to a client with the given scopes
-// in its namespaces. One scope of the grant is enough, even if another grant covers the client:
-// otherwise, a client could get rid of the constraint by requesting something more.
-func constrains(grant *v1beta1.Grant, scopes v1beta1.Scopes) bool {
-	return len(scopes) == 0 || slices.ContainsFunc(scopes, grant.AllowsScope)
 }
 
 func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
@@ -55,7 +48,7 @@ func coverageOf(seen *request, grant *v1beta1.Grant) coverage {
 	if len(spec.Audiences) > 0 {
 		c.audiences = slices.Sorted(slices.Values(spec.Audiences))
 	}
-	for _, scope := range slices.Sorted(slices.Values(slices.Concat[[]string](spec.Scopes, spec.DelegatedScopes))) {
+	for _, scope := range spec.AllScopes() {
 		if !grant.AllowsScope(scope) {
 			c.lacks = append(c.lacks, fmt.Sprintf("scope %q", scope))
 		}

@@ -71,19 +71,14 @@ func accountSubject(namespace, name string) string {
 // authenticatingIssuer returns the trusted issuer of the Realm with the given name, or nil if there is none
 // whose tokens authenticate clients.
 func authenticatingIssuer(realm *v1beta1.Realm, name string) *v1beta1.TrustedIssuer {
-	i := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool {
-		return t.Name == name && t.Accepts(v1beta1.IssuerUseClientAuthentication)
-	})
-	if i < 0 {
+	issuer := realm.Spec.TrustedIssuer(name)
+	if issuer == nil || !issuer.Accepts(v1beta1.IssuerUseClientAuthentication) {
 		return nil
 	}
-	return &realm.Spec.TrustedIssuers[i]
+	return issuer
 }
 
 // realmAudiences returns the Realm's audiences, sorted. There is at least one.
 func realmAudiences(realm *v1beta1.Realm, instance *config.Instance) []string {
-	if len(realm.Spec.Audiences) == 0 {
-		return []string{instance.Issuer(realm.Name)}
-	}
-	return slices.Sorted(slices.Values(realm.Spec.Audiences))
+	return slices.Sorted(slices.Values(realm.Spec.EffectiveAudiences(instance.Issuer(realm.Name))))
 }

@@ -22,10 +22,10 @@ func recordedExchanges(realm *v1beta1.Realm, issuer string) []record.Exchange {
 		rule := record.Exchange{
 			Name:             spec.Name,
 			Actors:           clientSelector(&spec.Actors),
-			SubjectAudiences: defined(spec.Subjects.Audiences, audiencesOf(realm, issuer)),
+			SubjectAudiences: defined(spec.Subjects.Audiences, realm.Spec.EffectiveAudiences(issuer)),
 			// A token must have all of these, even those that no token can have now.
 			SubjectScopes:  slices.Sorted(slices.Values(spec.Subjects.Scopes)),
-			Audiences:      defined(spec.Audiences, audiencesOf(realm, issuer)),
+			Audiences:      defined(spec.Audiences, realm.Spec.EffectiveAudiences(issuer)),
 			Scopes:         defined(spec.Scopes, realm.Spec.Scopes),
 			MaxDepth:       spec.EffectiveMaxDepth(),
 			DPoP:           spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
@@ -56,14 +56,6 @@ func clientSelector(spec *v1beta1.ExchangeClients) record.ClientSelector {
 	return selector
 }
 
-// audiencesOf returns the audiences of the Realm. If it lists none, the only one is the issuer.
-func audiencesOf(realm *v1beta1.Realm, issuer string) []string {
-	if len(realm.Spec.Audiences) == 0 {
-		return []string{issuer}
-	}
-	return realm.Spec.Audiences
-}
-
 // defined returns the set of the listed values that are among all, sorted.
 func defined(listed, all []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return !slices.Contains(all, value) }))))
@@ -78,18 +70,17 @@ func exchangesResolved(realm *v1beta1.Realm, issuer string, unknownClients map[s
 		add := func(problem string, args ...any) {
 			problems = append(problems, fmt.Sprintf("Rule %q in spec.exchanges: ", rule.Name)+fmt.Sprintf(problem, args...))
 		}
-		if missing := undefined(slices.Concat(rule.Audiences, rule.Subjects.Audiences), audiencesOf(realm, issuer)); missing != "" {
+		if missing := undefined(slices.Concat(rule.Audiences, rule.Subjects.Audiences), realm.Spec.EffectiveAudiences(issuer)); missing != "" {
 			add("the realm does not define these audiences: %s. Add them to spec.audiences, or remove them from the rule.", missing)
 		}
 		if missing := undefined(slices.Concat(rule.Scopes, rule.Subjects.Scopes), realm.Spec.Scopes); missing != "" {
 			add("the realm does not define these scopes: %s. Add them to spec.scopes, or remove them from the rule.", missing)
 		}
 		if from := rule.Subjects.Issuer; from != nil {
-			trusted := slices.IndexFunc(realm.Spec.TrustedIssuers, func(t v1beta1.TrustedIssuer) bool { return t.Name == from.Name })
-			switch {
-			case trusted < 0:
+			switch trusted := realm.Spec.TrustedIssuer(from.Name); {
+			case trusted == nil:
 				add("spec.trustedIssuers has no issuer with the name %q. Add it, or correct subjects.issuer.name.", from.Name)
-			case !realm.Spec.TrustedIssuers[trusted].Accepts(v1beta1.IssuerUse(from.EffectiveUse())):
+			case !trusted.Accepts(v1beta1.IssuerUse(from.EffectiveUse())):
 				add("the tokens of issuer %q are not accepted for it. Add %s to its uses in spec.trustedIssuers, or correct subjects.issuer.use.", from.Name, from.EffectiveUse())
 			}
 		}

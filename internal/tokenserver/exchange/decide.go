@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -111,7 +110,7 @@ func covers(rule *registry.Exchange, actor *registry.Client, s *Subject) error {
 	switch {
 	case !actor.Selected(&rule.Actors):
 		return errActor
-	case depth > min(rule.MaxDepth, record.MaxDepth):
+	case depth > rule.MaxDepth:
 		return errDepth
 	case slices.Contains(rule.DeniedSubjects, s.ID):
 		return errDenied

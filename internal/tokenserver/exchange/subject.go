@@ -4,6 +4,7 @@ package exchange
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -99,7 +100,7 @@ func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clienta
 	}
 	subject := assertion.Claims.Subject
 	s := &Subject{
-		ID:        registry.ExternalSubject + issuer.Name + ":" + percentEncode(subject),
+		ID:        registry.ExternalSubject + issuer.Name + ":" + strings.ReplaceAll(url.QueryEscape(subject), "+", "%20"),
 		External:  &token.SubjectID{Format: token.SubjectIDFormat, Issuer: issuer.URL, Subject: subject},
 		Foreign:   &Foreign{Issuer: issuer, HasClaims: assertion.HasClaims},
 		MayAct:    claims.MayAct,
@@ -170,22 +171,3 @@ func reduce(realm *registry.Realm, issuer *registry.Issuer, stated *clientassert
 
 // maxActor is the maximum size of what an issuer states about an actor, in bytes.
 const maxActor = 1024
-
-const hexadecimal = "0123456789ABCDEF"
-
-// percentEncode encodes all bytes except unreserved ones (RFC 3986 §2.3), so that equal subjects have one
-// encoding, which is safe in a header.
-func percentEncode(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('%')
-		b.WriteByte(hexadecimal[c>>4])
-		b.WriteByte(hexadecimal[c&15])
-	}
-	return b.String()
-}
