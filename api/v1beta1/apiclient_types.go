@@ -5,7 +5,8 @@ import (
 )
 
 // ApiClient is an OAuth 2.0 client of a Realm. It gets access tokens with the client credentials
-// grant (RFC 6749, section 4.4) or the JWT bearer grant (RFC 7523, section 2.1).
+// grant (RFC 6749, section 4.4) or the JWT bearer grant (RFC 7523, section 2.1), and tokens that act for
+// another subject with token exchange (RFC 8693) or an ID-JAG.
 //
 // If you delete an ApiClient and create it again, the new object is a different client: a generated
 // secret of the old one is rejected. Tokens of the old client fail introspection and the verify

@@ -59,8 +59,8 @@ type Grant struct {
 	Issuers []string `json:"issuers,omitempty"`
 
 	// senderConstraint requires that tokens are bound to a key. It applies to every ApiClient in
-	// the namespaces of the grant that lists one of the grant's scopes or lists no scopes, even if
-	// another grant covers the ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token
+	// the namespaces of the grant that lists one of the grant's scopes, in scopes or delegatedScopes, or
+	// lists none, even if another grant covers the ApiClient. DPoP requires a DPoP proof (RFC 9449) in every token
 	// request and every API request with such a token. If unset, this grant does not require it.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`

@@ -191,7 +191,7 @@ func (r *reporter) status(ctx context.Context) {
 		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and list apiclients"+in(r.clients), err)
 		return
 	}
-	// Messages are wrapped in the text, which can separate a secret from what it is recognized by.
+	// Scrub before the text is wrapped: a line break can separate a secret from its name.
 	for i := range report.Problems {
 		report.Problems[i].Message = scrub(report.Problems[i].Message)
 	}

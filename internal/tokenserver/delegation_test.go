@@ -335,7 +335,7 @@ func TestExchangeParameters(t *testing.T) {
 	}
 }
 
-// Each of these subject tokens is rejected with the same response, whatever is wrong with it.
+// All of these subject tokens get the same response, regardless of the reason.
 func TestRejectedSubjectTokens(t *testing.T) {
 	s := startDelegating(t)
 	s.registry.SetRealm(newRealm(t, "other", nil))
@@ -427,7 +427,7 @@ func TestRejectedSubjectTokens(t *testing.T) {
 	// An access token authenticates no client.
 	got := s.send(t, s.direct(), elsewhere(byAssertion(valid, "&client_id=agent")))
 	checkRejection(t, got, 401, "invalid_client", "acme")
-	// A user's token doesn't either, even for a client that lists the user, and a token of an issuer of clients is no
+	// A user's token doesn't either, even for a client that lists the user. A token for client authentication is no
 	// subject token, even with a rule for it.
 	s.registry.SetClient(newClient(t, "acme", "listing", func(c *registry.Client) {
 		c.Identities = []registry.Identity{{ID: "a", IssuerName: "corporate", Issuer: corporate, Subject: "alice@example.com"}}
@@ -696,8 +696,8 @@ func TestVerificationOfDelegatedTokens(t *testing.T) {
 	testkit.Diff(t, "in the path", 200, got.status)
 }
 
-// A binding is never removed: whoever is in the token with a bound token or requires DPoP makes the new token bound to a
-// key of the actor.
+// An exchange never removes a binding: if the subject token is bound, or its client or the rule requires DPoP, the new
+// token is bound to a key of the actor.
 func TestExchangeKeepsBindings(t *testing.T) {
 	s := startDelegating(t)
 	s.registry.SetClient(newClient(t, "acme", "careful", func(c *registry.Client) {
@@ -850,7 +850,7 @@ func TestIDJAG(t *testing.T) {
 	checkRejection(t, s.send(t, s.direct(), byIDJAG("agent", idJAG(t, nil, members{"tenant": "t2"}), "")), 400, "invalid_grant", "acme")
 }
 
-// A JWT-SVID authenticates the client that lists its subject. Its issuer is the trust domain, whatever "iss" says.
+// A JWT-SVID authenticates the client that lists its subject. Its issuer is the trust domain, regardless of "iss".
 func TestSVIDAssertions(t *testing.T) {
 	s := startFederated(t, behindProxy)
 	svid := func(signer string, claims members) string {
@@ -882,7 +882,7 @@ func TestSVIDAssertions(t *testing.T) {
 		"two audiences":              {token: svid("spiffe", members{"aud": []string{acme, "https://other.example"}})},
 		"no exp":                     {token: svid("spiffe", members{"exp": nil})},
 		"expired":                    {token: svid("spiffe", members{"exp": now.Unix()})},
-		"subject that nobody holds":  {token: svid("spiffe", members{"sub": domain + "/other"}), wantStatus: 400},
+		"subject without a holder":   {token: svid("spiffe", members{"sub": domain + "/other"}), wantStatus: 400},
 		"self-signed client's token": {token: assertion(t, signingkey.ES256, nil, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -370,8 +370,8 @@ func TestForeignTokensWithoutLocalKeys(t *testing.T) {
 	testkit.Diff(t, "whose keys are requested", "acme/edge-cluster", <-asked)
 }
 
-// A token without a kid is verified only if the issuer has few keys for its algorithm, so that it costs no more than
-// others.
+// A token without a kid is verified only if the issuer has at most two keys for its algorithm. More signatures would
+// cost too much.
 func TestTokenWithoutKidAndManyKeys(t *testing.T) {
 	s := startFederated(t, behindProxy)
 	token := githubToken(t, members{"kid": nil}, nil)

@@ -77,7 +77,7 @@ func (e *tokenEndpoint) authenticate(r *http.Request, request *clientRequest) er
 	return request.authenticated(caller, err)
 }
 
-// proof returns the request's DPoP proof (RFC 9449 §5), or nil if the token needn't be bound and the
+// proof returns the request's DPoP proof (RFC 9449 §5), or nil if the token need not be bound and the
 // client sent none. Its URL must be one of the realm's configured URLs. The Host header doesn't count.
 func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorized *authorization) (*dpop.Proof, error) {
 	if !authorized.bound && len(r.Header["Dpop"]) == 0 {

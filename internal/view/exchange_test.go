@@ -37,8 +37,8 @@ func exchangeClient(namespace string) *v1beta1.ApiClient {
 	}
 }
 
-// A client is an actor, a subject, both, or none of it, and gets no more than the rule, the Realm, and its own
-// spec together allow.
+// A client can be an actor, a subject, both, or neither. It gets only what the rule, the Realm, and its own spec all
+// allow.
 func TestExchangesOf(t *testing.T) {
 	selector := v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}
 	actor := func(change func(*view.ActorRule)) view.Exchanges {

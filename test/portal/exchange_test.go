@@ -46,8 +46,8 @@ func allowExchanges(r *v1beta1.Realm, apps, agents string) {
 	}
 }
 
-// exchanges tests that the pages of a realm and a client show what clients can exchange, and say no more than the
-// user is allowed to read.
+// exchanges tests that the pages of a realm and a client show what clients can exchange, as far as the user is allowed
+// to read it.
 func exchanges(t *testing.T, i *instance, b *browser) {
 	apps, agents := i.Env.Namespace(t), i.Env.Namespace(t)
 	web := install.ApiClient(apps, "web", "exchanging", func(c *v1beta1.ApiClient) {

@@ -73,8 +73,8 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 }
 
 // bySVID authenticates a client by a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). The trusted issuer is
-// the trust domain of its subject, and never an issuer with an HTTPS URL. Its audience in the realm, and
-// thereby the only one of the JWT-SVID, must be the realm's issuer. Like other tokens of third parties, it may be reused, and needs no client ID if a client
+// the trust domain of its subject, and never an issuer with an HTTPS URL. Its audience must
+// be the realm's issuer, which is then the only audience of the JWT-SVID. Like other tokens of third parties, it may be reused, and needs no client ID if a client
 // holds its subject.
 //
 // Errors: those of byFederation.

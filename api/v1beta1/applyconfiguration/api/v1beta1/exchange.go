@@ -15,9 +15,10 @@ import (
 // Exchange is a rule that allows some ApiClients, the actors, to get tokens with which they act for the
 // subject of another token (RFC 8693 and ID-JAG). A single rule must allow the whole exchange.
 //
-// A new token has at most the lifetime of the token that was exchanged. Introspection and the verify
-// endpoint reject it as soon as the rule is removed or changed, except for tokenLifetime and
-// deniedSubjects, or when any client in it is suspended, expires, or is deleted.
+// A new token expires no later than the subject token that was exchanged. Introspection and the verify
+// endpoint reject it if the rule has been removed or changed, or if any client in it is suspended, has
+// expired, or was deleted. A change of tokenLifetime does not affect existing tokens, a change of
+// deniedSubjects only those of the listed subjects, and a new senderConstraint only unbound ones.
 type ExchangeApplyConfiguration struct {
 	// name identifies the rule in tokens, messages, audit events, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
