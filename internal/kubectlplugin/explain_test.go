@@ -105,7 +105,7 @@ CAN ACT FOR
 
 OTHERS CAN ACT FOR IT
   Rule               services
-  Effect             none for this client
+  Effect             only if this client is an earlier actor in the token
   Actors             clients in namespaces: team=agents
   Tokens             tokens for agents with all of the scopes agents.call
   Audiences          orders
@@ -114,8 +114,6 @@ OTHERS CAN ACT FOR IT
   Token lifetime     at most 5m
   Sender constraint  DPoP
   Denied subjects    1
-  Missing            Scopes orders.read, orders.write are missing. Add them to
-                     spec.scopes of the ApiClient.
 
 `
 

@@ -51,7 +51,7 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		}
 		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Audiences", orNone(r.Audiences, "none")}, {"Scopes", scopes}}
 		fields = append(fields, limitsText(&r.ExchangeLimits)...)
-		ruleText(w, r.Rule, r.DependsOn, r.Effective, fields, r.Missing)
+		ruleText(w, r.Rule, r.DependsOn, r.Effect(), fields, r.Missing)
 	}
 	for i := range e.Subject {
 		r := &e.Subject[i]
@@ -70,15 +70,12 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		if r.Denied {
 			fields = append(fields, [2]string{"Denied", "deniedSubjects contains this client"})
 		}
-		ruleText(w, r.Rule, r.DependsOn, r.Effective, fields, r.Missing)
+		ruleText(w, r.Rule, r.DependsOn, r.Effect(), fields, r.Missing)
 	}
 }
 
-func ruleText(w *terminal.Writer, name, dependsOn string, effective bool, fields [][2]string, missing []view.Missing) {
-	all := [][2]string{{"Rule", name}}
-	if !effective {
-		all = append(all, [2]string{"Effect", "none for this client"})
-	}
+func ruleText(w *terminal.Writer, name, dependsOn, effect string, fields [][2]string, missing []view.Missing) {
+	all := [][2]string{{"Rule", name}, {"Effect", effect}}
 	if dependsOn != "" {
 		all = append(all, [2]string{"Applies", "if the namespace has these labels, which you cannot read: " + dependsOn})
 	}

@@ -70,6 +70,9 @@ type SubjectRule struct {
 	Audiences []string `json:"audiences,omitempty"`
 	Scopes    []string `json:"scopes,omitempty"`
 	ExchangeLimits
+	// EarlierActor means that the rule has no effect for the client as a subject, but that the client can be an
+	// earlier actor in a token that others exchange.
+	EarlierActor bool `json:"earlierActor,omitempty"`
 	// Denied means that deniedSubjects contains the client.
 	Denied bool `json:"denied,omitempty"`
 	// Missing is what would allow others more.
@@ -192,8 +195,29 @@ func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) Subj
 	r.Audiences = missing.without("audience", rule.Audiences, p.audienceUndefined)
 	r.Scopes = missing.without("scope", rule.Scopes, own)
 	r.Effective = len(r.Tokens.Audiences) > 0 && len(required) == len(r.Tokens.Scopes) && len(r.Audiences) > 0 && len(r.Scopes) > 0 && !r.Denied
-	r.Missing = missing.all
+	if r.Missing = missing.all; !r.Effective && rule.EffectiveMaxDepth() > 1 {
+		r.EarlierActor, r.Missing = true, nil
+	}
 	return r
+}
+
+// Effect says what a rule without effect does instead; empty if it has an effect.
+func (r *ActorRule) Effect() string {
+	if r.Effective {
+		return ""
+	}
+	return "none for this client"
+}
+
+// Effect is like that of ActorRule.
+func (r *SubjectRule) Effect() string {
+	switch {
+	case r.Effective:
+		return ""
+	case r.EarlierActor:
+		return "only if this client is an earlier actor in the token"
+	}
+	return "none for this client"
 }
 
 func limits(rule *v1beta1.Exchange) ExchangeLimits {

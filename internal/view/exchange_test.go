@@ -207,6 +207,11 @@ func TestExchangesOf(t *testing.T) {
 		"denied subject": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			rule.DeniedSubjects = []string{c.EffectiveClientID()}
 		}, want: subject(func(r *view.SubjectRule) { r.Effective, r.Denied, r.DeniedSubjects = false, true, 1 })},
+		"earlier actor": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
+			c.Spec.Scopes, rule.MaxDepth = nil, 2
+		}, want: subject(func(r *view.SubjectRule) {
+			r.Effective, r.EarlierActor, r.Scopes, r.Missing, r.MaxDepth = false, true, nil, nil, 2
+		})},
 		"subject without the audience of the actors": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, _ *v1beta1.Exchange) {
 			c.Spec.Audiences = []string{orders}
 		}, want: subject(func(r *view.SubjectRule) {
