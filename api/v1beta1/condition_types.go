@@ -29,8 +29,8 @@ const (
 	// It is Unknown with ReasonProgressing while an acknowledgement is outstanding.
 	//
 	// It is False with ReasonNoTokenServer, with ReasonKeysUnreadable, ReasonKeysMissing, or
-	// ReasonKMSUnavailable (Realm) or ReasonRecordUnreadable (ApiClient), or with the reason of
-	// Accepted if that is False.
+	// ReasonKMSUnavailable (Realm) or ReasonRecordUnreadable or ReasonStatusIndexUnavailable (ApiClient),
+	// or with the reason of Accepted if that is False.
 	ConditionProgrammed ConditionType = "Programmed"
 
 	// ConditionReady summarizes the other conditions. On an ApiClient it is True only if the client
@@ -44,8 +44,8 @@ const (
 	//
 	// It is False only for a failure or an intentional state: with ReasonSuspended,
 	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, with ReasonKMSUnavailable (Realm)
-	// while a live token server has not decrypted the active key, or with the reason for which Accepted
-	// or Programmed is False. On the Instance it is False with ReasonNoTokenServer,
+	// while a live token server has not decrypted the active key, with ReasonStatusIndexUnavailable
+	// (ApiClient), or with the reason for which Accepted or Programmed is False. On the Instance it is False with ReasonNoTokenServer,
 	// ReasonRecordsNotLoaded, or ReasonKMSUnavailable.
 	ConditionReady ConditionType = "Ready"
 
@@ -304,6 +304,12 @@ const (
 	// keep serving the last known good record until an administrator restores or deletes the
 	// record.
 	ReasonRecordUnreadable ConditionReason = "RecordUnreadable"
+
+	// ReasonStatusIndexUnavailable is used with the Ready condition, and for a new client with the
+	// Programmed condition, when they are False because the client cannot have another index in the
+	// status list of the realm. The client, its namespace, or the realm has too many indexes to which
+	// tokens that have not expired refer. It resolves when they have expired.
+	ReasonStatusIndexUnavailable ConditionReason = "StatusIndexUnavailable"
 )
 
 // Reasons for ApiClients whose secret is not generated.

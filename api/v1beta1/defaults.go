@@ -40,6 +40,14 @@ func (s Signing) EffectivePublishAhead() time.Duration {
 	return s.PublishAhead.Duration
 }
 
+// EffectiveTTL returns how long verifiers can use a status list. It defaults to 10 seconds.
+func (s StatusList) EffectiveTTL() time.Duration {
+	if s.TTL == nil {
+		return 10 * time.Second
+	}
+	return s.TTL.Duration
+}
+
 // EffectiveClientID returns the client ID of c. It defaults to "<namespace>.<name>".
 func (c *ApiClient) EffectiveClientID() string {
 	return cmp.Or(c.Spec.ClientID, c.Namespace+"."+c.Name)

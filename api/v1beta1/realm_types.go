@@ -133,6 +133,11 @@ type RealmSpec struct {
 	// +optional
 	Exchanges []Exchange `json:"exchanges,omitempty"`
 
+	// statusList configures the token status lists of the realm, from which APIs that verify tokens
+	// offline learn of revocations. If unset, there are none.
+	// +optional
+	StatusList StatusList `json:"statusList,omitzero"` //nolint:kubeapilinter // {} means the same as an unset field.
+
 	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
 	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
 	// as JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset or
@@ -167,8 +172,8 @@ type RealmSpec struct {
 	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
 	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
-	// are rejected because of their age.
+	// public keys are not notified: they accept tokens until the tokens expire, unless statusList is
+	// enabled and they use it. If unset, no tokens are rejected because of their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
@@ -280,6 +285,14 @@ type RealmStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +optional
 	JWKSURI string `json:"jwksURI,omitempty"`
+
+	// statusListURI is the URL of the realm's current status list, to which the claim status of its
+	// tokens refers (draft-ietf-oauth-status-list, section 5.1). It changes when tokensValidAfterTime of
+	// the Realm revokes tokens, and after a restore. Unset if no token that is still valid refers to a list.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	StatusListURI string `json:"statusListURI,omitempty"`
 
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.

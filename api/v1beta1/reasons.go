@@ -226,6 +226,11 @@ var explanations = map[ConditionReason]Explanation{
 		Cause:    "The record of the client, a Secret in the records namespace, is damaged. Token servers keep using the last version that they could read.",
 		Action:   "Ask an administrator to run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new one for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.",
 	},
+	ReasonStatusIndexUnavailable: {
+		Severity: SeverityWaiting,
+		Cause:    "The client cannot get another index in the status list of the realm before tokens that refer to earlier ones have expired, because tokensValidAfterTime was changed, or clients were deleted, too often.",
+		Action:   "Wait until the time in the message, or shorten the token lifetime. To stop the client, set spec.suspend, which needs no index.",
+	},
 	ReasonSecretNotFound: {
 		Severity: SeverityWaiting,
 		Cause:    "The Secret that provides the client secret or a hash of it does not exist, or does not have the key.",

@@ -13,8 +13,8 @@ const AllowDeletionAnnotation = "auth.realmkeeper.dev/allow-deletion"
 
 const (
 	// RecordLabel marks a record: a Secret in the records namespace that tells the token servers
-	// about one Realm, one ApiClient, or one subject that an ApiClient holds. Its value is RecordRealm,
-	// RecordClient, or RecordSubject.
+	// about one Realm, one ApiClient, one subject that an ApiClient holds, or one index of an ApiClient in
+	// the status lists of a realm. Its value is RecordRealm, RecordClient, RecordSubject, or RecordIndex.
 	RecordLabel = "auth.realmkeeper.dev/record"
 
 	// RecordRealm is the value of RecordLabel on the record of a Realm.
@@ -26,6 +26,10 @@ const (
 	// RecordSubject is the value of RecordLabel on the record that an ApiClient holds a subject of
 	// an issuer.
 	RecordSubject = "subject"
+
+	// RecordIndex is the value of RecordLabel on the record that an ApiClient holds an index in the status
+	// lists of a realm.
+	RecordIndex = "index"
 
 	// RecordBeacon is the value of RecordLabel on the beacon, which is not a record. It tells the readers
 	// of the records that changes reach them.

@@ -81,7 +81,7 @@ var (
 	instanceFields = newFields(map[string]string{"": "apiVersion kind status"}).with()
 	realmFields    = newFields(map[string]string{
 		"":                        "apiVersion kind status",
-		"spec":                    "tokenLifetime audiences scopes grants allowedClaims signing limits suspend tokensValidAfterTime",
+		"spec":                    "tokenLifetime audiences scopes grants allowedClaims signing statusList limits suspend tokensValidAfterTime",
 		"spec.trustedIssuers":     "name issuer audience uses",
 		"spec.exchanges":          "name actors audiences scopes maxDepth tokenLifetime senderConstraint",
 		"spec.exchanges.subjects": "clients audiences scopes", "spec.exchanges.subjects.issuer": "name use anyClient",

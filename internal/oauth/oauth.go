@@ -3,7 +3,10 @@
 // errors.
 package oauth
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Values that RFC 6749 and related RFCs define.
 const (
@@ -52,6 +55,9 @@ const (
 	// ResourceMetadataPath is the path before the name of a protected resource (RFC 9728), after the
 	// realm.
 	ResourceMetadataPath = "/oauth2/resource-metadata/"
+	// StatusListPath is the path before the number of a status list (draft-ietf-oauth-status-list), after
+	// the realm.
+	StatusListPath = "/oauth2/status/"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"
 	// ServerMetadataPath is the well-known prefix of RFC 8414 §3, before the realm.
@@ -59,6 +65,11 @@ const (
 	// OpenIDConfigurationPath is the metadata path of OpenID Connect Discovery, after the realm.
 	OpenIDConfigurationPath = "/.well-known/openid-configuration"
 )
+
+// StatusListURI returns the URL of the status list with the given number of the realm with the given issuer.
+func StatusListURI(issuer string, number int64) string {
+	return issuer + StatusListPath + strconv.FormatInt(number, 10)
+}
 
 // MaxKeyCache is how long a verifier may cache a realm's public keys.
 const MaxKeyCache = 5 * time.Minute

@@ -18,7 +18,7 @@ import (
 )
 
 // envelope is the JSON of a record: its schema version and its body.
-type envelope[T Realm | Client | Subject] struct {
+type envelope[T Realm | Client | Subject | Index] struct {
 	SchemaVersion int `json:"schemaVersion"`
 	Body          T   `json:"body"`
 }
@@ -47,7 +47,13 @@ func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfigurat
 	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject), body)
 }
 
-func newSecret[T Realm | Client | Subject](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
+// ForIndex returns the record Secret of an index. The operator deletes it when no valid token refers to the
+// index.
+func ForIndex(namespace string, body Index) (*corev1ac.SecretApplyConfiguration, error) {
+	return newSecret(namespace, KindIndex, body.Namespace+"/"+body.Name, IndexSecretName(body.RealmUID, body.StatusIndex.Index), body)
+}
+
+func newSecret[T Realm | Client | Subject | Index](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
 	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
@@ -87,6 +93,8 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "issuers is invalid")
 	case !validExchanges(body.Exchanges):
 		return Realm{}, unreadable(secret, "exchanges is invalid")
+	case !body.StatusLists.valid():
+		return Realm{}, unreadable(secret, "statusLists is invalid")
 	}
 	return body, nil
 }
@@ -114,6 +122,8 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 		return Client{}, unreadable(secret, "tokensPerSecond must not be negative")
 	case !validIdentities(body.Identities) || !validClaims(body.Claims):
 		return Client{}, unreadable(secret, "identities or claims is invalid")
+	case !body.StatusIndex.valid():
+		return Client{}, unreadable(secret, "statusIndex is invalid")
 	}
 	body.Claims = withoutReservedClaims(body.Claims)
 	if err := body.removeWeakSecrets(); err != nil {
@@ -165,7 +175,7 @@ func ReadSubject(secret *corev1.Secret) (Subject, error) {
 }
 
 // Equal reports whether two records have the same JSON.
-func Equal[T Realm | Client | Subject](a, b T) bool {
+func Equal[T Realm | Client | Subject | Index](a, b T) bool {
 	first, firstErr := json.Marshal(a)
 	second, secondErr := json.Marshal(b)
 	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
@@ -174,7 +184,7 @@ func Equal[T Realm | Client | Subject](a, b T) bool {
 // maxLifetimeSeconds is the longest lifetime that the API allows.
 const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
 
-func read[T Realm | Client | Subject](secret *corev1.Secret, kind Kind) (T, error) {
+func read[T Realm | Client | Subject | Index](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]
 	if KindOf(secret) != kind {
 		return got.Body, unreadable(secret, "its name is not that of a "+string(kind)+" record")

@@ -7,7 +7,8 @@
 // the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
 // Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
 // holds a client ID, even if two operators run at the same time. The same is true for the subjects
-// of foreign tokens, because the holder of a subject has a separate record for it.
+// of foreign tokens, and for the indexes in status lists, because the holder of one has a separate record
+// for it.
 package record
 
 import (
@@ -46,6 +47,7 @@ const (
 	KindRealm   Kind = v1beta1.RecordRealm
 	KindClient  Kind = v1beta1.RecordClient
 	KindSubject Kind = v1beta1.RecordSubject
+	KindIndex   Kind = v1beta1.RecordIndex
 )
 
 // Realm is the record of a Realm.
@@ -80,6 +82,8 @@ type Realm struct {
 	// Keys are the signing keys with their private parts. At most one is Active. None is before the first
 	// key signs.
 	Keys []signingkey.Key `json:"keys"`
+	// StatusLists are the realm's status lists; nil if there are none.
+	StatusLists *StatusLists `json:"statusLists,omitempty"`
 	// Basis says which version of the Realm the record implements.
 	Basis Basis `json:"basis,omitzero"`
 	// Restored is set if the realm was restored from a backup. Token servers ignore it.
@@ -140,6 +144,12 @@ type Client struct {
 	DPoP bool `json:"dpop,omitempty"`
 	// Claims are added to every token, sorted by name.
 	Claims []Claim `json:"claims,omitempty"`
+	// StatusIndex is the index in the realm's status lists to which the client's tokens refer; nil if they
+	// refer to none.
+	StatusIndex *StatusIndex `json:"statusIndex,omitempty"`
+	// IndexSerial is the serial of the latest index that StatusIndex has contained. An index with this or
+	// an earlier serial that is not StatusIndex never becomes StatusIndex again. Token servers ignore it.
+	IndexSerial int64 `json:"indexSerial,omitempty"`
 	// Basis says which versions of the ApiClient, the Realm, and the Namespace the record implements.
 	Basis Basis `json:"basis,omitzero"`
 	// Restored is set if the client was restored from a backup. Its secrets are accepted in addition
@@ -242,7 +252,7 @@ func KindOf(secret *corev1.Secret) Kind {
 		return ""
 	}
 	switch Kind(kind) {
-	case KindRealm, KindClient, KindSubject:
+	case KindRealm, KindClient, KindSubject, KindIndex:
 		return Kind(kind)
 	}
 	return ""

@@ -41,6 +41,7 @@ var clients = map[v1beta1.ConditionReason]commands{
 		return newHash(o)
 	},
 	v1beta1.ReasonRecordUnreadable:       func(o object) []string { return append(o.describe(), recordsOf("client")) },
+	v1beta1.ReasonStatusIndexUnavailable: object.describe,
 	v1beta1.ReasonSecretNotFound:         object.createSecret,
 	v1beta1.ReasonSecretNotLabeled:       func(o object) []string { return []string{o.label()} },
 	v1beta1.ReasonSecretTooShort:         func(o object) []string { return []string{o.replace()} },

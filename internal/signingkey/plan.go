@@ -128,6 +128,16 @@ func ActiveID(keys []Key) string {
 	return ""
 }
 
+// LongestLifetime returns the longest lifetime of a token that any of the keys has signed. A realm's tokens
+// that were signed with other keys have expired.
+func LongestLifetime(keys []Key) time.Duration {
+	var longest time.Duration
+	for i := range keys {
+		longest = max(longest, keys[i].LongestLifetime)
+	}
+	return longest
+}
+
 // activate makes next the only Active key of the realm.
 func activate(keys []Key, next *Key, now time.Time) {
 	for i := range keys {

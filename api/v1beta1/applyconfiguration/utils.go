@@ -103,6 +103,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1beta1.SigningApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("SigningKeyStatus"):
 		return &apiv1beta1.SigningKeyStatusApplyConfiguration{}
+	case v1beta1.SchemeGroupVersion.WithKind("StatusList"):
+		return &apiv1beta1.StatusListApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TokenServerStatus"):
 		return &apiv1beta1.TokenServerStatusApplyConfiguration{}
 	case v1beta1.SchemeGroupVersion.WithKind("TrustedIssuer"):

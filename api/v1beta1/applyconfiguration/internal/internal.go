@@ -765,6 +765,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: signing
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Signing
+    - name: statusList
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.StatusList
     - name: suspend
       type:
         scalar: boolean
@@ -822,6 +825,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - keyID
+    - name: statusListURI
+      type:
+        scalar: string
     - name: tokenEndpoint
       type:
         scalar: string
@@ -933,6 +939,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.SigningKeyState
+- name: com.github.realmkeeper.realmkeeper.api.v1beta1.StatusList
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: ttl
+      type:
+        namedType: com.github.realmkeeper.realmkeeper.api.v1beta1.Duration
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerState
   scalar: string
 - name: com.github.realmkeeper.realmkeeper.api.v1beta1.TokenServerStatus

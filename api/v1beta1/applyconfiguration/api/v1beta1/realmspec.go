@@ -58,6 +58,9 @@ type RealmSpecApplyConfiguration struct {
 	// single rule must allow the whole exchange; rules are never combined. If several rules allow it, the
 	// first one applies. If unset or empty, clients can only act for themselves.
 	Exchanges []ExchangeApplyConfiguration `json:"exchanges,omitempty"`
+	// statusList configures the token status lists of the realm, from which APIs that verify tokens
+	// offline learn of revocations. If unset, there are none.
+	StatusList *StatusListApplyConfiguration `json:"statusList,omitempty"`
 	// claims lists at most 16 fixed claims that the tokens of every client of the realm contain.
 	// The claims of the realm and of a client together can have at most 16 entries and 2048 bytes
 	// as JSON; otherwise the realm or the client is not Accepted (ClaimsTooLarge). If unset or
@@ -80,8 +83,8 @@ type RealmSpecApplyConfiguration struct {
 	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
 	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
-	// are rejected because of their age.
+	// public keys are not notified: they accept tokens until the tokens expire, unless statusList is
+	// enabled and they use it. If unset, no tokens are rejected because of their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 
@@ -159,6 +162,14 @@ func (b *RealmSpecApplyConfiguration) WithExchanges(values ...*ExchangeApplyConf
 		}
 		b.Exchanges = append(b.Exchanges, *values[i])
 	}
+	return b
+}
+
+// WithStatusList sets the StatusList field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StatusList field is set to the value of the last call.
+func (b *RealmSpecApplyConfiguration) WithStatusList(value *StatusListApplyConfiguration) *RealmSpecApplyConfiguration {
+	b.StatusList = value
 	return b
 }
 

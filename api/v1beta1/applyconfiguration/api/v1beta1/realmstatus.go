@@ -34,6 +34,10 @@ type RealmStatusApplyConfiguration struct {
 	// jwksURI is the URL of the public keys that verify the realm's tokens (RFC 7517,
 	// section 5).
 	JWKSURI *string `json:"jwksURI,omitempty"`
+	// statusListURI is the URL of the realm's current status list, to which the claim status of its
+	// tokens refers (draft-ietf-oauth-status-list, section 5.1). It changes when tokensValidAfterTime of
+	// the Realm revokes tokens, and after a restore. Unset if no token that is still valid refers to a list.
+	StatusListURI *string `json:"statusListURI,omitempty"`
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
 	TokenLifetime *apiv1beta1.Duration `json:"tokenLifetime,omitempty"`
@@ -106,6 +110,14 @@ func (b *RealmStatusApplyConfiguration) WithTokenEndpoint(value string) *RealmSt
 // If called multiple times, the JWKSURI field is set to the value of the last call.
 func (b *RealmStatusApplyConfiguration) WithJWKSURI(value string) *RealmStatusApplyConfiguration {
 	b.JWKSURI = &value
+	return b
+}
+
+// WithStatusListURI sets the StatusListURI field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StatusListURI field is set to the value of the last call.
+func (b *RealmStatusApplyConfiguration) WithStatusListURI(value string) *RealmStatusApplyConfiguration {
+	b.StatusListURI = &value
 	return b
 }
 
