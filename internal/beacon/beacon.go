@@ -25,14 +25,39 @@ const (
 	Overdue = 15 * time.Second
 )
 
-// timeKey is the data key of the time at which the beacon was written.
-const timeKey = "time"
+// Keys of the data.
+const (
+	timeKey       = "time"
+	rolledBackKey = "rolledBackAt"
+)
 
-// Secret returns the beacon of the given time. Each time must differ, because the API server ignores a
-// write that changes nothing.
-func Secret(namespace string, now time.Time) *corev1ac.SecretApplyConfiguration {
+// Content is what the beacon says.
+type Content struct {
+	// Time is when the beacon was written, according to the operator's clock.
+	Time time.Time
+	// RolledBackAt is when an operator last found that the API server had been rolled back to an earlier
+	// state; zero if never. It survives a change of the leader.
+	RolledBackAt time.Time
+}
+
+// Secret returns a beacon. Each time must differ, because the API server ignores a write that changes nothing.
+func Secret(namespace string, c Content) *corev1ac.SecretApplyConfiguration {
+	data := map[string][]byte{timeKey: []byte(c.Time.UTC().Format(time.RFC3339Nano))}
+	if !c.RolledBackAt.IsZero() {
+		data[rolledBackKey] = []byte(c.RolledBackAt.UTC().Format(time.RFC3339Nano))
+	}
 	return corev1ac.Secret(Name, namespace).
 		WithLabels(map[string]string{v1beta1.RecordLabel: v1beta1.RecordBeacon, v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
 		WithType(corev1.SecretTypeOpaque).
-		WithData(map[string][]byte{timeKey: []byte(now.UTC().Format(time.RFC3339Nano))})
+		WithData(data)
+}
+
+// Read returns what a beacon says. The Secret can be nil. A time that is missing or invalid is zero.
+func Read(secret *corev1.Secret) Content {
+	if secret == nil {
+		return Content{}
+	}
+	written, _ := time.Parse(time.RFC3339Nano, string(secret.Data[timeKey]))
+	rolledBack, _ := time.Parse(time.RFC3339Nano, string(secret.Data[rolledBackKey]))
+	return Content{Time: written, RolledBackAt: rolledBack}
 }

@@ -187,6 +187,10 @@ func (m *Monitor) judge(started time.Time, version string, err error) (then func
 	return m.List
 }
 
+// RolledBack reports whether the API server has lost a beacon. Both versions are resource versions; current
+// is that of the beacon in the API server, and empty if there is none.
+func RolledBack(known, current string) bool { return compare(known, current) == older }
+
 // order is how a version of the beacon relates to the one that is known.
 type order int
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,18 +28,66 @@ const (
 	beaconRetry   = time.Second
 )
 
+// rollbacks remembers what shows that the API server was rolled back, while the operator starts over.
+type rollbacks struct {
+	mu      sync.Mutex
+	written string // resource version of the last beacon that this process wrote or adopted; may be empty
+	at      time.Time
+}
+
+// RolledBackAt returns when this process last found that the API server had been rolled back; zero if never.
+func (r *rollbacks) RolledBackAt() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
+}
+
+// found records that the API server has been rolled back.
+func (r *rollbacks) found(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written, r.at = "", now
+}
+
+// adopt records which beacon is in the API server, and reports whether that shows that the API server was
+// rolled back.
+func (r *rollbacks) adopt(version string, content beacon.Content) (rolledBack bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.written != "" && beacon.RolledBack(r.written, version) {
+		return true
+	}
+	r.written = version
+	if content.RolledBackAt.After(r.at) {
+		r.at = content.RolledBackAt
+	}
+	return false
+}
+
+func (r *rollbacks) lastWritten() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.written
+}
+
 // beaconWriter changes the beacon regularly while this operator leads.
 type beaconWriter struct {
 	client    client.Client
+	live      client.Reader
 	namespace string
+	rollbacks *rollbacks
 	recovered func() // is called after a write that follows a failed one
 }
 
 // Start implements manager.Runnable.
+//
+// Errors: errRolledBack.
 func (w *beaconWriter) Start(ctx context.Context) error {
 	for failed := false; ; {
 		next := beacon.Interval
 		switch err := w.write(ctx); {
+		case errors.Is(err, errRolledBack):
+			return err
 		case err != nil && ctx.Err() == nil:
 			failed, next = true, beaconRetry
 			ctrl.Log.Error(err, "Failed to write the beacon, will retry")
@@ -54,10 +103,48 @@ func (w *beaconWriter) Start(ctx context.Context) error {
 	}
 }
 
+// write writes the beacon if it is the last one that this process knows. Otherwise, another operator has
+// led in the meantime, or the API server was rolled back.
 func (w *beaconWriter) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beaconTimeout)
 	defer cancel()
-	return w.client.Apply(ctx, beacon.Secret(w.namespace, time.Now()), client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
+	known := w.rollbacks.lastWritten()
+	if known == "" {
+		return w.adopt(ctx)
+	}
+	desired := beacon.Secret(w.namespace, beacon.Content{Time: time.Now(), RolledBackAt: w.rollbacks.RolledBackAt()}).WithResourceVersion(known)
+	err := w.client.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return w.adopt(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	w.rollbacks.adopt(*desired.ResourceVersion, beacon.Content{})
+	return nil
+}
+
+// adopt reads the beacon, and creates it if there is none.
+//
+// Errors: errRolledBack.
+func (w *beaconWriter) adopt(ctx context.Context) error {
+	secret, err := readBeacon(ctx, w.live, w.namespace)
+	if err != nil {
+		return err
+	}
+	if w.rollbacks.adopt(secret.ResourceVersion, beacon.Read(secret)) {
+		w.rollbacks.found(time.Now())
+		return errRolledBack
+	}
+	desired := beacon.Secret(w.namespace, beacon.Content{Time: time.Now(), RolledBackAt: w.rollbacks.RolledBackAt()})
+	if secret.ResourceVersion != "" {
+		desired.WithResourceVersion(secret.ResourceVersion)
+	}
+	if err := w.client.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
+		return err
+	}
+	w.rollbacks.adopt(*desired.ResourceVersion, beacon.Content{})
+	return nil
 }
 
 // beaconReader checks whether the changes of the records reach this operator.
@@ -70,12 +157,13 @@ type beaconReader struct {
 
 // newBeaconReader returns a reader that gets the beacon from the cache of the records. list makes the cache
 // list the records again, and recovered is called after an outage.
-func newBeaconReader(records cache.Cache, live client.Reader, namespace string, list, recovered func(), registerer prometheus.Registerer) *beaconReader {
+func newBeaconReader(records cache.Cache, live client.Reader, namespace string, rolledBack *rollbacks, list, recovered func(), registerer prometheus.Registerer) *beaconReader {
 	r := &beaconReader{records: records, namespace: namespace, failed: make(chan error, 1)}
 	r.monitor = beacon.NewMonitor(beacon.Options{
 		Read: func(ctx context.Context) (string, error) { return r.version(ctx, live) },
 		List: list,
 		RolledBack: func() {
+			rolledBack.found(time.Now())
 			select {
 			case r.failed <- errRolledBack:
 			default:
@@ -146,25 +234,32 @@ func (r *beaconReader) arrived(obj any) {
 
 // version returns the resource version of the beacon, or an empty string if there is none.
 func (r *beaconReader) version(ctx context.Context, reader client.Reader) (string, error) {
-	secret := &corev1.Secret{}
-	err := reader.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: beacon.Name}, secret)
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
+	secret, err := readBeacon(ctx, reader, r.namespace)
 	if err != nil {
-		return "", fmt.Errorf("reading the beacon: %w", err)
+		return "", err
 	}
 	return secret.ResourceVersion, nil
 }
 
+// readBeacon returns the beacon, or an empty Secret if there is none.
+func readBeacon(ctx context.Context, reader client.Reader, namespace string) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: beacon.Name}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the beacon: %w", err)
+	}
+	return secret, nil
+}
+
 // addBeacon adds the reader and the writer of the beacon in namespace. Both call recovered after an outage,
 // when changes of the records arrive again.
-func addBeacon(mgr ctrl.Manager, c *caches, namespace string, recovered func(), registerer prometheus.Registerer) error {
-	reader := newBeaconReader(c.records, mgr.GetAPIReader(), namespace, c.recordSecrets.List, recovered, registerer)
+func addBeacon(mgr ctrl.Manager, c *caches, namespace string, rolledBack *rollbacks, recovered func(), registerer prometheus.Registerer) error {
+	reader := newBeaconReader(c.records, mgr.GetAPIReader(), namespace, rolledBack, c.recordSecrets.List, recovered, registerer)
 	if err := mgr.Add(reader); err != nil {
 		return fmt.Errorf("adding the reader of the beacon: %w", err)
 	}
-	if err := mgr.Add(&beaconWriter{client: mgr.GetClient(), namespace: namespace, recovered: recovered}); err != nil {
+	writer := &beaconWriter{client: mgr.GetClient(), live: mgr.GetAPIReader(), namespace: namespace, rollbacks: rolledBack, recovered: recovered}
+	if err := mgr.Add(writer); err != nil {
 		return fmt.Errorf("adding the writer of the beacon: %w", err)
 	}
 	return nil

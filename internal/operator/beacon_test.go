@@ -3,44 +3,125 @@ package operator
 import (
 	"context"
 	"errors"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-// applier is a client whose writes fail while down is true.
-type applier struct {
+// beaconAPI is an API server with nothing but the beacon. Its requests fail while down is true.
+type beaconAPI struct {
 	client.Client
 
 	down atomic.Bool
+
+	mu       sync.Mutex
+	revision int
+	stored   *corev1.Secret // nil if there is no beacon
 }
 
-func (a *applier) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
-	if a.down.Load() {
-		return errors.New("connection refused")
+func (a *beaconAPI) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stored == nil {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
 	}
+	a.stored.DeepCopyInto(into.(*corev1.Secret))
 	return nil
+}
+
+func (a *beaconAPI) Apply(_ context.Context, desired runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	secret := desired.(*corev1ac.SecretApplyConfiguration)
+	switch {
+	case a.down.Load():
+		return errors.New("connection refused")
+	case secret.ResourceVersion != nil && (a.stored == nil || a.stored.ResourceVersion != *secret.ResourceVersion):
+		return apierrors.NewConflict(corev1.Resource("secrets"), *secret.Name, nil)
+	}
+	a.revision++
+	secret.WithResourceVersion(strconv.Itoa(a.revision))
+	a.stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: *secret.ResourceVersion}, Data: secret.Data}
+	return nil
+}
+
+// rollBack restores an earlier beacon. As with "etcdutl snapshot restore --bump-revision", later writes have
+// later revisions than those before.
+func (a *beaconAPI) rollBack(to *corev1.Secret) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stored, a.revision = to, a.revision+1_000_000
+}
+
+func (a *beaconAPI) current() *corev1.Secret {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stored
+}
+
+// The beacon says when the API server was rolled back, and keeps it over a change of the leader. Another
+// leader in between is no rollback.
+func TestBeaconSaysWhenRolledBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api, known := &beaconAPI{}, &rollbacks{}
+		lead := func(known *rollbacks, d time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			return (&beaconWriter{client: api, live: api, namespace: "records", rollbacks: known}).Start(ctx)
+		}
+		rolledBackAt := func() time.Time { return beacon.Read(api.current()).RolledBackAt }
+		if err := lead(known, time.Minute); err != nil || !rolledBackAt().IsZero() {
+			t.Fatalf("%v, rolled back at %s before the rollback", err, rolledBackAt())
+		}
+		earlier := api.current()
+		if err := errors.Join(lead(&rollbacks{}, time.Minute), lead(known, time.Minute)); err != nil || !rolledBackAt().IsZero() {
+			t.Fatalf("%v, rolled back at %s after another leader", err, rolledBackAt())
+		}
+		api.rollBack(earlier)
+		if err := lead(known, time.Minute); !errors.Is(err, errRolledBack) {
+			t.Fatalf("%v after a rollback", err)
+		}
+		at := time.Now()
+		if err := lead(known, time.Minute); err != nil || !rolledBackAt().Equal(at) {
+			t.Errorf("%v, rolled back at %s, want %s", err, rolledBackAt(), at)
+		}
+		next := &rollbacks{}
+		if err := lead(next, time.Minute); err != nil || !rolledBackAt().Equal(at) || !next.RolledBackAt().Equal(at) {
+			t.Errorf("%v, rolled back at %s according to the beacon of the next leader, want %s", err, rolledBackAt(), at)
+		}
+		api.rollBack(nil)
+		if err := lead(next, time.Minute); !errors.Is(err, errRolledBack) {
+			t.Errorf("%v after a rollback to before the first beacon", err)
+		}
+	})
 }
 
 // Everything is reconciled soon after an outage of any length, because a write has failed in each that lasts
 // longer than the interval of the beacon.
 func TestBeaconWriterNoticesEndOfOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, recoveries := &applier{}, atomic.Int64{}
+		api, recoveries := &beaconAPI{}, atomic.Int64{}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_ = (&beaconWriter{client: api, namespace: "records", recovered: func() { recoveries.Add(1) }}).Start(ctx)
+			_ = (&beaconWriter{client: api, live: api, namespace: "records", rollbacks: &rollbacks{}, recovered: func() { recoveries.Add(1) }}).Start(ctx)
 		}()
 		for outages := range int64(2) {
 			time.Sleep(time.Minute)

@@ -92,13 +92,13 @@ func Scheme() (*runtime.Scheme, error) {
 
 // NewLocal returns a manager with the controllers of a local operator. The caller must start it.
 func NewLocal(ctx context.Context, cfg *rest.Config, instance *config.Instance) (ctrl.Manager, error) {
-	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, prometheus.NewRegistry())
+	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, &rollbacks{}, prometheus.NewRegistry())
 	return mgr, err
 }
 
 // newManager returns a manager with the controllers, and the operator's caches. Its metrics are registered
 // with registerer. ctx must end when the manager has stopped.
-func newManager(ctx context.Context, cfg *rest.Config, o Options, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o Options, found *rollbacks, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, nil, err
@@ -146,7 +146,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, registerer pro
 			return nil, nil, err
 		}
 	}
-	return mgr, caches, addControllers(ctx, mgr, caches, o, served, now.Now, registerer)
+	return mgr, caches, addControllers(ctx, mgr, caches, o, served, found, now.Now, registerer)
 }
 
 // check checks that the operator may start, and returns the namespaces that it serves.
@@ -168,7 +168,7 @@ func check(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Opti
 	return servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, now func() time.Time, registerer prometheus.Registerer) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
 	operatorMetrics := metrics.New(registerer, tracker.LiveServers)
 	records, err := recordstore.New(ctx, caches.records, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
@@ -204,7 +204,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		Clients: func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error) {
 			return apiclient.OfRealm(ctx, mgr.GetClient(), realm)
 		},
-		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
+		RolledBackAt: found.RolledBackAt,
+		Instance:     o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -229,7 +230,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		realms.ReconcileAll(ctx)
 		clients.ReconcileAll(ctx)
 	}
-	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, recovered, registerer); err != nil {
+	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, found, recovered, registerer); err != nil {
 		return err
 	}
 	service := &tokenservice.Reconciler{

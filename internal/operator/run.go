@@ -36,8 +36,9 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 	servers.Go(func() error {
+		var found rollbacks
 		for {
-			err := runOnce(ctx, cfg, o, &ready)
+			err := runOnce(ctx, cfg, o, &found, &ready)
 			if err == nil || ctx.Err() != nil {
 				return errStopped
 			}
@@ -61,12 +62,12 @@ var errStopped = errors.New("the operator stops")
 type finalError struct{ error }
 
 // runOnce runs the operator until it fails or ctx is done.
-func runOnce(ctx context.Context, cfg *rest.Config, o Options, ready *readiness) error {
+func runOnce(ctx context.Context, cfg *rest.Config, o Options, found *rollbacks, ready *readiness) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	registerer := &scope{Registerer: ctrlmetrics.Registry}
 	defer registerer.close()
-	mgr, caches, err := newManager(ctx, cfg, o, registerer)
+	mgr, caches, err := newManager(ctx, cfg, o, found, registerer)
 	if err != nil {
 		if Unavailable(err) {
 			return err

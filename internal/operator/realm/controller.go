@@ -46,7 +46,10 @@ type Reconciler struct {
 	Issuers *issuerkeys.Fetcher
 	Sealing *sealing.Sealer
 	// Clients returns the ApiClients that refer to a Realm, from the cache. They must not be changed.
-	Clients  func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error)
+	Clients func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error)
+	// RolledBackAt returns when this process found that the API server had been rolled back; zero if never.
+	RolledBackAt func() time.Time
+
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
 	Events   *notice.Recorder

@@ -60,6 +60,8 @@ type decision struct {
 	// next is the time of the next reconcile. Zero means that only an object change triggers a
 	// reconcile.
 	next time.Time
+	// nextList is the time of the next change of the status lists; zero if there is none.
+	nextList time.Time
 	// nextRotation is the time at which the next key becomes active. Zero means unknown.
 	nextRotation time.Time
 }
@@ -122,6 +124,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
 	active := signingkey.ActiveID(current.Keys)
 	d.rotates = active != "" && active != signingkey.ActiveID(keys)
+	d.record.StatusLists, d.nextList = statusLists(&realm.Spec.StatusList, current.StatusLists, current.Keys, d.record.TokensValidAfter, seen.rolledBackAt, d.policy.Skew, now)
 	setBasis(&seen, &current, d.record)
 	return d, nil
 }

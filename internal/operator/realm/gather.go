@@ -3,6 +3,7 @@ package realm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
@@ -39,6 +41,8 @@ type observed struct {
 	// the client IDs in its exchanges, by rule, that none of them has.
 	clients        int32
 	unknownClients map[string][]string
+	// rolledBackAt is when an operator last found that the API server had been rolled back; zero if never.
+	rolledBackAt time.Time
 }
 
 // gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
@@ -90,6 +94,14 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	clients, err := r.Clients(ctx, realm.Name)
 	if err != nil {
 		return observed{}, err
+	}
+	signal, err := r.Records.Cached(ctx, beacon.Name)
+	if err != nil {
+		return observed{}, err
+	}
+	seen.rolledBackAt = beacon.Read(signal).RolledBackAt
+	if at := r.RolledBackAt(); at.After(seen.rolledBackAt) {
+		seen.rolledBackAt = at // The beacon does not say it yet.
 	}
 	seen.clients, seen.unknownClients = int32(len(clients)), unknownClients(realm, clients)
 	if secret != nil {

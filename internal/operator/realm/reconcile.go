@@ -79,6 +79,9 @@ func requeueAfter(seen *observed, d decision, held time.Duration, now time.Time)
 	if !d.next.IsZero() {
 		consider(d.next.Sub(now))
 	}
+	if !d.nextList.IsZero() {
+		consider(d.nextList.Sub(now))
+	}
 	if seen.unconfirmed {
 		consider(confirmDelay)
 	}

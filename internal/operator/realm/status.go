@@ -32,10 +32,12 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		PublishAhead:       &v1beta1.Duration{Duration: realm.Spec.Signing.EffectivePublishAhead()},
 		Clients:            &d.clients,
 		// These are replaced below if the record was written.
+		StatusListURI:  realm.Status.StatusListURI,
 		SigningKeys:    realm.Status.SigningKeys,
 		TrustedIssuers: realm.Status.TrustedIssuers,
 	}
 	if d.record != nil && state != nil {
+		s.StatusListURI = statusListURI(issuer, d.record.StatusLists)
 		s.SigningKeys = signingKeys(d)
 		s.TrustedIssuers = d.issuers
 		if !d.next.IsZero() {

@@ -108,8 +108,9 @@ func newOperator(p *process) *operator {
 	events := notice.NewRecorder(&k8sevents.FakeRecorder{})
 	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
 		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: issuerkeys.New(config, m, now, func() float64 { return 0 }),
-		Clients: func(context.Context, string) ([]v1beta1.ApiClient, error) { return nil, nil }, // The number of clients is not modeled.
-		Sealing: &sealing.Sealer{Mode: sealing.Off}, Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
+		Clients:      func(context.Context, string) ([]v1beta1.ApiClient, error) { return nil, nil }, // The number of clients is not modeled.
+		RolledBackAt: func() time.Time { return time.Time{} },                                        // The API is not rolled back.
+		Sealing:      &sealing.Sealer{Mode: sealing.Off}, Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
 	}
 	must(o.cache.IndexField(ctx, &corev1.Secret{}, "owner", ownerOf))
 	o.controllers[acknowledgement.Client] = &apiclient.Reconciler{

@@ -1,0 +1,92 @@
+package realm
+
+import (
+	"slices"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+)
+
+// statusLists returns the status lists that the realm must have now, and the time of the next change; zero
+// if there is none.
+//
+// A list ends, and another one begins, when tokensValidAfter revokes the tokens that refer to it, and if it
+// began before etcd was rolled back at rolledBack, because the indexes that clients got since are then
+// unknown. keys are the realm's, and skew allows for slow clocks.
+func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []signingkey.Key, tokensValidAfter, rolledBack time.Time, skew time.Duration, now time.Time) (*record.StatusLists, time.Time) {
+	if current == nil && !spec.Enabled {
+		return nil, time.Time{}
+	}
+	lists := &record.StatusLists{}
+	if current != nil {
+		*lists = *current
+	}
+	lastExpired := roundUp(now.Add(signingkey.LongestLifetime(keys) + 2*skew))
+	revoked := !tokensValidAfter.After(now) && lists.ValidAfter.Before(tokensValidAfter)
+	if lists.Number != 0 && (revoked || !rolledBack.IsZero() && lists.Number <= rolledBack.Unix()) {
+		lists = lists.End(lastExpired)
+	}
+	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
+	lists.Ended = slices.DeleteFunc(slices.Clone(lists.Ended), func(l record.EndedList) bool { return !now.Before(l.EndsAt) })
+	switch {
+	case spec.Enabled && lists.Number == 0:
+		lists.Number, lists.ValidAfter = nextNumber(lists, now), past(tokensValidAfter, now)
+	case spec.Enabled:
+		lists.EndsAt = time.Time{}
+	case lists.Number != 0 && lists.EndsAt.IsZero():
+		lists.EndsAt = lastExpired
+	case lists.Number != 0 && !now.Before(lists.EndsAt):
+		lists.Number, lists.ValidAfter, lists.EndsAt = 0, time.Time{}, time.Time{}
+	}
+	if lists.Number == 0 && len(lists.Ended) == 0 {
+		return nil, time.Time{}
+	}
+	next := lists.EndsAt
+	for _, l := range lists.Ended {
+		next = earlier(next, l.EndsAt)
+	}
+	if tokensValidAfter.After(now) {
+		next = earlier(next, tokensValidAfter)
+	}
+	return lists, next
+}
+
+// nextNumber returns a number that no list of the realm has had.
+func nextNumber(lists *record.StatusLists, now time.Time) int64 {
+	number := now.Unix() + 1 // later than a rollback in the same second
+	for _, l := range lists.Ended {
+		number = max(number, l.Number+1)
+	}
+	return number
+}
+
+// past returns t, or zero if it is in the future.
+func past(t, now time.Time) time.Time {
+	if t.After(now) {
+		return time.Time{}
+	}
+	return t
+}
+
+// earlier returns the earlier of two times. Zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func roundUp(t time.Time) time.Time {
+	return t.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second)
+}
+
+// statusListURI returns the URL of the realm's current list; empty if there is none.
+func statusListURI(issuer string, lists *record.StatusLists) string {
+	if lists == nil || lists.Number == 0 {
+		return ""
+	}
+	return oauth.StatusListURI(issuer, lists.Number)
+}
