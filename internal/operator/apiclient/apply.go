@@ -56,6 +56,9 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 		}
 		a.written = true
 	}
+	if err := r.retireIndexes(ctx, seen); err != nil {
+		return a, err
+	}
 	if err := r.giveUpSubjects(ctx, req, seen, d.obsoleteSubjects); err != nil {
 		return a, err
 	}
@@ -72,6 +75,9 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	if err := r.holdSubjects(ctx, seen, d.subjects); err != nil {
 		return fmt.Errorf("writing the subjects: %w", err)
 	}
+	if err := r.putIndex(ctx, seen, d.index.Create); err != nil {
+		return err
+	}
 	desired, err := record.ForClient(r.Records.Namespace(), *d.desired)
 	if err != nil {
 		return err
@@ -82,6 +88,7 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	}
 	seen.acknowledged = seen.acknowledged && secret.ResourceVersion == seen.recordSecret.ResourceVersion
 	seen.recordSecret, seen.recorded = secret, *d.desired
+	seen.Current, seen.Serial = d.desired.StatusIndex, d.desired.IndexSerial
 	return nil
 }
 

@@ -83,6 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Records.DeletionSource(record.KindClient, r.clientsWaitingForID)).
 		WatchesRawSource(r.Records.Source(record.KindSubject)).
 		WatchesRawSource(r.Records.DeletionSource(record.KindSubject, r.clientsWaitingForSubject)).
+		WatchesRawSource(r.Records.Source(record.KindIndex)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(&r.Usage.Grants).

@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
@@ -33,6 +34,8 @@ type decision struct {
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
 	obsoleteSubjects []corev1.Secret
+	// index is the plan for the client's index in the status lists of the realm.
+	index statusindex.Plan
 	// plan is the plan for the client's secrets. Its secrets are already included in record.
 	plan secrets.Plan
 	// check is the time at which an old secret may end because it is unused; zero if there is none.
@@ -77,12 +80,22 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		d.blocked = d.incomplete
 		return d, nil
 	}
+	d.index = statusindex.Make(seen.Facts, seen.at)
+	noIndex := waitingForIndex(seen, d.index)
+	if noIndex != nil && seen.recordSecret == nil {
+		d.blocked = noIndex
+		return d, nil
+	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
 	coverage := covered(&seen.request)
 	d.grant = coverage.grant.Name
 	d.desired = newRecord(seen, coverage, plan)
 	d.subjects = wantedSubjects(seen)
-	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled
+	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
+	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled || noIndex != nil
+	if noIndex != nil {
+		d.incomplete = noIndex
+	}
 	if d.inconclusive = seen.mayStayDisabled(d.desired); d.inconclusive {
 		return d, nil
 	}

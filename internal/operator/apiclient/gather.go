@@ -41,7 +41,7 @@ func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live b
 
 // gather reads what else the decision depends on, except for subjects.
 func (r *Reconciler) gather(ctx context.Context, seen *observed) error {
-	for _, read := range []func(context.Context, *observed) error{r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts} {
+	for _, read := range []func(context.Context, *observed) error{r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts, r.gatherIndexes} {
 		if err := read(ctx, seen); err != nil {
 			return err
 		}

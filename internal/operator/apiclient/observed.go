@@ -31,7 +31,11 @@ type observed struct {
 	delivery
 	providedSecret
 	identitySet
+	indexSet
 	useReports
+	// orphanRelease is the time at which the next index of a deleted client with the same name is released;
+	// zero if there is none.
+	orphanRelease time.Time
 }
 
 // request is what a client requests, and the objects that decide whether it is granted. Objects that do

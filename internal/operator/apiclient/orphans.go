@@ -17,7 +17,7 @@ import (
 )
 
 // deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
-// Realms.
+// Realms. It releases their indexes when no valid token refers to them.
 func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *observed) error {
 	var uid, realmUID types.UID
 	if seen.client != nil {
@@ -46,7 +46,9 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *
 			return err
 		}
 	}
-	return nil
+	var err error
+	seen.orphanRelease, err = r.releaseOrphans(ctx, req, orphaned(uid, realmUID), current)
+	return err
 }
 
 // orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
@@ -56,8 +58,12 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 		if uid == "" || realmUID == "" {
 			return true
 		}
-		if record.KindOf(secret) == record.KindSubject {
+		switch record.KindOf(secret) {
+		case record.KindSubject:
 			body, err := record.ReadSubject(secret)
+			return err == nil && (body.UID != uid || body.RealmUID != realmUID)
+		case record.KindIndex:
+			body, err := record.ReadIndex(secret)
 			return err == nil && (body.UID != uid || body.RealmUID != realmUID)
 		}
 		body, err := record.ReadClient(secret)
@@ -66,41 +72,47 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 }
 
 // withdraw disables the records of an ApiClient in a namespace that the operator doesn't serve,
-// because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets and
-// subjects, in case the namespace is served again. If the namespace was deleted, so are the records.
-func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) error {
+// because it wouldn't see that the ApiClient is suspended or deleted. The records keep its secrets,
+// subjects, and index, in case the namespace is served again. If the namespace was deleted, so are the
+// records.
+func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.forget(req)
-	records, err := r.Records.OfOwner(ctx, record.KindClient, req.NamespacedName)
-	if err != nil {
-		return err
+	var all [3][]corev1.Secret
+	for i, kind := range []record.Kind{record.KindClient, record.KindSubject, record.KindIndex} {
+		var err error
+		if all[i], err = r.Records.OfOwner(ctx, kind, req.NamespacedName); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
-	subjects, err := r.Records.OfOwner(ctx, record.KindSubject, req.NamespacedName)
-	if err != nil || len(records)+len(subjects) == 0 {
-		return err
+	clients, subjects, indexes := all[0], all[1], all[2]
+	if len(clients)+len(subjects)+len(indexes) == 0 {
+		return ctrl.Result{}, nil
 	}
 	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
 	if err != nil {
-		return err
+		return ctrl.Result{}, err
 	}
-	for i := range records {
+	for i := range clients {
 		if gone {
-			err = r.Records.Delete(ctx, &records[i])
+			err = r.Records.Delete(ctx, &clients[i])
 		} else {
-			err = r.disable(ctx, &records[i])
+			err = r.disable(ctx, &clients[i])
 		}
 		if err != nil {
-			return fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
+			return ctrl.Result{}, fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}
 	if !gone {
-		return nil
+		return ctrl.Result{}, nil
 	}
 	for i := range subjects {
 		if err := r.Records.Delete(ctx, &subjects[i]); err != nil {
-			return fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
+			return ctrl.Result{}, fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}
-	return nil
+	every := orphaned("", "")
+	next, err := r.releaseOrphans(ctx, req, every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
+	return ctrl.Result{RequeueAfter: until(next, r.Now())}, err
 }
 
 // disable makes token servers reject the client of a record. They report an unreadable record.

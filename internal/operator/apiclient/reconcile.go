@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if !served {
-		return ctrl.Result{}, r.withdraw(ctx, req)
+		return r.withdraw(ctx, req)
 	}
 	result, err := r.reconcile(ctx, req, false)
 	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
@@ -57,7 +58,7 @@ const maxSteps = 4
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
 	seen, err := r.observe(ctx, req, live)
 	if err != nil || seen.client == nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{RequeueAfter: until(seen.orphanRelease, r.Now())}, err
 	}
 	var now time.Time
 	var decided decision
@@ -196,15 +197,21 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return recheckInterval
 	}
 	var next time.Time
-	for _, at := range append(transitionTimes(seen.client, d), seen.releaseTimes()...) {
+	indexes := []time.Time{seen.ValidAfter, nextIndexChange(seen, d.index), seen.orphanRelease}
+	for _, at := range slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), indexes) {
 		if now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
-	if next.IsZero() {
+	return until(next, now)
+}
+
+// until returns the time until a time; zero if it is zero.
+func until(at, now time.Time) time.Duration {
+	if at.IsZero() {
 		return 0
 	}
-	return next.Sub(now)
+	return max(time.Nanosecond, at.Sub(now))
 }
 
 // transitionTimes returns the times at which the client's state changes without a watch event.

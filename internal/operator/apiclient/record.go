@@ -27,6 +27,8 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Secrets:   plan.Secrets,
 		Restored:  seen.restoredWith(plan.Restored),
 
+		TokensValidAfter: tokensValidAfter(seen, seen.recorded.Restored),
+
 		Restrictions: seen.recorded.Restrictions.Unknown(),
 		SecretSerial: plan.Serial,
 
@@ -42,12 +44,6 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 	}
 	if c.Spec.ExpirationTime != nil {
 		body.ExpiresAt = c.Spec.ExpirationTime.UTC()
-	}
-	if c.Spec.TokensValidAfterTime != nil {
-		body.TokensValidAfter = c.Spec.TokensValidAfterTime.UTC()
-	}
-	if body.Restored != nil {
-		body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
 	}
 	if c.Spec.TokenLifetime != nil {
 		body.TokenLifetimeSeconds = int64(c.Spec.TokenLifetime.Duration / time.Second)

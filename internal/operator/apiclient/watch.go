@@ -24,7 +24,7 @@ func realmMatters() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, okBefore := e.ObjectOld.(*v1beta1.Realm)
 		after, okAfter := e.ObjectNew.(*v1beta1.Realm)
-		return okBefore && okAfter && (readiness(before) != readiness(after) || !requestedRelease(before).Equal(requestedRelease(after)))
+		return okBefore && okAfter && (readiness(before) != readiness(after) || before.Status.StatusListURI != after.Status.StatusListURI || !requestedRelease(before).Equal(requestedRelease(after)))
 	}})
 }
 

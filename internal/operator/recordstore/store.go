@@ -34,6 +34,9 @@ const byOwner = "owner"
 // ownerKeys is the number of keys for each kind.
 const ownerKeys = 1024
 
+// byRetired is the name of the cache index of retired indexes by namespace of the owner.
+const byRetired = "retired"
+
 // Store reads records from a cache and writes them to the API server.
 type Store struct {
 	cache     cache.Cache
@@ -55,6 +58,17 @@ func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("indexing records by owner: %w", err)
+	}
+	err = secrets.IndexField(ctx, &corev1.Secret{}, byRetired, func(obj client.Object) []string {
+		if secret, ok := obj.(*corev1.Secret); ok && record.KindOf(secret) == record.KindIndex {
+			if body, err := record.ReadIndex(secret); err == nil && !body.RetiredAt.IsZero() {
+				return []string{body.Namespace}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing retired indexes by namespace: %w", err)
 	}
 	return &Store{cache: secrets, live: live, client: c, namespace: namespace, collected: collected}, nil
 }
@@ -143,6 +157,16 @@ func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.Names
 		}
 	}
 	return records, nil
+}
+
+// RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace. The caller
+// must not change them.
+func (s *Store) RetiredIndexes(ctx context.Context, namespace string) ([]corev1.Secret, error) {
+	records := &corev1.SecretList{}
+	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the retired indexes of namespace %s: %w", namespace, err)
+	}
+	return records.Items, nil
 }
 
 // Orphaned reports whether a record belongs to an owner that no longer exists.

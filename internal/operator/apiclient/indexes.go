@@ -1,0 +1,334 @@
+package apiclient
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/bits"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+)
+
+// indexSet is what the client's index in the status lists of its realm depends on.
+type indexSet struct {
+	statusindex.Facts
+
+	// records are the records of the held indexes.
+	records map[int]*corev1.Secret
+	// namespaceRelease is the time at which the next index of the namespace is released; zero if it isn't full.
+	namespaceRelease time.Time
+}
+
+// tokensValidAfter returns the time before which the client's tokens are revoked; zero if none are.
+func tokensValidAfter(seen *observed, restored *record.Restored) time.Time {
+	var after time.Time
+	if t := seen.client.Spec.TokensValidAfterTime; t != nil {
+		after = t.UTC()
+	}
+	if restored != nil {
+		after = latest(after, restored.TokensValidAfter)
+	}
+	return after
+}
+
+// gatherIndexes reads the indexes that the client holds, and looks for a free one if the client needs it.
+func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
+	seen.indexSet = indexSet{records: map[int]*corev1.Secret{}}
+	if seen.realm == nil {
+		return nil
+	}
+	seen.Facts = statusindex.Facts{
+		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
+		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
+		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored),
+	}
+	held, err := r.Records.OfOwner(ctx, record.KindIndex, client.ObjectKeyFromObject(seen.client))
+	if err != nil {
+		return err
+	}
+	for i := range held {
+		seen.hold(&held[i])
+	}
+	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
+		return err
+	}
+	if retire, release, next := statusindex.Obsolete(seen.Facts, seen.at); len(retire)+len(release) > 0 || !next.IsZero() {
+		if seen.Hold, err = r.indexHold(ctx, seen.realm.UID); err != nil {
+			return err
+		}
+	}
+	if !statusindex.NeedsFree(seen.Facts, seen.at) {
+		return nil
+	}
+	if seen.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
+		return err
+	}
+	seen.Free, err = r.freeIndex(ctx, seen.realm)
+	return err
+}
+
+// hold adds an index that the client holds. It ignores those of other objects and unreadable records.
+func (seen *observed) hold(secret *corev1.Secret) {
+	body, err := record.ReadIndex(secret)
+	if err == nil && body.UID == seen.client.UID && body.RealmUID == seen.realm.UID {
+		seen.Held = append(seen.Held, body)
+		seen.records[body.Index] = secret
+	}
+}
+
+// drop removes an index that the client doesn't hold any longer, or whose record has changed.
+func (seen *observed) drop(index int) {
+	seen.Held = slices.DeleteFunc(seen.Held, func(h record.Index) bool { return h.Index == index })
+	delete(seen.records, index)
+}
+
+// gatherCurrentIndex reads the record of the client's index if the cache doesn't contain it.
+func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) error {
+	if seen.Current == nil || seen.records[seen.Current.Index] != nil {
+		return nil
+	}
+	secret, err := r.Records.Get(ctx, record.IndexSecretName(seen.realm.UID, seen.Current.Index))
+	if err != nil || secret == nil {
+		return err
+	}
+	seen.hold(secret)
+	seen.CurrentLost = seen.records[seen.Current.Index] == nil
+	return nil
+}
+
+// indexHold returns how long an index of a realm stays retired: until the last token that refers to it, and
+// the last list in which it isn't INVALID, have expired. A server that hasn't loaded a change for longer than
+// signingkey.Skew doesn't count any more, and verifiers can have slow clocks.
+func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Duration, error) {
+	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+	if err != nil || secret == nil {
+		return 0, err // Without the keys, no token is valid.
+	}
+	body, err := record.ReadRealm(secret)
+	if err != nil {
+		return statuslist.MaxTokenLifetime, nil //nolint:nilerr // The Realm's status has the error.
+	}
+	hold := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)
+	if lists := body.StatusLists; lists != nil {
+		ttl := time.Duration(lists.TTLSeconds) * time.Second
+		hold += r.Instance.Scaled(statuslist.Lifetime(r.Instance.TokenServer.MaxStaleness.Duration, ttl))
+	}
+	return hold, nil
+}
+
+// namespaceFull reports whether too many indexes of the client's namespace are retired. Otherwise, a tenant
+// who deletes and creates clients could use up the indexes of a realm.
+func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, error) {
+	retired, err := r.Records.RetiredIndexes(ctx, seen.client.Namespace)
+	if err != nil || len(retired) < statusindex.PerNamespace {
+		return false, err
+	}
+	clients := r.requests(ctx, client.InNamespace(seen.client.Namespace))
+	if len(retired) < statusindex.PerNamespace+2*len(clients) {
+		return false, nil
+	}
+	hold, err := r.indexHold(ctx, seen.realm.UID)
+	if err != nil {
+		return false, err
+	}
+	for _, secret := range retired {
+		if body, err := record.ReadIndex(&secret); err == nil {
+			seen.namespaceRelease = earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
+		}
+	}
+	return true, nil
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+const (
+	// minIndexes is the smallest number of indexes from which a client's is chosen. It hides how few clients
+	// a realm has.
+	minIndexes = statuslist.MinEntries
+	// indexTries is how many random indexes are tried in each range.
+	indexTries = 64
+)
+
+// freeIndex returns a random index that nobody holds according to the cache, or statusindex.None. It is less
+// than the smallest power of two from the number of the realm's clients on that leaves enough room.
+func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, error) {
+	size := minIndexes
+	if clients := realm.Status.Clients; clients != nil && *clients > minIndexes {
+		size = 1 << bits.Len32(uint32(*clients-1))
+	}
+	var random [4]byte
+	for ; size <= record.MaxIndexes; size *= 2 {
+		for range indexTries {
+			if _, err := io.ReadFull(r.Random, random[:]); err != nil {
+				return 0, fmt.Errorf("choosing an index: %w", err)
+			}
+			index := int(binary.BigEndian.Uint32(random[:])) & (size - 1)
+			holder, err := r.Records.Cached(ctx, record.IndexSecretName(realm.UID, index))
+			if err != nil {
+				return 0, err
+			}
+			if holder == nil {
+				return index, nil
+			}
+		}
+	}
+	return statusindex.None, nil
+}
+
+// waitingForIndex returns why the client gets no index; nil if it gets or needs none.
+func waitingForIndex(seen *observed, plan statusindex.Plan) *condition.Result {
+	_, _, next := statusindex.Obsolete(seen.Facts, seen.at)
+	switch plan.Waiting {
+	case statusindex.ClientFull:
+		return notReady(v1beta1.ReasonStatusIndexUnavailable, "spec.tokensValidAfterTime was changed so often that tokens which have not expired refer to %d earlier indexes in the status list of Realm %q. The client cannot get tokens until %s. Change it less often; to stop the client, set spec.suspend.",
+			statusindex.MaxRetired, seen.realm.Name, soon(next, "the operator has retired one of them"))
+	case statusindex.NamespaceFull:
+		return notReady(v1beta1.ReasonStatusIndexUnavailable, "So many clients of namespace %q were deleted, or had their tokens revoked, that its clients cannot get another index in the status list of Realm %q until %s. The limit is %d more than twice the number of clients in the namespace.",
+			seen.client.Namespace, seen.realm.Name, soon(seen.namespaceRelease, "tokens have expired"), statusindex.PerNamespace)
+	case statusindex.RealmFull:
+		return notReady(v1beta1.ReasonStatusIndexUnavailable, "The status list of Realm %q has no free index: it can have at most %d. Delete clients that are not used, or create the client in another realm.",
+			seen.realm.Name, record.MaxIndexes)
+	}
+	return nil
+}
+
+func soon(at time.Time, otherwise string) string {
+	if at.IsZero() {
+		return otherwise
+	}
+	return timestamp(at)
+}
+
+// nextIndexChange returns the time at which the index of the client can change without an event.
+func nextIndexChange(seen *observed, plan statusindex.Plan) time.Time {
+	_, _, next := statusindex.Obsolete(seen.Facts, seen.at)
+	switch {
+	case plan.Waiting == statusindex.NamespaceFull:
+		return earliest(next, seen.namespaceRelease)
+	case plan.Waiting == statusindex.RealmFull:
+		return seen.at.Add(recheckInterval)
+	}
+	return next
+}
+
+// putIndex creates the record of the client's new index.
+func (r *Reconciler) putIndex(ctx context.Context, seen *observed, index *record.Index) error {
+	if index == nil {
+		return nil
+	}
+	body := *index
+	body.UID, body.Namespace, body.Name, body.RealmUID = seen.client.UID, seen.client.Namespace, seen.client.Name, seen.realm.UID
+	desired, err := record.ForIndex(r.Records.Namespace(), body)
+	if err != nil {
+		return err
+	}
+	secret, err := r.Records.Put(ctx, nil, desired)
+	if err != nil {
+		return fmt.Errorf("acquiring index %d: %w", body.Index, err)
+	}
+	seen.hold(secret)
+	return nil
+}
+
+// retireIndexes retires and releases the indexes that the client's record doesn't have any longer.
+func (r *Reconciler) retireIndexes(ctx context.Context, seen *observed) error {
+	retire, release, _ := statusindex.Obsolete(seen.Facts, seen.at)
+	for _, index := range retire {
+		secret, err := r.retireIndex(ctx, seen.records[index.Index], index)
+		if err != nil {
+			return err
+		}
+		seen.drop(index.Index)
+		seen.hold(secret)
+	}
+	for _, index := range release {
+		if err := r.Records.Delete(ctx, seen.records[index.Index]); err != nil {
+			return fmt.Errorf("releasing index %d: %w", index.Index, err)
+		}
+		seen.drop(index.Index)
+	}
+	return nil
+}
+
+func (r *Reconciler) retireIndex(ctx context.Context, secret *corev1.Secret, body record.Index) (*corev1.Secret, error) {
+	body.RetiredAt = r.Now().UTC()
+	desired, err := record.ForIndex(r.Records.Namespace(), body)
+	if err != nil {
+		return nil, err
+	}
+	if secret, err = r.Records.Put(ctx, secret, desired); err != nil {
+		return nil, fmt.Errorf("retiring index %d: %w", body.Index, err)
+	}
+	return secret, nil
+}
+
+// releaseOrphans retires the indexes of deleted ApiClients with the same name, and releases those to which no
+// valid token refers. It returns when the next one is due; zero if there is none.
+func (r *Reconciler) releaseOrphans(ctx context.Context, req ctrl.Request, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
+	held, err := r.Records.OfOwner(ctx, record.KindIndex, req.NamespacedName)
+	if err != nil {
+		return next, err
+	}
+	for i := range held {
+		secret := &held[i]
+		if !cached(secret) {
+			continue
+		}
+		orphaned, err := current(ctx)
+		if err != nil {
+			return next, err
+		}
+		if !orphaned(secret) {
+			continue
+		}
+		at, err := r.releaseOrphan(ctx, secret)
+		if err != nil {
+			return next, err
+		}
+		if !at.IsZero() {
+			next = earliest(next, at)
+		}
+	}
+	return next, nil
+}
+
+// releaseOrphan retires or releases the index of a deleted ApiClient, and returns when it is due; zero if it
+// was released.
+func (r *Reconciler) releaseOrphan(ctx context.Context, secret *corev1.Secret) (time.Time, error) {
+	body, err := record.ReadIndex(secret)
+	if err != nil {
+		return time.Time{}, r.Records.Delete(ctx, secret)
+	}
+	hold, err := r.indexHold(ctx, body.RealmUID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	now := r.Now()
+	if body.RetiredAt.IsZero() && hold > 0 {
+		_, err := r.retireIndex(ctx, secret, body)
+		return now.Add(hold), err
+	}
+	if at := body.RetiredAt.Add(hold); now.Before(at) {
+		return at, nil
+	}
+	return time.Time{}, r.Records.Delete(ctx, secret)
+}
