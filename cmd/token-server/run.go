@@ -79,6 +79,7 @@ func run(o options) error {
 		Handler: tokenserver.New(tokenserver.Options{
 			Registry: reg, Cluster: clusterKeys, RefreshKeys: recordFeed.RequestKeys, RecordUse: uses.Record, Metrics: tokenserver.NewMetrics(metrics, reg), Logger: logger, Now: time.Now, Random: rand.Reader,
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, InFlight: memory.InFlight, SlowHashMemory: memory.SlowHashes,
+			Confirmed: recordFeed.Confirmed, MaxStaleness: o.maxStaleness,
 		}),
 		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
 		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},

@@ -90,6 +90,7 @@ func (i *issuer) serve(ctx context.Context, cfg *rest.Config, l *listeners, audi
 	handler := tokenserver.New(tokenserver.Options{
 		Registry: reg, RefreshKeys: records.RequestKeys, RecordUse: uses.Record, Metrics: tokenserver.NewMetrics(metrics, reg),
 		Logger: i.logger, Audit: auditLog, Now: time.Now, Random: rand.Reader, InFlight: memory.InFlight, SlowHashMemory: memory.SlowHashes,
+		Confirmed: records.Confirmed,
 	})
 	var serving sync.WaitGroup
 	var servers []*http.Server

@@ -63,7 +63,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 		}
 	}
 	reg := registry.New()
-	reg.Replace(realms, clients, subjects, func(string) bool { return false })
+	reg.Replace(realms, clients, subjects, nil, func(string) bool { return false })
 	p.handler = tokenserver.New(tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
 		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,

@@ -91,7 +91,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 		p.requests = append(p.requests, tokenRequest(realm.Name, authorization))
 	}
 	reg := registry.New()
-	reg.Replace(realms, clients, nil, func(string) bool { return false })
+	reg.Replace(realms, clients, nil, nil, func(string) bool { return false })
 	o := tokenserver.Options{
 		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
 		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,

@@ -79,7 +79,7 @@ func TestJWKSHasAllPublicKeys(t *testing.T) {
 		keyIn(signingkey.Retiring, signingkey.RS256), keyIn(signingkey.Pending, signingkey.PS256),
 	}
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = published }))
-	s.registry.Replace(nil, nil, nil, func(string) bool { return true })
+	s.registry.Replace(nil, nil, nil, nil, func(string) bool { return true })
 	got := s.send(t, s.direct(), request{method: "GET", path: "/acme/oauth2/jwks"})
 	checkDocument(t, got)
 	var set struct {

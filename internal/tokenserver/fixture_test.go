@@ -189,7 +189,7 @@ func startLoaded(t testing.TB, options ...func(*tokenserver.Options)) *server {
 			newClient(t, "acme", "a:b%", nil),
 			newClient(t, "acme", "gateway", func(c *registry.Client) { c.Introspects = []string{orders, stock, "billing", "urn:example:log"} }),
 			newClient(t, "frozen", "billing", nil),
-		}, nil, func(string) bool { return false })
+		}, nil, nil, func(string) bool { return false })
 	return s
 }
 

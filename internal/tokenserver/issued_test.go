@@ -97,7 +97,7 @@ func TestPublishedKeysVerifyTokens(t *testing.T) {
 					c.Scopes, c.Audiences = []string{"orders:read", "stock"}, []string{orders}
 				}),
 				newClient(t, "acme", "gateway", func(c *registry.Client) { c.Introspects = []string{orders} }),
-			}, nil, func(string) bool { return false })
+			}, nil, nil, func(string) bool { return false })
 			client := s.direct()
 
 			var set jose.JSONWebKeySet

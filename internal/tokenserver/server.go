@@ -25,7 +25,7 @@ import (
 )
 
 // Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, RecordUse,
-// Audit, Tracer, TrustedProxies, InFlight and SlowHashMemory are required.
+// Audit, MaxStaleness, Tracer, TrustedProxies, InFlight and SlowHashMemory are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
@@ -43,6 +43,11 @@ type Options struct {
 	Audit *audit.Log
 	// Tracer creates a span for each request. If nil, tracing is disabled.
 	Tracer trace.Tracer
+	// Confirmed returns the time of the state that the records are known to have, which is the "iat" of
+	// status lists.
+	Confirmed func() time.Time
+	// MaxStaleness is how old that time can be before the server is not ready. If zero, it always is.
+	MaxStaleness time.Duration
 	// Now returns the current time. Random is the source of random token IDs.
 	Now    func() time.Time
 	Random io.Reader
@@ -82,6 +87,7 @@ func New(o Options) http.Handler {
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
 	(&discovery{registry: o.Registry}).mount(mux)
+	(&statusLists{registry: o.Registry, confirmed: o.Confirmed, maxStaleness: o.MaxStaleness, now: o.Now, last: map[statusKey]*signedList{}}).mount(mux)
 	(&authorizationEndpoint{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)

@@ -135,6 +135,7 @@ func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization,
 		JKT:      jkt,
 
 		Delegation: authorized.delegation,
+		Status:     realm.StatusClaim(client),
 	}, e.Random)
 	if err != nil {
 		return tokenResponse{}, err

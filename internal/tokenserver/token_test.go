@@ -124,7 +124,7 @@ func TestUnavailableUntilLoaded(t *testing.T) {
 	if got := verified(t, s, "x"); got.status != 503 || got.header.Get("Retry-After") == "" {
 		t.Errorf("verification: got status %d with Retry-After %q, want 503 with any", got.status, got.header.Get("Retry-After"))
 	}
-	s.registry.Replace(nil, nil, nil, func(string) bool { return false })
+	s.registry.Replace(nil, nil, nil, nil, func(string) bool { return false })
 	checkRejection(t, s.send(t, client, tests["good credentials"]), 404, "invalid_request", "")
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -62,6 +63,7 @@ type Feed struct {
 	previous  snapshot.State // of the previous process's records; zero after the first load
 	requests  *keyRequests
 	keys      *keyring
+	written   atomic.Pointer[time.Time] // when the last beacon that arrived was written, according to the operator
 
 	failed  chan struct{} // receives a value after a failed request to the API server
 	loading sync.Mutex    // held during a load from a list or from the last known good records
@@ -122,6 +124,20 @@ func New(o Options) *Feed {
 // server delivers changes. After a restart without the API server, it counts from when the previous
 // process last knew that they were current.
 func (f *Feed) Staleness() time.Duration { return f.monitor.Staleness() }
+
+// Confirmed returns the time of the state that the records are known to have. It is the time at which the
+// operator wrote the last beacon, so that it is the same at all token servers that changes reach. Without an
+// operator, it follows the reads of the beacon. It never is in the future.
+func (f *Feed) Confirmed() time.Time {
+	confirmed := f.monitor.Current().Add(-beacon.Overdue)
+	if written := f.written.Load(); written != nil && written.After(confirmed) {
+		confirmed = *written
+	}
+	if now := f.Now(); confirmed.After(now) {
+		return now
+	}
+	return confirmed
+}
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the saved records and
 // the heartbeat, so that the operator doesn't wait for this server, unless the last use of credentials
@@ -270,6 +286,7 @@ func (f *Feed) Update(obj any) error {
 		return err
 	}
 	if secret.Name == beacon.Name {
+		f.written.Store(new(beacon.Read(secret).Time))
 		f.monitor.Arrived(secret.ResourceVersion)
 		f.saved.Confirm(f.monitor.Current())
 		return nil
@@ -300,6 +317,8 @@ func (f *Feed) set(converted any) {
 		f.Registry.SetClient(of)
 	case *registry.Subject:
 		f.Registry.SetSubject(of)
+	case registry.Index:
+		f.Registry.SetIndex(of)
 	}
 }
 
@@ -312,7 +331,7 @@ func (f *Feed) replace(loaded *prepared, keep func(name string) bool) {
 	}
 	f.keys.only(func(name string) bool { return listed[name] || keep(name) })
 	f.keys.updatePlaintext() // the saved records are replaced, too
-	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, keep)
+	f.Registry.Replace(loaded.realms, loaded.clients, loaded.subjects, loaded.indexes, keep)
 }
 
 // Delete removes a record.
@@ -326,7 +345,11 @@ func (f *Feed) Delete(obj any) error {
 		return nil
 	}
 	f.setReadability(secret.Name, nil)
-	f.Registry.Remove(secret.Name)
+	if index, err := prepareIndex(secret.Name); err == nil {
+		f.Registry.RemoveIndex(index)
+	} else {
+		f.Registry.Remove(secret.Name)
+	}
 	f.keys.forget(secret.Name)
 	f.saved.Remove(secret)
 	f.reach(secret.ResourceVersion)
@@ -354,7 +377,7 @@ func (f *Feed) Transformer() cache.TransformFunc {
 // that is the existing entry of the registry. An unreadable record is not saved.
 func (f *Feed) saveAndPrepare(secret *corev1.Secret) any {
 	if secret.Name == beacon.Name {
-		return beaconVersion(secret.ResourceVersion)
+		return listedBeacon{secret.ResourceVersion, beacon.Read(secret).Time}
 	}
 	converted := f.unchanged(secret)
 	if converted == nil {
@@ -412,7 +435,8 @@ func (f *Feed) Replace(list []any, version string) error {
 	f.previous = snapshot.State{}
 	f.saved.Commit(now.listed(version))
 	f.reach(version)
-	f.monitor.Listed(now.beacon)
+	f.written.Store(&now.beacon.written)
+	f.monitor.Listed(now.beacon.version)
 	f.Logger.Info("Loaded records", "realms", len(loaded.realms), "clients", len(loaded.clients), "subjects", len(loaded.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)
 	return nil

@@ -20,13 +20,17 @@ type prepared struct {
 	realms     []*registry.Realm
 	clients    []*registry.Client
 	subjects   []*registry.Subject
+	indexes    []registry.Index
 	unreadable map[string]error // by record name
 	unenforced []string         // names of the records with an unknown restriction
-	beacon     string           // resource version of the beacon; empty if there is none
+	beacon     listedBeacon
 }
 
-// beaconVersion is the resource version of the beacon, which is listed with the records.
-type beaconVersion string
+// listedBeacon is the beacon in a list of the records.
+type listedBeacon struct {
+	version string // resource version; empty if there is no beacon
+	written time.Time
+}
 
 // unreadable is a record that can't be converted.
 type unreadable struct {
@@ -49,8 +53,10 @@ func (p *prepared) add(converted any) {
 		}
 	case *registry.Subject:
 		p.subjects = append(p.subjects, of)
-	case beaconVersion:
-		p.beacon = string(of)
+	case registry.Index:
+		p.indexes = append(p.indexes, of)
+	case listedBeacon:
+		p.beacon = of
 	case unreadable:
 		if p.unreadable == nil {
 			p.unreadable = map[string]error{}
@@ -71,11 +77,16 @@ func (p *prepared) names() map[string]bool {
 	for _, subject := range p.subjects {
 		names[subject.Record] = true
 	}
+	for _, index := range p.indexes {
+		names[index.Record] = true
+	}
 	return names
 }
 
 // readable returns the number of readable records.
-func (p *prepared) readable() int { return len(p.realms) + len(p.clients) + len(p.subjects) }
+func (p *prepared) readable() int {
+	return len(p.realms) + len(p.clients) + len(p.subjects) + len(p.indexes)
+}
 
 func (p *prepared) isUnreadable(name string) bool { return p.unreadable[name] != nil }
 
@@ -89,14 +100,16 @@ func (p *prepared) listed(version string) snapshot.Listed {
 	return l
 }
 
-// prepare converts a record for the registry: to a *registry.Realm, *registry.Client, or
-// *registry.Subject. The error is record.ErrUnreadable.
+// prepare converts a record for the registry: to a *registry.Realm, *registry.Client, *registry.Subject, or
+// registry.Index. The error is record.ErrUnreadable.
 func prepare(secret *corev1.Secret) (converted any, err error) {
 	switch record.KindOf(secret) {
 	case record.KindRealm:
 		return prepareRealm(secret)
 	case record.KindSubject:
 		return prepareSubject(secret)
+	case record.KindIndex:
+		return prepareIndex(secret.Name)
 	default:
 		return prepareClient(secret)
 	}
@@ -126,6 +139,7 @@ func prepareRealm(secret *corev1.Secret) (*registry.Realm, error) {
 		Audiences:        r.Audiences,
 		Issuers:          issuers(r),
 		Exchanges:        r.Exchanges,
+		StatusLists:      r.StatusLists,
 	})
 }
 
@@ -171,6 +185,15 @@ func prepareSubject(secret *corev1.Secret) (*registry.Subject, error) {
 		ClientID:   s.ClientID,
 		ClientUID:  string(s.UID),
 	}, nil
+}
+
+// prepareIndex needs only the name of a record, so an index counts as held even if the record is damaged.
+func prepareIndex(name string) (registry.Index, error) {
+	realm, index, err := record.ParseIndexName(name)
+	if err != nil {
+		return registry.Index{}, err
+	}
+	return registry.Index{Record: name, RealmUID: shared(string(realm)), Index: index}, nil
 }
 
 func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
@@ -219,6 +242,7 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		Identities:         identities(c),
 		Claims:             record.EncodeClaims(c.Claims),
 		DPoP:               c.DPoP,
+		StatusIndex:        c.StatusIndex,
 	}, nil
 }
 

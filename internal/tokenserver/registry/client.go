@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -57,6 +58,8 @@ type Client struct {
 	// Claims are the fixed claims in the client's tokens, as encoded members of a JSON object, each
 	// preceded by a comma.
 	Claims []byte
+	// StatusIndex is the index in the realm's status lists; nil if the client's tokens refer to none.
+	StatusIndex *record.StatusIndex
 	// DPoP means that the client gets only tokens that are bound to a key (RFC 9449).
 	DPoP bool
 

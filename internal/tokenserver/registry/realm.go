@@ -45,6 +45,7 @@ type RealmSettings struct {
 	Audiences        []string // that clients may request
 	Issuers          []Issuer // whose tokens can authenticate clients or be exchanged; they differ in URL or audience
 	Exchanges        []record.Exchange
+	StatusLists      *record.StatusLists // nil if there are none
 }
 
 // Realm is a realm, prepared for handling requests. Everything that does not depend on the request
@@ -74,6 +75,8 @@ type Realm struct {
 	// Verify also checks that the realm and the client are enabled.
 	verifier         *token.Verifier
 	tokensValidAfter time.Time
+	statusLists      *record.StatusLists
+	statusPrefix     string // see statusPrefix
 	// JWKS, Metadata and OpenIDConfiguration are the realm's published documents, as JSON.
 	JWKS                []byte
 	Metadata            []byte
@@ -101,6 +104,8 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		tokensValidAfter: s.TokensValidAfter,
 		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
 		ClusterIssuerURL: s.ClusterIssuerURL,
+		statusLists:      s.StatusLists,
+		statusPrefix:     statusPrefix(s.Issuer, s.StatusLists),
 		issuers:          make(map[string][]*Issuer, len(s.Issuers)),
 		tables:           newTables(),
 	}

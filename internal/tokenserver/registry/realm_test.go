@@ -37,7 +37,7 @@ func TestRecreatedRealmHasOnlyItsOwnClients(t *testing.T) {
 					}
 					realms = append(realms, realm(t, uid, "acme", createdAt(at)))
 				}
-				r.Replace(realms, []*registry.Client{client("c-old", "old", "billing"), client("c-new", "new", "billing")}, nil, keepNone)
+				r.Replace(realms, []*registry.Client{client("c-old", "old", "billing"), client("c-new", "new", "billing")}, nil, nil, keepNone)
 			}
 		}
 	)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
 )
 
 // Registry holds realms by name, their clients by client ID, and the subjects that clients hold by
@@ -69,12 +71,13 @@ func (r *Registry) SubjectOf(record string) *Subject {
 	return r.subjects[record]
 }
 
-// Replace replaces the contents with the given realms, clients and subjects, but retains existing
+// Replace replaces the contents with the given realms, clients, subjects and indexes, but retains existing
 // entries whose record is accepted by keep. Those records can't be read now and their entries remain
 // in the last known good state. Replace marks the registry as loaded.
-func (r *Registry) Replace(realms []*Realm, clients []*Client, subjects []*Subject, keep func(record string) bool) {
+func (r *Registry) Replace(realms []*Realm, clients []*Client, subjects []*Subject, indexes []Index, keep func(record string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.replaceIndexes(indexes)
 	listed := make(map[string]bool, len(realms)+len(clients)+len(subjects))
 	for _, realm := range realms {
 		listed[realm.Record] = true
@@ -128,6 +131,35 @@ func (r *Registry) SetSubject(subject *Subject) {
 	r.setSubject(subject)
 }
 
+// SetIndex adds a held index.
+func (r *Registry) SetIndex(index Index) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tablesOf(index.RealmUID).indexes.add(index.Index)
+}
+
+// RemoveIndex removes an index that nobody holds any longer.
+func (r *Registry) RemoveIndex(index Index) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tablesOf(index.RealmUID).indexes.remove(index.Index)
+	r.dropIfUnused(index.RealmUID)
+}
+
+// replaceIndexes replaces the held indexes of all realms.
+func (r *Registry) replaceIndexes(all []Index) {
+	held := map[string]statuslist.Bits{}
+	for _, index := range all {
+		bits := held[index.RealmUID].Containing(index.Index)
+		bits.SetInvalid(index.Index)
+		held[index.RealmUID] = bits
+		r.tablesOf(index.RealmUID)
+	}
+	for realmUID, t := range r.tables {
+		t.indexes.replace(held[realmUID].Containing(0))
+	}
+}
+
 // Remove removes the realm, client or subject with the given record. Tokens of a removed realm or
 // client are no longer valid.
 func (r *Registry) Remove(record string) {
@@ -178,7 +210,9 @@ func (r *Registry) serve(name string) {
 func (r *Registry) setClient(client *Client) {
 	client.track(r.clients[client.Record])
 	r.clients[client.Record] = client
-	r.tablesOf(client.RealmUID).clients.Store(client.ID, client)
+	t := r.tablesOf(client.RealmUID)
+	t.clients.Store(client.ID, client)
+	t.indexes.changes.Add(1)
 }
 
 func (r *Registry) removeClient(record string) {
@@ -187,7 +221,9 @@ func (r *Registry) removeClient(record string) {
 		return
 	}
 	delete(r.clients, record)
-	r.tablesOf(client.RealmUID).clients.Delete(client.ID)
+	t := r.tablesOf(client.RealmUID)
+	t.clients.Delete(client.ID)
+	t.indexes.changes.Add(1)
 	r.dropIfUnused(client.RealmUID)
 }
 
@@ -230,13 +266,14 @@ func (r *Registry) dropIfUnused(realmUID string) {
 	delete(r.tables, realmUID)
 }
 
-// tables holds the clients of a realm by client ID, and the subjects that they hold. Requests read
-// it without locks.
+// tables holds the clients of a realm by client ID, and the subjects and indexes that they hold. Requests
+// for tokens read it without locks.
 type tables struct {
 	clients  *xsync.Map[string, *Client]
 	subjects *xsync.Map[subjectKey, *Subject]
+	indexes  *indexes
 }
 
 func newTables() tables {
-	return tables{clients: xsync.NewMap[string, *Client](), subjects: xsync.NewMap[subjectKey, *Subject]()}
+	return tables{clients: xsync.NewMap[string, *Client](), subjects: xsync.NewMap[subjectKey, *Subject](), indexes: newIndexes()}
 }

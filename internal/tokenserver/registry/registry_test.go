@@ -71,7 +71,7 @@ func TestLookup(t *testing.T) {
 	}
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, []*registry.Client{
 		client("c1", "r1", "billing"), client("c2", "r2", "billing"), client("c3", "r1", "stock"), client("c4", "nowhere", "lost"),
-	}, nil, keepNone)
+	}, nil, nil, keepNone)
 	if !reg.Loaded() {
 		t.Error("Loaded() = false after Replace, want true")
 	}
@@ -95,8 +95,8 @@ func TestLookup(t *testing.T) {
 func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 	reg := registry.New()
 	reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex"), realm(t, "r3", "initech")},
-		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, nil, keepNone)
-	reg.Replace([]*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{client("c4", "r1", "billing2")}, nil,
+		[]*registry.Client{client("c1", "r1", "billing"), client("c2", "r1", "stock"), client("c3", "r2", "billing")}, nil, nil, keepNone)
+	reg.Replace([]*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{client("c4", "r1", "billing2")}, nil, nil,
 		func(uid string) bool { return uid == "r3" || uid == "c2" })
 	got := map[string]string{
 		"replaced": found(reg, "acme", "billing"), "kept": found(reg, "acme", "stock"), "new": found(reg, "acme", "billing2"),
@@ -155,7 +155,7 @@ func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 		reg.SetClient(client("c3", "r2", "b", with))
 		reg.Remove("r1")
 		reg.Remove("c2")
-		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c4", "r2", "a", with)}, nil, keepNone)
+		reg.Replace([]*registry.Realm{realm(t, "r2", "acme")}, []*registry.Client{client("c4", "r2", "a", with)}, nil, nil, keepNone)
 		reg.Remove("r2")
 	}
 	close(stop)

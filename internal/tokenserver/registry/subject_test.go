@@ -65,7 +65,7 @@ func TestHolder(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			reg := registry.New()
-			reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, tc.clients, tc.subjects, keepNone)
+			reg.Replace([]*registry.Realm{realm(t, "r1", "acme"), realm(t, "r2", "globex")}, tc.clients, tc.subjects, nil, keepNone)
 			testkit.Diff(t, "holder", tc.want, holderOf(reg, tc.issuer, tc.subject))
 		})
 	}
@@ -97,9 +97,9 @@ func TestSubjectChanges(t *testing.T) {
 	check("after removal", "")
 	reg.SetSubject(held(github, workflow, "first", "c1"))
 	realms, clients := []*registry.Realm{realm(t, "r1", "acme")}, []*registry.Client{first}
-	reg.Replace(realms, clients, nil, func(record string) bool { return record == held(github, workflow, "", "").Record })
+	reg.Replace(realms, clients, nil, nil, func(record string) bool { return record == held(github, workflow, "", "").Record })
 	check("while the record is unreadable", "c1")
-	reg.Replace(realms, clients, nil, keepNone)
+	reg.Replace(realms, clients, nil, nil, keepNone)
 	check("after a list without it", "")
 	if realms, clients := reg.Size(); realms != 1 || clients != 1 {
 		t.Errorf("Size() = %d realms and %d clients, want 1 and 1", realms, clients)

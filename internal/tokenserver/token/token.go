@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
 )
 
 // Type is the "typ" header parameter of access tokens (RFC 9068 §2.1).
@@ -39,23 +40,52 @@ type Claims struct {
 	JKT string
 	// Delegation is set if the client acts for another subject.
 	Delegation *Delegation
+	// Status refers to an entry in a status list; zero if the token has no claim "status".
+	Status Status
+}
+
+// Status refers to an entry in a status list (draft-ietf-oauth-status-list, section 6.2).
+type Status struct {
+	Prefix string // the result of StatusPrefix for the URI of the list
+	Index  int
+}
+
+// StatusPrefix returns the claim "status" up to the index, preceded by a comma.
+func StatusPrefix(uri string) string {
+	return `,"status":{"status_list":{"uri":` + quote(uri) + `,"idx":`
 }
 
 // Signer issues tokens signed with one key. It is safe for concurrent use.
 type Signer struct {
-	key    *signingkey.Signer
-	header string // encoded, including the trailing dot
+	key        *signingkey.Signer
+	header     string // of access tokens, encoded, including the trailing dot
+	listHeader string // of status lists
 }
 
 // NewSigner returns a Signer that uses the given key.
 func NewSigner(key *signingkey.Signer) *Signer {
-	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID()) + "."}
+	return &Signer{
+		key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + ".",
+		listHeader: encodedHeader(key.Algorithm(), key.KeyID(), statuslist.Type) + ".",
+	}
 }
 
-// encodedHeader returns the encoded header of tokens signed with key (RFC 9068 §2.1).
-func encodedHeader(algorithm signingkey.Algorithm, keyID string) string {
-	header := `{"alg":` + quote(string(algorithm)) + `,"kid":` + quote(keyID) + `,"typ":"` + Type + `"}`
+// encodedHeader returns the encoded header of a JWT of the given type (RFC 9068 §2.1).
+func encodedHeader(algorithm signingkey.Algorithm, keyID, typ string) string {
+	header := `{"alg":` + quote(string(algorithm)) + `,"kid":` + quote(keyID) + `,"typ":"` + typ + `"}`
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
+}
+
+// SignList returns the signed status list with the given claims in JWS Compact Serialization.
+//
+// Errors: those of signing.
+func (s *Signer) SignList(claims []byte) ([]byte, error) {
+	jwt := base64.RawURLEncoding.AppendEncode([]byte(s.listHeader), claims)
+	signature, err := s.key.Sign(nil, jwt)
+	if err != nil {
+		return nil, err
+	}
+	return base64.RawURLEncoding.AppendEncode(append(jwt, '.'), signature), nil
 }
 
 // Sign returns the signed token in JWS Compact Serialization (RFC 7515 §7.1) and its "jti". The
@@ -132,6 +162,11 @@ func appendClaims(b []byte, c Claims, id ID) []byte {
 		b = append(b, `,"cnf":{"jkt":"`...)
 		b = append(b, c.JKT...)
 		b = append(b, `"}`...)
+	}
+	if c.Status.Prefix != "" {
+		b = append(b, c.Status.Prefix...)
+		b = strconv.AppendInt(b, int64(c.Status.Index), 10)
+		b = append(b, "}}"...)
 	}
 	return append(b, '}')
 }

@@ -81,7 +81,7 @@ type Verifier struct {
 func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
 	v := &Verifier{issuer: issuer, keys: make(map[string]*signingkey.Verifier, len(keys))}
 	for _, key := range keys {
-		v.keys[encodedHeader(key.Algorithm(), key.ID())] = key.Verifier()
+		v.keys[encodedHeader(key.Algorithm(), key.ID(), Type)] = key.Verifier()
 	}
 	return v
 }

@@ -1,0 +1,146 @@
+package registry
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
+)
+
+// Index is an index in the status lists of a realm that a client holds or held.
+type Index struct {
+	Record   string // name of the record
+	RealmUID string
+	Index    int
+}
+
+// indexes are the held indexes of a realm. They are safe for concurrent use.
+type indexes struct {
+	// changes counts changes of what the realm's status lists depend on, apart from the realm itself.
+	changes atomic.Uint64
+
+	mu   sync.Mutex
+	held statuslist.Bits // The bits of held indexes are set.
+}
+
+func newIndexes() *indexes { return &indexes{held: statuslist.NewBits(0)} }
+
+func (x *indexes) add(index int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = x.held.Containing(index)
+	x.held.SetInvalid(index)
+	x.changes.Add(1)
+}
+
+func (x *indexes) remove(index int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if index < x.held.Len() {
+		x.held.SetValid(index)
+		x.changes.Add(1)
+	}
+}
+
+// replace replaces all held indexes at once, so that no list lacks one.
+func (x *indexes) replace(held statuslist.Bits) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.held = held
+	x.changes.Add(1)
+}
+
+func (x *indexes) copy() statuslist.Bits {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return append(statuslist.Bits(nil), x.held...)
+}
+
+// StatusClaim returns what the claim "status" of a client's tokens refers to; zero if they have none.
+func (r *Realm) StatusClaim(client *Client) token.Status {
+	if r.statusPrefix == "" || client.StatusIndex == nil {
+		return token.Status{}
+	}
+	return token.Status{Prefix: r.statusPrefix, Index: client.StatusIndex.Index}
+}
+
+// statusPrefix returns the claim "status" up to the index; empty if tokens don't have it.
+func statusPrefix(issuer string, lists *record.StatusLists) string {
+	if !lists.IsIssued() {
+		return ""
+	}
+	return token.StatusPrefix(oauth.StatusListURI(issuer, lists.Number))
+}
+
+// StatusList describes a served status list of a realm.
+type StatusList struct {
+	Number string // as in URI
+	URI    string
+	TTL    time.Duration
+	// ended lists have only INVALID entries.
+	ended bool
+}
+
+// StatusList returns the served list with the given number, as in a URL. ok is false if there is none.
+func (r *Realm) StatusList(number string) (list StatusList, ok bool) {
+	lists := r.statusLists
+	if lists == nil {
+		return StatusList{}, false
+	}
+	list.TTL = time.Duration(lists.TTLSeconds) * time.Second
+	list.Number, list.URI = number, r.Issuer+oauth.StatusListPath+number
+	if lists.Number != 0 && number == strconv.FormatInt(lists.Number, 10) {
+		list.ended = r.Disabled || lists.ValidAfter.Before(r.tokensValidAfter)
+		return list, true
+	}
+	for _, ended := range lists.Ended {
+		if number == strconv.FormatInt(ended.Number, 10) {
+			list.ended = true
+			return list, true
+		}
+	}
+	return StatusList{}, false
+}
+
+// StatusChanges returns a number that changes with what the realm's lists depend on, apart from the realm
+// itself and the time.
+func (r *Realm) StatusChanges() uint64 { return r.tables.indexes.changes.Load() }
+
+// StatusEntries returns the entries of a list, and when they change next without a change of a record; zero
+// if they don't.
+//
+// A held index is INVALID unless its client can be used and has it for tokens that it gets now. An index
+// that nobody holds is VALID: no valid token refers to it, and lists don't show how many clients there are.
+func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslist.Bits, next time.Time) {
+	entries = r.tables.indexes.copy()
+	r.tables.clients.Range(func(_ string, c *Client) bool {
+		if c.StatusIndex == nil {
+			return true
+		}
+		entries = entries.Containing(c.StatusIndex.Index)
+		if c.hasValidStatus(now) {
+			entries.SetValid(c.StatusIndex.Index)
+			if !c.ExpiresAt.IsZero() && (next.IsZero() || c.ExpiresAt.Before(next)) {
+				next = c.ExpiresAt
+			}
+		} else {
+			entries.SetInvalid(c.StatusIndex.Index)
+		}
+		return true
+	})
+	if list.ended {
+		entries.SetAllInvalid()
+		return entries, time.Time{}
+	}
+	return entries, next
+}
+
+// hasValidStatus reports whether tokens with the client's index are valid at the given time.
+func (c *Client) hasValidStatus(now time.Time) bool {
+	return c.Usable(now) && !c.StatusIndex.ValidAfter.Before(c.TokensValidAfter)
+}

@@ -1,0 +1,230 @@
+package tokenserver
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// statusLists serves the token status lists of realms (draft-ietf-oauth-status-list, section 8.1).
+type statusLists struct {
+	registry *registry.Registry
+	// confirmed returns the time of the state of the records.
+	confirmed func() time.Time
+	// maxStaleness is how old that time can be before the server is not ready; zero if it always is.
+	maxStaleness time.Duration
+	now          func() time.Time
+
+	mu   sync.Mutex
+	last map[statusKey]*signedList
+}
+
+// statusKey identifies a list. Its realm can be recreated with the same name.
+type statusKey struct{ realmUID, uri string }
+
+func (l *statusLists) mount(mux *http.ServeMux) {
+	mux.Handle("GET /{realm}"+oauth.StatusListPath+"{number}", l)
+}
+
+var (
+	statusListContentType = []string{statuslist.MediaType}
+	// A cache that served a list without asking again would delay revocations.
+	revalidate     = []string{"public, no-cache"}
+	acceptEncoding = []string{"Accept-Encoding"}
+	anyOrigin      = []string{"*"}
+	gzipEncoding   = []string{"gzip"}
+)
+
+// ServeHTTP responds with a list.
+func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !l.registry.Loaded() {
+		writeError(w, oauth.ErrNotLoaded)
+		return
+	}
+	realm := l.registry.Realm(r.PathValue("realm"))
+	if realm == nil {
+		writeError(w, oauth.ErrUnknownRealm)
+		return
+	}
+	list, ok := realm.StatusList(r.PathValue("number"))
+	if !ok {
+		writeError(w, oauth.ErrNotFound)
+		return
+	}
+	signed, err := l.of(realm, list).current(l, realm, list)
+	if err != nil {
+		writeError(w, oauth.ErrNoSigningKey)
+		return
+	}
+	signed.write(w, r)
+}
+
+// of returns the last signed version of a list, which may be empty. It forgets the lists that are no longer
+// served.
+func (l *statusLists) of(realm *registry.Realm, list registry.StatusList) *signedList {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := statusKey{realm.UID, list.URI}
+	if last := l.last[key]; last != nil {
+		return last
+	}
+	for other, last := range l.last {
+		if !last.served(l.registry, other) {
+			delete(l.last, other)
+		}
+	}
+	last := &signedList{name: realm.Name, number: list.Number}
+	l.last[key] = last
+	return last
+}
+
+// signedList is the last version of a list that was signed.
+type signedList struct {
+	name, number string // of the realm and the list
+
+	mu       sync.Mutex
+	builtAt  time.Time
+	basis    listBasis
+	changeAt time.Time // when the entries change although the basis doesn't; zero if they don't
+	document *listDocument
+}
+
+// listBasis is what a list depends on.
+type listBasis struct {
+	realm   *registry.Realm
+	changes uint64
+	// confirmed is the time of the state of the records, in seconds.
+	confirmed int64
+}
+
+// served reports whether a realm still serves the list.
+func (s *signedList) served(reg *registry.Registry, key statusKey) bool {
+	realm := reg.Realm(s.name)
+	if realm == nil || realm.UID != key.realmUID {
+		return false
+	}
+	list, ok := realm.StatusList(s.number)
+	return ok && list.URI == key.uri
+}
+
+// minBuildInterval is the shortest time between two versions of a list. It limits the work for a list when
+// many clients change, and for requests when nothing does.
+const minBuildInterval = 250 * time.Millisecond
+
+// current returns the list for the current state. While many clients change, it can be minBuildInterval old.
+func (s *signedList) current(l *statusLists, realm *registry.Realm, list registry.StatusList) (*listDocument, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := l.now()
+	basis := listBasis{realm: realm, changes: realm.StatusChanges(), confirmed: l.confirmed().Unix()}
+	recent := now.Sub(s.builtAt) < minBuildInterval && !now.Before(s.builtAt)
+	unchanged := basis == s.basis && (s.changeAt.IsZero() || now.Before(s.changeAt))
+	if s.document != nil && (recent || unchanged) {
+		return s.document, nil
+	}
+	entries, changeAt := realm.StatusEntries(list, now)
+	document, err := l.sign(realm, list, entries, basis.confirmed)
+	if err != nil {
+		return nil, err
+	}
+	s.builtAt, s.basis, s.changeAt, s.document = now, basis, changeAt, document
+	return document, nil
+}
+
+// listClaims are the claims of a status list token (section 5.1).
+type listClaims struct {
+	Issuer     string `json:"iss"`
+	Subject    string `json:"sub"`
+	IssuedAt   int64  `json:"iat"`
+	Expires    int64  `json:"exp"`
+	TTL        int64  `json:"ttl"`
+	StatusList struct {
+		Bits int    `json:"bits"`
+		List string `json:"lst"`
+	} `json:"status_list"`
+}
+
+// sign returns the signed list. Token servers with the same records have lists with the same claims and the
+// same ETag.
+//
+// Errors: oauth.ErrNoSigningKey, and those of signing.
+func (l *statusLists) sign(realm *registry.Realm, list registry.StatusList, entries statuslist.Bits, confirmed int64) (*listDocument, error) {
+	signer := realm.Signer()
+	if signer == nil {
+		return nil, oauth.ErrNoSigningKey
+	}
+	lifetime := statuslist.Lifetime(l.maxStaleness, list.TTL)
+	claims := listClaims{
+		Issuer: realm.Issuer, Subject: list.URI, IssuedAt: confirmed, Expires: confirmed + int64(lifetime/time.Second), TTL: int64(list.TTL / time.Second),
+	}
+	claims.StatusList.Bits, claims.StatusList.List = 1, entries.Encode()
+	encoded, err := json.Marshal(claims)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status list %s: %w", list.URI, err)
+	}
+	signed, err := signer.SignList(encoded)
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(encoded)
+	return &listDocument{
+		jwt: signed, compressed: compress(signed),
+		// It is weak, because token servers sign the same claims differently.
+		tag: []string{`W/"` + base64.RawURLEncoding.EncodeToString(digest[:15]) + `"`},
+	}, nil
+}
+
+func compress(document []byte) []byte {
+	var compressed bytes.Buffer
+	w := gzip.NewWriter(&compressed)
+	_, _ = w.Write(document) // A bytes.Buffer accepts everything.
+	_ = w.Close()
+	return compressed.Bytes()
+}
+
+// listDocument is a signed list.
+type listDocument struct {
+	jwt, compressed []byte
+	tag             []string // the ETag header
+}
+
+func (d *listDocument) write(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header["Etag"] = d.tag
+	header["Cache-Control"] = revalidate
+	header["Vary"] = acceptEncoding
+	header["Access-Control-Allow-Origin"] = anyOrigin
+	if strings.Contains(r.Header.Get("If-None-Match"), d.tag[0]) {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	header["Content-Type"] = statusListContentType
+	body := d.jwt
+	if acceptsGzip(r.Header) {
+		header["Content-Encoding"] = gzipEncoding
+		body = d.compressed
+	}
+	_, _ = w.Write(body)
+}
+
+// acceptsGzip reports whether a client accepts gzip (RFC 9110 §12.5.3). One that only accepts it with a
+// weight gets the list without it.
+func acceptsGzip(header http.Header) bool {
+	for encoding := range strings.SplitSeq(strings.Join(header["Accept-Encoding"], ","), ",") {
+		if strings.TrimSpace(encoding) == "gzip" {
+			return true
+		}
+	}
+	return false
+}
