@@ -47,7 +47,14 @@ func putRealm(backed record.Realm, backupTime, now time.Time) record.Realm {
 		}
 	}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
+	body.StatusLists = endedLists(backed, now)
 	return body
+}
+
+// endedLists returns the status lists of a record whose current list ends, because which clients got which
+// indexes after the backup is unknown. The operator begins another list.
+func endedLists(r record.Realm, now time.Time) *record.StatusLists {
+	return r.StatusLists.End(now.UTC().Truncate(time.Second).Add(longestLifetime(r) + 2*signingkey.Skew))
 }
 
 // addRealm returns the record of a Realm that has keys of its own, with those of the backup.
@@ -62,6 +69,7 @@ func addRealm(current, backed record.Realm, algorithm signingkey.Algorithm, back
 	body.Keys, body.Basis = keys, record.Basis{}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, current.Restored)
 	body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
+	body.StatusLists = endedLists(current, now).WithEnded(endedLists(backed, now))
 	return body, nil
 }
 
@@ -104,11 +112,7 @@ func addKeys(current []signingkey.Key, backed record.Realm, algorithm signingkey
 // longestLifetime returns the longest lifetime of a token that a key of the realm has signed, or may have
 // signed after the backup.
 func longestLifetime(backed record.Realm) time.Duration {
-	longest := time.Duration(backed.TokenLifetimeSeconds) * time.Second
-	for i := range backed.Keys {
-		longest = max(longest, backed.Keys[i].LongestLifetime)
-	}
-	return longest
+	return max(time.Duration(backed.TokenLifetimeSeconds)*time.Second, signingkey.LongestLifetime(backed.Keys))
 }
 
 // putClient returns the record of an ApiClient that has no other secrets than those of the backup. It is
@@ -118,7 +122,8 @@ func putClient(backed record.Client, uid, realmUID types.UID, backupTime, now ti
 	body := backed
 	body.UID, body.RealmUID, body.Disabled = uid, realmUID, true
 	body.Secrets, body.Identities, body.NamespaceSelectors = []record.ClientSecret{}, nil, nil
-	body.SecretSerial, body.Basis = 0, record.Basis{} // They belong to objects of the cluster of the backup.
+	// These belong to objects of the cluster of the backup.
+	body.SecretSerial, body.StatusIndex, body.IndexSerial, body.Basis = 0, nil, 0, record.Basis{}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
 	body.Restored.Secrets, _ = backup.AcceptedSecrets(backed, backupTime)
 	return body
