@@ -127,7 +127,7 @@ func (s *signedList) current(l *statusLists, realm *registry.Realm, list registr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.now()
-	basis := listBasis{realm: realm, changes: realm.StatusChanges(), confirmed: l.confirmed().Unix()}
+	basis := listBasis{realm: realm, changes: realm.StatusChanges(list), confirmed: l.confirmed().Unix()}
 	recent := now.Sub(s.builtAt) < minBuildInterval && !now.Before(s.builtAt)
 	unchanged := basis == s.basis && (s.changeAt.IsZero() || now.Before(s.changeAt))
 	if s.document != nil && (recent || unchanged) {

@@ -48,12 +48,14 @@ var errDown = errors.New("connection reset")
 // beacon unless the operator is away from the start.
 type apiServer struct {
 	mu      sync.Mutex
-	reads   error  // the response to lists, watches, and reads of the beacon
-	watches error  // the response to lists and watches, if reads is nil
-	writes  error  // the response to heartbeats
-	silent  bool   // whether watches deliver nothing
-	away    bool   // whether no operator changes the beacon
-	beacon  string // resource version of the beacon
+	reads   error         // the response to lists, watches, and reads of the beacon
+	watches error         // the response to lists and watches, if reads is nil
+	writes  error         // the response to heartbeats
+	silent  bool          // whether watches deliver nothing
+	away    bool          // whether no operator changes the beacon
+	beacon  string        // resource version of the beacon
+	written time.Time     // when the beacon was written, according to the operator
+	ahead   time.Duration // how much the operator's clock is ahead
 	version int
 	watch   *watch.RaceFreeFakeWatcher // the open watch
 	lists   int
@@ -129,7 +131,7 @@ func (a *apiServer) client() *fake.Clientset {
 		a.lists++
 		list := &corev1.SecretList{ListMeta: metav1.ListMeta{ResourceVersion: a.next()}}
 		if a.beacon != "" {
-			list.Items = append(list.Items, *beaconSecret(a.beacon))
+			list.Items = append(list.Items, *a.beaconSecret())
 		}
 		return true, list, nil
 	})
@@ -139,7 +141,7 @@ func (a *apiServer) client() *fake.Clientset {
 		if a.reads == nil && a.beacon == "" {
 			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, beacon.Name)
 		}
-		return true, beaconSecret(a.beacon), a.reads
+		return true, a.beaconSecret(), a.reads
 	})
 	client.PrependWatchReactor("secrets", func(clienttesting.Action) (bool, watch.Interface, error) {
 		a.mu.Lock()
@@ -214,16 +216,19 @@ func (a *apiServer) changeBeacon(ctx context.Context) {
 			if a.away {
 				return
 			}
-			a.beacon = a.next()
+			a.beacon, a.written = a.next(), time.Now().Add(a.ahead)
 			if a.watch != nil && !a.watch.IsStopped() && !a.silent {
-				a.watch.Modify(beaconSecret(a.beacon))
+				a.watch.Modify(a.beaconSecret())
 			}
 		})
 	}
 }
 
-func beaconSecret(version string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: version}}
+func (a *apiServer) beaconSecret() *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: a.beacon},
+		Data:       beacon.Secret("records", beacon.Content{Time: a.written}).Data,
+	}
 }
 
 func (a *apiServer) listed() int {

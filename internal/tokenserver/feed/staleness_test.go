@@ -70,6 +70,39 @@ func TestStalenessCountsFromLastArrival(t *testing.T) {
 	}
 }
 
+// While beacons arrive, the state of the records is that of the last one, which is the same at all servers. A
+// server that is cut off stays there. One that knows that the operator is away goes on.
+func TestConfirmed(t *testing.T) {
+	const cut = 10*time.Minute + 2*time.Second // the last beacon before arrives after 10 minutes
+	for name, tc := range map[string]struct {
+		change   func(*apiServer)
+		after    time.Duration
+		from, to time.Duration // the age of the state
+	}{
+		"beacons arrive":                {func(*apiServer) {}, 4 * time.Second, 6 * time.Second, 6 * time.Second},
+		"the next beacon arrives":       {func(*apiServer) {}, 9 * time.Second, time.Second, time.Second},
+		"cut off":                       {func(a *apiServer) { a.reads, a.writes = errDown, errDown; a.watch.Stop() }, time.Hour, time.Hour + 2*time.Second, time.Hour + 2*time.Second},
+		"listed again":                  {func(a *apiServer) { a.watch.Stop(); a.watches = nil }, 7 * time.Second, 9 * time.Second, 9 * time.Second},
+		"the operator is away":          {func(a *apiServer) { a.away = true }, time.Hour, 15 * time.Second, 35 * time.Second},
+		"the operator's clock is ahead": {func(a *apiServer) { a.ahead = 30 * time.Second }, 12 * time.Second, 0, 0},
+		"the operator's clock is slow":  {func(a *apiServer) { a.ahead = -time.Hour }, 13 * time.Second, 15 * time.Second, 25 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := &apiServer{}
+				f, _ := start(t, api, "")
+				time.Sleep(cut)
+				api.set(tc.change)
+				time.Sleep(tc.after)
+				synctest.Wait()
+				if age := time.Since(f.Confirmed()); age < tc.from || age > tc.to {
+					t.Errorf("the state is %s old, want %s to %s", age, tc.from, tc.to)
+				}
+			})
+		})
+	}
+}
+
 // A silent watch is replaced by one that starts with a list. The list proves that the records are
 // current. Nothing is listed while the watch delivers.
 func TestSilentWatchIsReplaced(t *testing.T) {

@@ -107,9 +107,14 @@ func (r *Realm) StatusList(number string) (list StatusList, ok bool) {
 	return StatusList{}, false
 }
 
-// StatusChanges returns a number that changes with what the realm's lists depend on, apart from the realm
-// itself and the time.
-func (r *Realm) StatusChanges() uint64 { return r.tables.indexes.changes.Load() }
+// StatusChanges returns a number that changes with what a list depends on, apart from the realm itself and
+// the time.
+func (r *Realm) StatusChanges(list StatusList) uint64 {
+	if list.ended {
+		return 0
+	}
+	return r.tables.indexes.changes.Load()
+}
 
 // StatusEntries returns the entries of a list, and when they change next without a change of a record; zero
 // if they don't.

@@ -49,6 +49,10 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 			IssuedAt: time.Unix(rapid.Int64Range(-1<<33, 1<<36).Draw(t, "iat"), 999_999_999),
 			Lifetime: time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "lifetime")),
 		}
+		uri, index := text.Draw(t, "uri"), rapid.IntRange(0, 1<<20).Draw(t, "idx")
+		if uri != "" {
+			claims.Status = token.Status{Prefix: token.StatusPrefix(uri), Index: index}
+		}
 		id := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "jti")
 		jwt, _, err := signer.Sign(claims, bytes.NewReader(id))
 		if err != nil {
@@ -67,6 +71,9 @@ func TestClaimsMatchEncodingJSON(t *testing.T) {
 		}
 		if claims.Scope != "" {
 			want["scope"] = claims.Scope
+		}
+		if uri != "" {
+			want["status"] = map[string]any{"status_list": map[string]any{"uri": uri, "idx": index}}
 		}
 		testkit.Diff(t, "claims", reencode(t, want), reencode(t, json.RawMessage(payload)))
 		if compact.Len() != len(payload) {
