@@ -19,7 +19,8 @@ type Basis struct {
 	// Namespace is the version of the labels of the client's namespace; zero if no grant or exchange of the
 	// Realm selects namespaces by their labels.
 	Namespace NamespaceBasis `json:"namespace,omitzero"`
-	// Content is the resource version since which only the basis, generated secrets, or keys have changed.
+	// Content is the resource version since which only the basis, generated secrets, the status index, or
+	// keys have changed.
 	// It is empty if anything else changed with the record's latest write. The status counts
 	// acknowledgements from it.
 	Content string `json:"content,omitempty"`

@@ -126,9 +126,11 @@ func setBasis(seen *observed, desired *record.Client, continuous bool) {
 	}
 }
 
-// differInSecretsOnly reports whether two records with the same basis are equal apart from their secrets.
+// differInSecretsOnly reports whether two records with the same basis are equal apart from their secrets, and
+// from their status index, on which workloads don't depend.
 func differInSecretsOnly(a, b record.Client) bool {
 	a.Secrets, b.Secrets, a.SecretSerial, b.SecretSerial = nil, nil, 0, 0
+	a.StatusIndex, b.StatusIndex, a.IndexSerial, b.IndexSerial = nil, nil, 0, 0
 	if a.Restored != nil && b.Restored != nil && a.Restored.At.Equal(b.Restored.At) {
 		a.Restored, b.Restored = nil, nil // restored secrets only end
 	}
