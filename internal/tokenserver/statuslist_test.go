@@ -56,7 +56,7 @@ func startWithLists(t *testing.T) (*server, func(time.Duration)) {
 		s.registry.SetClient(indexed(t, i, change))
 	}
 	s.registry.SetIndex(registry.Index{RealmUID: "uid-other", Index: 9})
-	s.registry.SetClient(indexed(t, 8, func(c *registry.Client) { c.Disabled = true })) // The index arrives later.
+	s.registry.SetClient(indexed(t, 3000, func(c *registry.Client) { c.Disabled = true })) // The index arrives later.
 	return s, func(d time.Duration) { at = at.Add(d) }
 }
 
@@ -132,7 +132,7 @@ func (l *statusList) invalid() []int {
 func TestStatusListClaims(t *testing.T) {
 	s, _ := startWithLists(t)
 	for path, want := range map[string]struct{ invalid []int }{
-		currentList:             {[]int{1, 3, 4, 6, 8, 1500}},
+		currentList:             {[]int{1, 3, 4, 6, 1500, 3000}},
 		"/acme/oauth2/status/5": {[]int{-1}},
 	} {
 		list := s.list(t, path)
@@ -141,7 +141,7 @@ func TestStatusListClaims(t *testing.T) {
 			"status_list": map[string]any{"bits": 1.0, "lst": ""},
 		}, list.claims)
 		testkit.Diff(t, "INVALID entries of "+path, want.invalid, list.invalid())
-		if len(list.entries) != 2048/8 {
+		if len(list.entries) != 4096/8 {
 			t.Errorf("%s has %d bytes", path, len(list.entries))
 		}
 	}
@@ -154,27 +154,27 @@ func TestStatusListFollowsState(t *testing.T) {
 		change func(t *testing.T, s *server, sleep func(time.Duration))
 		want   []int
 	}{
-		"nothing": {func(*testing.T, *server, func(time.Duration)) {}, []int{1, 3, 4, 6, 8, 1500}},
+		"nothing": {func(*testing.T, *server, func(time.Duration)) {}, []int{1, 3, 4, 6, 1500, 3000}},
 		"suspended": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.registry.SetClient(indexed(t, 0, func(c *registry.Client) { c.Disabled = true }))
-		}, []int{0, 1, 3, 4, 6, 8, 1500}},
-		"resumed": {func(t *testing.T, s *server, _ func(time.Duration)) { s.registry.SetClient(indexed(t, 1, nil)) }, []int{3, 4, 6, 8, 1500}},
-		"deleted": {func(t *testing.T, s *server, _ func(time.Duration)) { s.registry.Remove(indexed(t, 0, nil).Record) }, []int{0, 1, 3, 4, 6, 8, 1500}},
+		}, []int{0, 1, 3, 4, 6, 1500, 3000}},
+		"resumed": {func(t *testing.T, s *server, _ func(time.Duration)) { s.registry.SetClient(indexed(t, 1, nil)) }, []int{3, 4, 6, 1500, 3000}},
+		"deleted": {func(t *testing.T, s *server, _ func(time.Duration)) { s.registry.Remove(indexed(t, 0, nil).Record) }, []int{0, 1, 3, 4, 6, 1500, 3000}},
 		"deleted and released": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.registry.Remove(indexed(t, 1500, nil).Record)
 			s.registry.RemoveIndex(registry.Index{RealmUID: "uid-acme", Index: 1500})
-		}, []int{1, 3, 4, 6, 8}},
-		"expired": {func(_ *testing.T, _ *server, sleep func(time.Duration)) { sleep(time.Minute) }, []int{1, 2, 3, 4, 6, 8, 1500}},
+		}, []int{1, 3, 4, 6, 3000}},
+		"expired": {func(_ *testing.T, _ *server, sleep func(time.Duration)) { sleep(time.Minute) }, []int{1, 2, 3, 4, 6, 1500, 3000}},
 		"other realm": {func(_ *testing.T, s *server, _ func(time.Duration)) {
 			s.registry.SetIndex(registry.Index{RealmUID: "uid-other", Index: 0})
-		}, []int{1, 3, 4, 6, 8, 1500}},
+		}, []int{1, 3, 4, 6, 1500, 3000}},
 		"suspended realm": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.setListing(t, lists(), func(r *registry.RealmSettings) { r.Disabled = true })
 		}, []int{-1}},
 		"revoked realm": {func(t *testing.T, s *server, _ func(time.Duration)) { s.setListing(t, lists(), reject) }, []int{-1}},
 		"new list of a realm": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.setListing(t, &record.StatusLists{Number: 7, TTLSeconds: 10, ValidAfter: now}, reject)
-		}, []int{1, 3, 4, 6, 8, 1500}},
+		}, []int{1, 3, 4, 6, 1500, 3000}},
 		"listed again": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.registry.Replace([]*registry.Realm{s.registry.Realm("acme")}, []*registry.Client{indexed(t, 0, nil)}, nil,
 				[]registry.Index{{RealmUID: "uid-acme", Index: 0}, {RealmUID: "uid-acme", Index: 3}}, func(string) bool { return false })
@@ -204,7 +204,7 @@ func TestStatusListIsSignedOnce(t *testing.T) {
 	}
 	sleep(250 * time.Millisecond)
 	second := s.list(t, currentList)
-	testkit.Diff(t, "INVALID entries", []int{0, 1, 3, 4, 6, 8, 1500}, second.invalid())
+	testkit.Diff(t, "INVALID entries", []int{0, 1, 3, 4, 6, 1500, 3000}, second.invalid())
 	sleep(100 * time.Millisecond)
 	s.registry.SetRealm(newRealm(t, "another", nil))
 	if s.list(t, currentList).jwt != second.jwt {
