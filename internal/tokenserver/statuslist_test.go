@@ -34,18 +34,18 @@ func lists() *record.StatusLists {
 }
 
 // startWithLists runs a token server with status lists, and clients that hold indexes. The returned function
-// moves its clock.
+// moves its clock. A beacon arrives every 10 seconds.
 func startWithLists(t *testing.T) (*server, func(time.Duration)) {
 	t.Helper()
 	at := now
 	s := startLoaded(t, func(o *tokenserver.Options) {
-		o.Confirmed, o.Now = func() time.Time { return confirmed.Add(at.Sub(now)) }, func() time.Time { return at }
+		o.Confirmed, o.Now = func() time.Time { return confirmed.Add(at.Sub(now).Truncate(10 * time.Second)) }, func() time.Time { return at }
 	})
 	s.setListing(t, lists())
 	for i, change := range map[int]func(*registry.Client){
 		0:    nil,
 		1:    func(c *registry.Client) { c.Disabled = true },
-		2:    func(c *registry.Client) { c.ExpiresAt = now.Add(time.Minute) },
+		2:    func(c *registry.Client) { c.ExpiresAt = now.Add(5 * time.Second) },
 		3:    func(c *registry.Client) { c.ExpiresAt = now },
 		4:    func(c *registry.Client) { c.TokensValidAfter = now },
 		5:    func(c *registry.Client) { c.TokensValidAfter, c.StatusIndex.ValidAfter = now, now },
@@ -164,7 +164,7 @@ func TestStatusListFollowsState(t *testing.T) {
 			s.registry.Remove(indexed(t, 1500, nil).Record)
 			s.registry.RemoveIndex(registry.Index{RealmUID: "uid-acme", Index: 1500})
 		}, []int{1, 3, 4, 6, 3000}},
-		"expired": {func(_ *testing.T, _ *server, sleep func(time.Duration)) { sleep(time.Minute) }, []int{1, 2, 3, 4, 6, 1500, 3000}},
+		"expired": {func(_ *testing.T, _ *server, sleep func(time.Duration)) { sleep(4 * time.Second) }, []int{1, 2, 3, 4, 6, 1500, 3000}},
 		"other realm": {func(_ *testing.T, s *server, _ func(time.Duration)) {
 			s.registry.SetIndex(registry.Index{RealmUID: "uid-other", Index: 0})
 		}, []int{1, 3, 4, 6, 1500, 3000}},
@@ -212,6 +212,10 @@ func TestStatusListIsSignedOnce(t *testing.T) {
 	}
 	if s.list(t, "/acme/oauth2/status/5").jwt != ended {
 		t.Error("an ended list is signed again for the change of a client")
+	}
+	sleep(10 * time.Second)
+	if list := s.list(t, currentList); list.claims["iat"] != float64(confirmed.Unix()+10) {
+		t.Errorf("iat %v after the next beacon", list.claims["iat"])
 	}
 }
 

@@ -63,7 +63,7 @@ func (x *indexes) copy() statuslist.Bits {
 
 // StatusClaim returns what the claim "status" of a client's tokens refers to; zero if they have none.
 func (r *Realm) StatusClaim(client *Client) token.Status {
-	if r.statusPrefix == "" || client.StatusIndex == nil {
+	if client.StatusIndex == nil {
 		return token.Status{}
 	}
 	return token.Status{Prefix: r.statusPrefix, Index: client.StatusIndex.Index}
