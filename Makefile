@@ -6,7 +6,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Tags of other modules, such as api/verify/v1.2.3, aren't versions of the product.
+VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
 REVISION ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # The timestamp of all files in the image is that of the commit, so that builds are reproducible.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
@@ -36,8 +37,10 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
+# The modules that users import, besides the product. Their tests are unit tests, too.
+LIBRARIES := api/verify
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/promql
+MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/promql
 
 ##@ General
 
@@ -183,7 +186,7 @@ fmt: linter ## Format the Go code.
 lint: linter ## Lint the Go code, including the import rules of the architecture and the conventions for API types.
 	@echo "Linting; about 1 min ..."
 	@$(GOLANGCI_LINT) run --allow-serial-runners ./...
-	@cd test && $(GOLANGCI_LINT) run --allow-serial-runners ./...
+	@for module in $(LIBRARIES) test; do (cd "$$module" && $(GOLANGCI_LINT) run --allow-serial-runners ./...); done
 
 ##@ Test
 
@@ -193,6 +196,7 @@ TEST_FLAGS := -trimpath -vet=off
 .PHONY: test-unit
 test-unit: ## Run the unit tests. They need only Go.
 	@go test ./...
+	@for module in $(LIBRARIES); do go test -C "$$module" ./...; done
 
 .PHONY: test
 test: lint test-race test-integration ## Lint, then run the unit tests with the race detector and the API server tests.
@@ -204,6 +208,7 @@ test-all: test test-extra ## Run all tests except e2e: test and test-extra.
 test-race: c-compiler ## Run the unit tests with the race detector.
 	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
 	@CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 ./...
+	@for module in $(LIBRARIES); do CGO_ENABLED=1 go test -C "$$module" -race $(TEST_FLAGS) ./...; done
 
 # The suites share one build of the product. Those in which much happens at the same time share one
 # with the race detector (env.WithRaceDetector). Test code itself runs without.
@@ -325,15 +330,17 @@ verify-format: ## Fail if Go code is not formatted.
 	fi
 
 .PHONY: verify-modules
-verify-modules: ## Fail if a go.mod is not tidy, or if the product and its tests require different versions.
+verify-modules: ## Fail if a go.mod is not tidy, or if the product, its libraries, and its tests require different versions.
 	@echo "Checking that the go.mod files are tidy; a few seconds, 1 min the first time ..."
 	@for module in $(MODULES); do (cd "$$module" && go mod tidy -diff); done
-	@requirements() { awk '/^\t/ && $$2 ~ /^v/ { print $$1, $$2 }' "$$1" | sort; }; \
-	different=$$(join <(requirements go.mod) <(requirements test/go.mod) | awk '$$2 != $$3'); \
-	if [[ -n $$different ]]; then \
-		printf 'go.mod and test/go.mod require different versions:\n%s\nRequire the same, then run go mod tidy in both.\n' "$$different" >&2; \
-		exit 1; \
-	fi
+	@requirements() { awk '{ sub(/^require /, "\t") } /^\t/ && $$2 ~ /^v/ { print $$1, $$2 }' "$$1" | sort; }; \
+	for module in $(LIBRARIES) test; do \
+		different=$$(join <(requirements go.mod) <(requirements "$$module/go.mod") | awk '$$2 != $$3'); \
+		if [[ -n $$different ]]; then \
+			printf 'go.mod and %s/go.mod require different versions:\n%s\nRequire the same, then run go mod tidy in both.\n' "$$module" "$$different" >&2; \
+			exit 1; \
+		fi; \
+	done
 
 .PHONY: chart-lint
 chart-lint: ## Lint the Helm chart with every values file, and run its unit tests.
@@ -351,6 +358,7 @@ workflow-lint: ## Lint the GitHub workflows.
 .PHONY: vulncheck
 vulncheck: ## Fail if the product calls code with a known vulnerability; needs internet access.
 	@$(TOOL) govulncheck ./...
+	@for module in $(LIBRARIES); do $(TOOL) govulncheck -C "$$module" ./...; done
 
 .PHONY: helm
 helm: ## Build Helm 3 and 4 for the chart tests.
@@ -360,6 +368,7 @@ helm: ## Build Helm 3 and 4 for the chart tests.
 .PHONY: vet
 vet: ## Run go vet.
 	@go vet -tags peers ./...
+	@for module in $(LIBRARIES); do go vet -C "$$module" ./...; done
 	@cd test && go vet -tags e2e,scale ./...
 
 .PHONY: c-compiler

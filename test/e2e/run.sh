@@ -34,7 +34,7 @@ go run -C hack/image . archive --image realmkeeper-kms:e2e --output "$work/kms.t
 archives+=("$work/kms.tar")
 # The upgrade starts from the newest release before this commit. Until there is one, it starts from a
 # commit of v1beta1. Shallow clones have neither, so in them only the version differs.
-from=$(git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo 9bb128d61ad2a832d610f527c3bd6f59af69db3d)
+from=$(git describe --tags --match 'v*' --abbrev=0 HEAD^ 2>/dev/null || echo 9bb128d61ad2a832d610f527c3bd6f59af69db3d)
 git cat-file -e "$from^{commit}" 2>/dev/null || from=HEAD
 say "The upgrade starts from $(git log -1 --format='%h (%cs)' "$from")."
 rm -rf "$work/previous"

@@ -1,0 +1,202 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json"
+)
+
+const (
+	// keysMaxAge is how long keys are used before they are loaded again in the background.
+	keysMaxAge = 5 * time.Minute
+	// keysIdleAge is when a token waits until they are loaded again, because no token needed them.
+	keysIdleAge = 2 * keysMaxAge
+	// keysInterval is the minimum time between two loads. Tokens with unknown key IDs, which anyone can
+	// send, cause at most one load in this time.
+	keysInterval = 5 * time.Second
+
+	maxKeys = 64
+)
+
+var (
+	errMetadata = errors.New("metadata is of another issuer, or has no https jwks_uri")
+	errNoKeys   = errors.New("no usable keys")
+)
+
+// keySet has the keys of the issuer. They remain in use if the issuer is unavailable.
+type keySet struct {
+	issuer string
+	now    func() time.Time
+	web    *source
+	flight flight
+	fixed  bool // url doesn't come from metadata
+
+	mu   sync.Mutex
+	url  string // of the keys; empty if it isn't known
+	keys map[string]publicKey
+	err  error // of the last load
+}
+
+func newKeySet(issuer string, options Options, life *lifetime, web *source) *keySet {
+	k := &keySet{issuer: issuer, now: options.Now, web: web}
+	if options.RealmURL != "" {
+		k.url, k.fixed = options.RealmURL+"/oauth2/jwks", true
+	}
+	k.flight = flight{life: life, load: k.refresh}
+	return k
+}
+
+// find returns the key with the ID. It loads the keys again if there is none, and if they are old.
+//
+// Errors: ErrSignature, ErrKeysUnavailable.
+func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
+	now := k.now()
+	key, known, _ := k.get(id)
+	switch age := k.flight.age(now); {
+	case known && age >= keysIdleAge:
+		// If this fails, the keys remain.
+		if wait(ctx, k.flight.start(now, keysInterval)) == nil {
+			key, known, _ = k.get(id)
+		}
+	case known && age >= keysMaxAge:
+		k.flight.start(now, keysInterval)
+	}
+	if known {
+		return key, nil
+	}
+	if err := wait(ctx, k.flight.start(now, keysInterval)); err != nil {
+		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+	}
+	key, known, err := k.get(id)
+	switch {
+	case known:
+		return key, nil
+	case err != nil:
+		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+	}
+	return publicKey{}, fmt.Errorf("%w: unknown kid", ErrSignature)
+}
+
+// load loads the keys and waits for them.
+//
+// Errors: ErrKeysUnavailable.
+func (k *keySet) load(ctx context.Context) error {
+	err := wait(ctx, k.flight.start(k.now(), keysInterval))
+	if err == nil {
+		_, _, err = k.get("")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+	}
+	return nil
+}
+
+// get returns a key and the error of the last load.
+func (k *keySet) get(id string) (key publicKey, known bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key, known = k.keys[id]
+	if k.keys == nil && k.err == nil {
+		return key, known, errClosed // nothing was loaded, and nothing will be
+	}
+	return key, known, k.err
+}
+
+// refresh loads the keys.
+func (k *keySet) refresh(ctx context.Context) {
+	url, err := k.discover(ctx)
+	var keys map[string]publicKey
+	if err == nil {
+		err = k.web.load(ctx, url, keysDocument, func(body []byte) (err error) {
+			keys, err = parseKeys(body)
+			return err
+		})
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+	switch {
+	case err == nil:
+		k.url, k.keys = url, keys
+	case !k.fixed:
+		k.url = "" // look it up again
+	}
+}
+
+// discover returns the URL of the keys from the issuer's metadata (RFC 8414 §3).
+func (k *keySet) discover(ctx context.Context) (string, error) {
+	k.mu.Lock()
+	found := k.url
+	k.mu.Unlock()
+	if found != "" {
+		return found, nil
+	}
+	parse := func(body []byte) error {
+		var metadata struct {
+			Issuer  string `json:"issuer"`
+			KeysURL string `json:"jwks_uri"`
+		}
+		if err := json.Unmarshal(body, &metadata); err != nil {
+			return err
+		}
+		if metadata.Issuer != k.issuer || !strings.HasPrefix(metadata.KeysURL, "https://") {
+			return errMetadata
+		}
+		found = metadata.KeysURL
+		return nil
+	}
+	for _, url := range metadataURLs(k.issuer) {
+		err := k.web.load(ctx, url, metadataDocument, parse)
+		if err == nil {
+			return found, nil
+		}
+		if !errors.Is(err, errStatusCode) || url == k.issuer+openIDConfiguration {
+			return "", err
+		}
+	}
+	return "", errMetadata
+}
+
+const openIDConfiguration = "/.well-known/openid-configuration"
+
+// metadataURLs are the URL of RFC 8414 §3.1, with the path of the issuer at its end, and the one of
+// OpenID Connect, for proxies that forward only what is below the issuer.
+func metadataURLs(issuer string) []string {
+	parsed, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	origin := parsed.Scheme + "://" + parsed.Host
+	return []string{origin + "/.well-known/oauth-authorization-server" + strings.TrimPrefix(issuer, origin), issuer + openIDConfiguration}
+}
+
+// parseKeys returns the usable keys of a JWK Set by their IDs.
+func parseKeys(body []byte) (map[string]publicKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return nil, err
+	}
+	keys := map[string]publicKey{}
+	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
+		var jwk jose.JSONWebKey
+		if jwk.UnmarshalJSON(raw) != nil || !jwk.IsPublic() || jwk.KeyID == "" {
+			continue // a key of another kind is no reason to reject the others
+		}
+		if key, ok := newPublicKey(jwk, algorithm(jwk.Algorithm)); ok {
+			keys[jwk.KeyID] = key
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errNoKeys
+	}
+	return keys, nil
+}

@@ -1,0 +1,276 @@
+// Package verify verifies the access tokens of a Realmkeeper realm in an API, without asking the
+// token service for each token.
+//
+//	verifier, err := verify.New(ctx, "https://api.example.com/acme", verify.Options{
+//		Audience: "https://orders.acme.example",
+//	})
+//	...
+//	defer verifier.Close()
+//	http.Handle("GET /orders", verifier.Require("orders.read")(orders))
+//
+// It checks the profile for access tokens (RFC 9068), proofs of possession (DPoP, RFC 9449), and
+// status lists (OAuth Token Status List), with which a realm revokes tokens before they expire.
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Options configure a Verifier. Only Audience is required.
+type Options struct {
+	// Audience is the name of this API in the claim aud.
+	Audience string
+
+	// RealmURL is where this API reaches the realm if it can't reach it at its issuer, such as
+	// https://realmkeeper-token-server.realmkeeper-system.svc/acme. Keys and status lists are then
+	// loaded below this URL, and metadata isn't loaded. It is an https URL, as the issuer is.
+	RealmURL string
+	// Client loads keys and status lists. Defaults to http.DefaultClient. A load takes at most 5
+	// seconds and doesn't follow redirects, whatever the Client does.
+	Client *http.Client
+	// Lazy loads the keys when the first token is verified instead of in New, so that an API can
+	// start while the token service is unavailable.
+	Lazy bool
+
+	// Status says how status lists are used. Defaults to StatusIfPresent.
+	Status StatusPolicy
+	// Delegated accepts tokens with which a client acts for another subject (RFC 8693). Set it only
+	// if the API reads Subject of the Claims, and not only ClientID.
+	Delegated bool
+	// DPoP is for tokens that are bound to a key. Without DPoP.URL, they are rejected.
+	DPoP DPoP
+
+	// Skew is how far the clock of this API can be behind the clock of the token service. Tokens,
+	// lists, and proofs can be issued up to Skew in the future. Defaults to 30 seconds. Tokens
+	// always expire on time.
+	Skew time.Duration
+	// Now returns the current time. Defaults to time.Now.
+	Now func() time.Time
+	// Metrics are called with what happens.
+	Metrics Metrics
+}
+
+// StatusPolicy says how a Verifier uses status lists.
+type StatusPolicy int
+
+const (
+	// StatusIfPresent checks tokens that refer to a status list, and accepts those that don't. If
+	// the list can't be loaded and the last one has expired, tokens are rejected with
+	// ErrStatusUnavailable.
+	StatusIfPresent StatusPolicy = iota
+	// StatusRequired is StatusIfPresent, but rejects tokens that refer to no list with ErrStatus.
+	StatusRequired
+	// StatusBestEffort is StatusIfPresent, but accepts tokens while their list can't be loaded. An
+	// attacker who can interrupt the connection to the token service can then use a revoked token
+	// until it expires. Metrics.Unchecked counts these tokens.
+	StatusBestEffort
+	// StatusIgnored loads no lists. A revoked token is accepted until it expires.
+	StatusIgnored
+)
+
+// DPoP configures how tokens that are bound to a key are accepted (RFC 9449).
+type DPoP struct {
+	// URL is the base URL of this API for its callers, such as https://orders.acme.example. The
+	// target of the request, such as /orders, is appended to it. Headers of the request don't change
+	// it.
+	URL string
+	// Required rejects tokens that aren't bound to a key.
+	Required bool
+	// MaxProofs is how many used proofs are remembered, each for 2 minutes. Beyond that, requests
+	// are rejected with ErrTooManyProofs. One key can use at most a quarter of the free space.
+	// Defaults to 65,536, which takes about 10 MiB.
+	MaxProofs int
+}
+
+const (
+	defaultSkew      = 30 * time.Second
+	defaultMaxProofs = 1 << 16
+	// maxToken is the maximum size of a token in bytes. Those of realms have at most about 8,000.
+	maxToken = 16 << 10
+	// accessTokenType is the typ of access tokens (RFC 9068 §2.1).
+	accessTokenType = "at+jwt"
+)
+
+var errOptions = errors.New("invalid options")
+
+// Verifier verifies the access tokens of one realm for one API. It is safe for concurrent use.
+type Verifier struct {
+	issuer  string
+	options Options
+	life    *lifetime
+	keys    *keySet
+	lists   *statusLists
+	proofs  *usedProofs
+}
+
+// New returns a Verifier for tokens of the issuer, and loads the issuer's keys unless Options.Lazy is
+// set. Afterwards, ctx is not used. Close the Verifier when it isn't needed any more.
+//
+// It returns an error that matches ErrKeysUnavailable if the keys can't be loaded. Other errors mean
+// that the issuer or the options are invalid.
+func New(ctx context.Context, issuer string, options Options) (*Verifier, error) {
+	if err := checkOptions(issuer, options); err != nil {
+		return nil, err
+	}
+	if options.Client == nil {
+		options.Client = http.DefaultClient
+	}
+	if options.Skew == 0 {
+		options.Skew = defaultSkew
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.DPoP.MaxProofs == 0 {
+		options.DPoP.MaxProofs = defaultMaxProofs
+	}
+	v := &Verifier{issuer: issuer, options: options, life: newLifetime(), proofs: newUsedProofs(options.DPoP.MaxProofs)}
+	web := newSource(options)
+	v.keys = newKeySet(issuer, options, v.life, web)
+	v.lists = newStatusLists(issuer, options, v.life, web, v.keys)
+	if options.Lazy {
+		return v, nil
+	}
+	if err := v.keys.load(ctx); err != nil {
+		v.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+func checkOptions(issuer string, options Options) error {
+	if options.Audience == "" {
+		return fmt.Errorf("%w: Audience is required", errOptions)
+	}
+	if !isBaseURL(issuer) {
+		return fmt.Errorf("%w: issuer %q must be an https URL without query, fragment, or final slash", errOptions, issuer)
+	}
+	if options.RealmURL != "" && !isBaseURL(options.RealmURL) {
+		return fmt.Errorf("%w: RealmURL %q must be an https URL without query, fragment, or final slash", errOptions, options.RealmURL)
+	}
+	if _, ok := normalize(options.DPoP.URL); !ok && options.DPoP.URL != "" || strings.HasSuffix(options.DPoP.URL, "/") {
+		return fmt.Errorf("%w: DPoP.URL %q must be an absolute URL without final slash", errOptions, options.DPoP.URL)
+	}
+	if options.DPoP.Required && options.DPoP.URL == "" {
+		return fmt.Errorf("%w: DPoP.Required needs DPoP.URL", errOptions)
+	}
+	if options.Skew < 0 || options.DPoP.MaxProofs < 0 || options.Status < StatusIfPresent || options.Status > StatusIgnored {
+		return fmt.Errorf("%w: Skew and DPoP.MaxProofs must not be negative, and Status must be a known policy", errOptions)
+	}
+	return nil
+}
+
+func isBaseURL(raw string) bool {
+	parsed, err := url.Parse(raw)
+	return err == nil && parsed.Scheme == "https" && parsed.Host != "" && parsed.User == nil &&
+		!strings.ContainsAny(raw, "?#") && !strings.HasSuffix(raw, "/")
+}
+
+// Close stops all background work and waits for its end. Afterwards, tokens are verified with the keys
+// and lists that are loaded.
+func (v *Verifier) Close() { v.life.end() }
+
+// Verify verifies an access token that is not bound to a key. Use VerifyRequest or Require for tokens
+// of HTTP requests. ctx limits how long Verify waits if it must load keys or a status list.
+//
+// The error matches one of the errors of this package.
+func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
+	claims, err := v.verify(ctx, token, presented{})
+	v.options.Metrics.verified(err)
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+// verify runs all checks. The last one records the proof, so that a rejected request doesn't use it up.
+func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Claims, error) {
+	claims, err := v.authenticate(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	now := v.options.Now()
+	if err := v.checkClaims(claims, now); err != nil {
+		return nil, err
+	}
+	proof, err := v.checkBinding(claims, token, p, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.checkStatus(ctx, claims); err != nil {
+		return nil, err
+	}
+	for _, scope := range p.scopes {
+		if !claims.HasScope(scope) {
+			return nil, fmt.Errorf("%w %q", ErrScope, scope)
+		}
+	}
+	if proof != nil {
+		if err := v.proofs.use(claims.JKT, proof.id, proof.expires, now); err != nil {
+			return nil, err
+		}
+	}
+	return claims, nil
+}
+
+// authenticate checks that the issuer signed the token as an access token.
+func (v *Verifier) authenticate(ctx context.Context, token string) (*Claims, error) {
+	if len(token) > maxToken {
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, maxToken)
+	}
+	parsed, err := parseJWS(token)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if parsed.kind != accessTokenType {
+		return nil, ErrType
+	}
+	key, err := v.keys.find(ctx, parsed.keyID)
+	if err != nil {
+		return nil, err
+	}
+	if !key.verifies(parsed) {
+		return nil, ErrSignature
+	}
+	return decodeClaims(parsed.payload)
+}
+
+// checkClaims checks what the issuer says of the token (RFC 9068 §4).
+func (v *Verifier) checkClaims(c *Claims, now time.Time) error {
+	switch latest := now.Add(v.options.Skew); {
+	case c.issuer != v.issuer:
+		return ErrIssuer
+	case !c.HasAudience(v.options.Audience):
+		return ErrAudience
+	case !now.Before(c.ExpiresAt):
+		return ErrExpired
+	case c.IssuedAt.After(latest) || c.notBefore.After(latest):
+		return ErrNotYetValid
+	case c.Delegated() && !v.options.Delegated:
+		return ErrDelegated
+	}
+	return nil
+}
+
+// checkStatus checks the token's entry in its status list.
+func (v *Verifier) checkStatus(ctx context.Context, c *Claims) error {
+	policy := v.options.Status
+	switch {
+	case policy == StatusIgnored, c.status == nil && policy != StatusRequired:
+		return nil
+	case c.status == nil:
+		return fmt.Errorf("%w: it refers to no status list", ErrStatus)
+	}
+	err := v.lists.check(ctx, c.status.uri, c.status.index)
+	if policy == StatusBestEffort && errors.Is(err, ErrStatusUnavailable) && ctx.Err() == nil {
+		v.options.Metrics.unchecked(err)
+		return nil
+	}
+	return err
+}
