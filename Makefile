@@ -37,8 +37,8 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
 	charts/realmkeeper/README.md
-# The modules that users import, besides the product. Their tests are unit tests, too.
-LIBRARIES := api/verify
+# The modules that users import or copy, besides the product. Their tests are unit tests, too.
+LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build.
 MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/promql
 

@@ -4,7 +4,10 @@ module github.com/realmkeeper/realmkeeper/test
 
 go 1.26.0
 
-require github.com/realmkeeper/realmkeeper v0.0.0
+require (
+	github.com/realmkeeper/realmkeeper v0.0.0
+	github.com/realmkeeper/realmkeeper/api/verify v0.0.0
+)
 
 require (
 	filippo.io/age v1.3.2
@@ -137,4 +140,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/realmkeeper/realmkeeper => ../
+replace (
+	github.com/realmkeeper/realmkeeper => ../
+	github.com/realmkeeper/realmkeeper/api/verify => ../api/verify
+)

@@ -14,48 +14,40 @@ import (
 	"os"
 	"time"
 
-	"github.com/coreos/go-oidc/v3/oidc"
-
-	"github.com/realmkeeper/realmkeeper/docs/examples/orders-api/bearer"
+	"github.com/realmkeeper/realmkeeper/api/verify"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8081", "Listen `address`")
 	issuer := flag.String("issuer", "", "Issuer `URL` of the realm")
-	keysURL := flag.String("jwks-url", "", "`URL` of the realm's keys (default from the issuer's metadata)")
+	realm := flag.String("realm-url", "", "`URL` at which the realm is reached (default the issuer)")
 	audience := flag.String("audience", "", "Audience `name` of this API in access tokens")
 	authority := flag.String("ca-file", "", "`File` with the CA of the issuer (default the system's CAs)")
 	flag.Parse()
-	if err := run(context.Background(), *listen, *issuer, *keysURL, *audience, *authority); err != nil {
+	if err := run(context.Background(), *listen, *issuer, *realm, *audience, *authority); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, listen, issuer, keysURL, audience, authority string) error {
+func run(ctx context.Context, listen, issuer, realm, audience, authority string) error {
 	client, err := newClient(authority)
 	if err != nil {
 		return err
 	}
-	verifier, err := newVerifier(oidc.ClientContext(ctx, client), issuer, keysURL, audience)
+	verifier, err := verify.New(ctx, issuer, verify.Options{Audience: audience, RealmURL: realm, Client: client})
 	if err != nil {
 		return err
 	}
+	defer verifier.Close()
 	orders := http.NewServeMux()
-	orders.Handle("GET /orders", verifier.Require("orders.read", http.HandlerFunc(list)))
-	orders.Handle("POST /orders", verifier.Require("orders.write", http.HandlerFunc(create)))
+	orders.Handle("GET /orders", verifier.Require("orders.read")(http.HandlerFunc(list)))
+	orders.Handle("POST /orders", verifier.Require("orders.write")(http.HandlerFunc(create)))
 	server := &http.Server{Addr: listen, Handler: orders, ReadHeaderTimeout: 5 * time.Second}
 	return server.ListenAndServe()
 }
 
-func newVerifier(ctx context.Context, issuer, keysURL, audience string) (*bearer.Verifier, error) {
-	if keysURL != "" {
-		return bearer.NewVerifierWithKeys(ctx, issuer, keysURL, audience), nil
-	}
-	return bearer.NewVerifier(ctx, issuer, audience)
-}
-
 func list(w http.ResponseWriter, r *http.Request) {
-	fmt.Fprintf(w, "the orders of %s\n", bearer.CallerOf(r.Context()).ClientID)
+	fmt.Fprintf(w, "the orders of %s\n", verify.FromContext(r.Context()).ClientID)
 }
 
 func create(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }
