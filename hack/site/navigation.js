@@ -13,6 +13,7 @@ export const titles = {
   'docs/guides/README.md': 'Overview',
   'docs/guides/mcp.md': 'Agents (MCP)',
   'docs/guides/other-cluster.md': 'Another cluster',
+  'docs/verify.md': 'Verify tokens',
   'charts/realmkeeper/README.md': 'Helm chart values',
 }
 
@@ -35,6 +36,7 @@ export const sections = {
     'docs/security.md',
     'docs/tenancy.md',
     'docs/claims.md',
+    'docs/verify.md',
     'docs/service-accounts.md',
     'docs/federation.md',
     'docs/delegation.md',
