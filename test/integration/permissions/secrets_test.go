@@ -26,10 +26,11 @@ var (
 	released  = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated, "owner": "helm"}
 )
 
-// recordName and subjectName are names of records of no ApiClient.
+// recordName, subjectName, and indexName are names of records of no ApiClient.
 const (
 	recordName  = "client-00000000-0000-4000-8000-000000000000"
 	subjectName = "subject-0000000000000000000000000000000000000000000000000000000000000000"
+	indexName   = "index-00000000-0000-4000-8000-000000000000-1048575"
 	restoreName = "restore-0000000000000000000000000000000000000000000000000000000000000000"
 	// releaseName is the name of a Secret that Helm treats as a release.
 	releaseName = "sh.helm.release.v1.app.v2"
@@ -111,6 +112,7 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		},
 		"create a subject record elsewhere":       {create(secret(tenant, subjectName, recorded)), want("create", tenant, subjectName)},
 		"create a subject record by another name": {create(secret(inst.RecordsNamespace, "subject-of-ci", recorded)), want("create", inst.RecordsNamespace, "subject-of-ci")},
+		"create an index record elsewhere":        {create(secret(tenant, indexName, recorded)), want("create", tenant, indexName)},
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a beacon elsewhere":               {create(secret(inst.Namespace, beacon.Name, recorded)), want("create", inst.Namespace, beacon.Name)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
@@ -155,6 +157,7 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		"change a credentials Secret":    patch(credentials, changeData),
 		"create a record":                create(secret(inst.RecordsNamespace, recordName, recorded)),
 		"create a subject record":        create(secret(inst.RecordsNamespace, subjectName, recorded)),
+		"create an index record":         create(secret(inst.RecordsNamespace, indexName, recorded)),
 		"change the beacon":              patch(secret(inst.RecordsNamespace, beacon.Name, recorded), changeData),
 		"create the Secret of helm test": create(secret(inst.Namespace, testName, generated)),
 		// A tenant can add the label, and older clients can have Secrets in the system namespace.
