@@ -22,6 +22,7 @@ func TestThirdParties(t *testing.T) {
 		{"DPoP through nginx", testDPoP},
 		{"request targets through nginx", testRequestTargets},
 		{"delegation", testDelegation},
+		{"status lists", testStatusLists},
 		{"Model Context Protocol SDKs", testModelContextProtocol},
 		{"Kong function", testKongFunction},
 		{"verifiers across a key rotation", testAcrossRotation},

@@ -72,20 +72,22 @@ func (i *installation) runProgram(t *testing.T, program string, steps []string, 
 
 // joseProgram checks tokens with a program that uses jose, which must reject invalid ones.
 func joseProgram(t *testing.T, i *installation) func(*testing.T, string) {
-	verifier := i.startJose(t)
+	verifier := i.startVerifier(t, "jose.js")
 	return func(t *testing.T, token string) {
 		verifier.wantVerified(t, i, token)
 		verifier.wantRejected(t, token[:len(token)-8], "ERR_JWS_SIGNATURE_VERIFICATION_FAILED")
 	}
 }
 
-// joseVerifier is a running program that verifies tokens.
-type joseVerifier struct {
+// nodeVerifier is a running program that verifies tokens with jose.
+type nodeVerifier struct {
+	program string
+
 	tokens  io.Writer
 	results *bufio.Scanner
 }
 
-type joseResult struct {
+type nodeResult struct {
 	Payload struct {
 		Subject string `json:"sub"`
 		Scope   string `json:"scope"`
@@ -93,10 +95,11 @@ type joseResult struct {
 	Error string `json:"error"`
 }
 
-func (i *installation) startJose(t *testing.T) *joseVerifier {
+// startVerifier starts a program that verifies tokens with jose.
+func (i *installation) startVerifier(t *testing.T, program string) *nodeVerifier {
 	t.Helper()
 	// Closing its standard input ends the program. Canceling the test's context must not kill it.
-	command := i.node(context.WithoutCancel(t.Context()), t, "jose.js")
+	command := i.node(context.WithoutCancel(t.Context()), t, program)
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {
@@ -112,36 +115,36 @@ func (i *installation) startJose(t *testing.T) *joseVerifier {
 	t.Cleanup(func() {
 		in.Close()
 		if err := command.Wait(); err != nil {
-			t.Errorf("jose.js failed: %v", err)
+			t.Errorf("%s failed: %v", program, err)
 		}
 	})
-	return &joseVerifier{tokens: in, results: bufio.NewScanner(out)}
+	return &nodeVerifier{program: program, tokens: in, results: bufio.NewScanner(out)}
 }
 
-func (j *joseVerifier) verify(t *testing.T, token string) (result joseResult) {
+func (n *nodeVerifier) verify(t *testing.T, token string) (result nodeResult) {
 	t.Helper()
-	if _, err := io.WriteString(j.tokens, token+"\n"); err != nil {
+	if _, err := io.WriteString(n.tokens, token+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	if !j.results.Scan() {
-		t.Fatalf("jose.js printed no result: %v", j.results.Err())
+	if !n.results.Scan() {
+		t.Fatalf("%s printed no result: %v", n.program, n.results.Err())
 	}
-	if err := json.Unmarshal(j.results.Bytes(), &result); err != nil {
+	if err := json.Unmarshal(n.results.Bytes(), &result); err != nil {
 		t.Fatal(err)
 	}
 	return result
 }
 
-func (j *joseVerifier) wantVerified(t *testing.T, i *installation, token string) {
+func (n *nodeVerifier) wantVerified(t *testing.T, i *installation, token string) {
 	t.Helper()
-	if got := j.verify(t, token); got.Error != "" || got.Payload.Subject != i.clientID || got.Payload.Scope != scope {
+	if got := n.verify(t, token); got.Error != "" || got.Payload.Subject != i.clientID || got.Payload.Scope != scope {
 		t.Errorf("result is %+v, want sub %q and scope %q", got, i.clientID, scope)
 	}
 }
 
-func (j *joseVerifier) wantRejected(t *testing.T, token, code string) {
+func (n *nodeVerifier) wantRejected(t *testing.T, token, code string) {
 	t.Helper()
-	if got := j.verify(t, token); got.Error != code {
+	if got := n.verify(t, token); got.Error != code {
 		t.Errorf("result is %+v, want the error %s", got, code)
 	}
 }
