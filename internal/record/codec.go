@@ -50,7 +50,7 @@ func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfigurat
 // ForIndex returns the record Secret of an index. The operator deletes it when no valid token refers to the
 // index.
 func ForIndex(namespace string, body Index) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindIndex, body.Namespace+"/"+body.Name, IndexSecretName(body.RealmUID, body.StatusIndex.Index), body)
+	return newSecret(namespace, KindIndex, body.Namespace+"/"+body.Name, IndexSecretName(body.RealmUID, body.Index), body)
 }
 
 func newSecret[T Realm | Client | Subject | Index](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
@@ -89,14 +89,14 @@ func ReadRealm(secret *corev1.Secret) (Realm, error) {
 		return Realm{}, unreadable(secret, "tokensPerSecond must not be negative")
 	case len(body.Keys) == 0 || active > 1:
 		return Realm{}, unreadable(secret, "there must be a signing key, and at most one that is active")
-	case !validIssuers(body.Issuers):
-		return Realm{}, unreadable(secret, "issuers is invalid")
-	case !validExchanges(body.Exchanges):
-		return Realm{}, unreadable(secret, "exchanges is invalid")
-	case !body.StatusLists.valid():
-		return Realm{}, unreadable(secret, "statusLists is invalid")
+	case !body.valid():
+		return Realm{}, unreadable(secret, "issuers, exchanges, or statusLists is invalid")
 	}
 	return body, nil
+}
+
+func (r *Realm) valid() bool {
+	return validIssuers(r.Issuers) && validExchanges(r.Exchanges) && r.StatusLists.valid()
 }
 
 // ReadClient returns the ApiClient's record in secret, without the secrets whose hash is below the

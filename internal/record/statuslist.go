@@ -132,7 +132,7 @@ func ReadIndex(secret *corev1.Secret) (Index, error) {
 	switch {
 	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.Serial < 1:
 		return Index{}, unreadable(secret, "uid, namespace, name, or serial is missing")
-	case secret.Name != IndexSecretName(body.RealmUID, body.StatusIndex.Index):
+	case secret.Name != IndexSecretName(body.RealmUID, body.Index):
 		return Index{}, unreadable(secret, "its name does not match realmUID and index")
 	}
 	return body, nil

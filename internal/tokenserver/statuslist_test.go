@@ -97,7 +97,7 @@ func (s *server) list(t *testing.T, path string) statusList {
 
 func readList(t *testing.T, jwt string) statusList {
 	t.Helper()
-	parsed := testkit.Value(jose.ParseSigned(jwt, []jose.SignatureAlgorithm{jose.ES256}))(t)
+	parsed := testkit.Value(jose.ParseSignedCompact(jwt, []jose.SignatureAlgorithm{jose.ES256}))(t)
 	active := keyIn(signingkey.Active, signingkey.ES256)
 	public := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{active.Public()}))(t)
 	var keys jose.JSONWebKeySet

@@ -24,7 +24,7 @@ type decision struct {
 	accepted condition.Result
 	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.
 	blocked *condition.Result
-	// incomplete is what the client's secret waits for; nil if nothing.
+	// incomplete is what the client's record or secret waits for; nil if nothing.
 	incomplete *condition.Result
 	// desired is the desired record; nil leaves it unchanged, even if there is none.
 	desired *record.Client
@@ -76,14 +76,9 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	if d.inconclusive = plan.Inconclusive || seen.mayBeDeleted(); d.inconclusive {
 		return d, nil
 	}
-	if d.incomplete = waiting(seen, d.hash, plan); d.incomplete != nil && seen.recordSecret == nil {
-		d.blocked = d.incomplete
-		return d, nil
-	}
 	d.index = statusindex.Make(seen.Facts, seen.at)
-	noIndex := waitingForIndex(seen, d.index)
-	if noIndex != nil && seen.recordSecret == nil {
-		d.blocked = noIndex
+	if d.incomplete = d.waiting(seen, plan); d.incomplete != nil && seen.recordSecret == nil {
+		d.blocked = d.incomplete
 		return d, nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
@@ -92,10 +87,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d.desired = newRecord(seen, coverage, plan)
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
-	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled || noIndex != nil
-	if noIndex != nil {
-		d.incomplete = noIndex
-	}
+	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled || d.index.Waiting != ""
 	if d.inconclusive = seen.mayStayDisabled(d.desired); d.inconclusive {
 		return d, nil
 	}
@@ -117,14 +109,17 @@ func (d *decision) releases(seen *observed) bool {
 	return d.release
 }
 
-// waiting returns what an accepted client waits for before its secret is complete; nil if nothing.
-func waiting(seen *observed, hash bool, plan secrets.Plan) *condition.Result {
+// waiting returns what an accepted client waits for before its record and its secret are complete; nil if
+// nothing.
+func (d *decision) waiting(seen *observed, plan secrets.Plan) *condition.Result {
 	switch {
+	case d.index.Waiting != "":
+		return waitingForIndex(seen, d.index)
 	case seen.authorityMissing && seen.client.GeneratesSecret() && plan.Current.Plaintext == "":
 		result := condition.Progressing(fmt.Sprintf(
 			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", authority.SecretName))
 		return &result
-	case hash && len(plan.Restored) == 0:
+	case d.hash && len(plan.Restored) == 0:
 		return new(waitingForHash)
 	}
 	return nil

@@ -221,10 +221,10 @@ func soon(at time.Time, otherwise string) string {
 // nextIndexChange returns the time at which the index of the client can change without an event.
 func nextIndexChange(seen *observed, plan statusindex.Plan) time.Time {
 	_, _, next := statusindex.Obsolete(seen.Facts, seen.at)
-	switch {
-	case plan.Waiting == statusindex.NamespaceFull:
+	switch plan.Waiting {
+	case statusindex.NamespaceFull:
 		return earliest(next, seen.namespaceRelease)
-	case plan.Waiting == statusindex.RealmFull:
+	case statusindex.RealmFull:
 		return seen.at.Add(recheckInterval)
 	}
 	return next

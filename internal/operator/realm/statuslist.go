@@ -17,29 +17,21 @@ import (
 // began before etcd was rolled back at rolledBack, because the indexes that clients got since are then
 // unknown. keys are the realm's, and skew allows for slow clocks.
 func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []signingkey.Key, tokensValidAfter, rolledBack time.Time, skew time.Duration, now time.Time) (*record.StatusLists, time.Time) {
-	if current == nil && !spec.Enabled {
-		return nil, time.Time{}
-	}
-	lists := &record.StatusLists{}
+	var lists record.StatusLists
 	if current != nil {
-		*lists = *current
+		lists = *current
 	}
 	lastExpired := roundUp(now.Add(signingkey.LongestLifetime(keys) + 2*skew))
 	revoked := !tokensValidAfter.After(now) && lists.ValidAfter.Before(tokensValidAfter)
-	if lists.Number != 0 && (revoked || !rolledBack.IsZero() && lists.Number <= rolledBack.Unix()) {
-		lists = lists.End(lastExpired)
+	if revoked || !rolledBack.IsZero() && lists.Number <= rolledBack.Unix() {
+		lists = *lists.End(lastExpired)
 	}
 	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
 	lists.Ended = slices.DeleteFunc(slices.Clone(lists.Ended), func(l record.EndedList) bool { return !now.Before(l.EndsAt) })
-	switch {
-	case spec.Enabled && lists.Number == 0:
-		lists.Number, lists.ValidAfter = nextNumber(lists, now), past(tokensValidAfter, now)
-	case spec.Enabled:
-		lists.EndsAt = time.Time{}
-	case lists.Number != 0 && lists.EndsAt.IsZero():
-		lists.EndsAt = lastExpired
-	case lists.Number != 0 && !now.Before(lists.EndsAt):
-		lists.Number, lists.ValidAfter, lists.EndsAt = 0, time.Time{}, time.Time{}
+	if spec.Enabled {
+		issue(&lists, tokensValidAfter, now)
+	} else {
+		phaseOut(&lists, lastExpired, now)
 	}
 	if lists.Number == 0 && len(lists.Ended) == 0 {
 		return nil, time.Time{}
@@ -51,7 +43,26 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	if tokensValidAfter.After(now) {
 		next = earlier(next, tokensValidAfter)
 	}
-	return lists, next
+	return &lists, next
+}
+
+// issue makes new tokens refer to the current list, and begins one if there is none.
+func issue(lists *record.StatusLists, tokensValidAfter, now time.Time) {
+	if lists.Number == 0 {
+		lists.Number, lists.ValidAfter = nextNumber(lists, now), past(tokensValidAfter, now)
+	}
+	lists.EndsAt = time.Time{}
+}
+
+// phaseOut keeps the current list until the last token that refers to it has expired.
+func phaseOut(lists *record.StatusLists, lastExpired, now time.Time) {
+	switch {
+	case lists.Number == 0:
+	case lists.EndsAt.IsZero():
+		lists.EndsAt = lastExpired
+	case !now.Before(lists.EndsAt):
+		lists.Number, lists.ValidAfter, lists.EndsAt = 0, time.Time{}, time.Time{}
+	}
 }
 
 // nextNumber returns a number that no list of the realm has had.
