@@ -58,9 +58,9 @@ func (c *Claims) HasAudience(audience string) bool { return slices.Contains(c.Au
 // Delegated reports whether the client acts for another subject.
 func (c *Claims) Delegated() bool { return c.Subject != c.ClientID || len(c.Actors) > 0 }
 
-// Decode decodes all claims into a pointer, as json.Unmarshal does. Use it for the fixed claims of the
-// realm and its clients.
-func (c *Claims) Decode(into any) error { return json.Unmarshal(c.raw, into) }
+// Decode decodes all claims into a pointer, as json.Unmarshal does, except that names must be equal even in
+// case. Use it for the fixed claims of the realm and its clients.
+func (c *Claims) Decode(into any) error { return strict.Unmarshal(c.raw, into) }
 
 // reference says where the status of a token is.
 type reference struct {

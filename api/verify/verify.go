@@ -10,6 +10,19 @@
 //
 // It checks the profile for access tokens (RFC 9068), proofs of possession (DPoP, RFC 9449), and
 // status lists (OAuth Token Status List), with which a realm revokes tokens before they expire.
+//
+// # Keys
+//
+// Keys are loaded again in the background after 5 minutes, and at most every 5 seconds for a token with
+// an unknown key ID. If the issuer is unavailable, the last ones remain.
+//
+// # Status lists
+//
+// The first token that refers to a list waits until it is loaded. From then on, it is loaded again in the
+// background after each of its TTLs (at least 5 seconds, at most an hour) until no token has referred to it
+// for 5 minutes. A revoked token is rejected at most a TTL later, plus the time that the realm needs to
+// change the list. If the list can't be loaded, the last one remains until it expires, at most 24 hours after
+// it was issued. A list never replaces a newer one. The 4 lists that were last used are kept.
 package verify
 
 import (
@@ -154,8 +167,8 @@ func checkOptions(issuer string, options Options) error {
 	if options.RealmURL != "" && !isBaseURL(options.RealmURL) {
 		return fmt.Errorf("%w: RealmURL %q must be an https URL without query, fragment, or final slash", errOptions, options.RealmURL)
 	}
-	if _, ok := normalize(options.DPoP.URL); !ok && options.DPoP.URL != "" || strings.HasSuffix(options.DPoP.URL, "/") {
-		return fmt.Errorf("%w: DPoP.URL %q must be an absolute URL without final slash", errOptions, options.DPoP.URL)
+	if _, ok := normalize(options.DPoP.URL); options.DPoP.URL != "" && (!ok || strings.ContainsAny(options.DPoP.URL, "?#") || strings.HasSuffix(options.DPoP.URL, "/")) {
+		return fmt.Errorf("%w: DPoP.URL %q must be an absolute URL without query, fragment, or final slash", errOptions, options.DPoP.URL)
 	}
 	if options.DPoP.Required && options.DPoP.URL == "" {
 		return fmt.Errorf("%w: DPoP.Required needs DPoP.URL", errOptions)

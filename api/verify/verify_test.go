@@ -30,9 +30,12 @@ func TestClaims(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var fixed struct{ Plan string }
-		if err := got.Decode(&fixed); err != nil || fixed.Plan != "gold" {
-			t.Errorf("plan is %q, error %v", fixed.Plan, err)
+		var fixed struct {
+			Plan  string `json:"plan"`
+			Other string `json:"PLAN"`
+		}
+		if err := got.Decode(&fixed); err != nil || fixed.Plan != "gold" || fixed.Other != "" {
+			t.Errorf("claims are %+v, error %v", fixed, err)
 		}
 		exported := verify.Claims{
 			Subject: got.Subject, ClientID: got.ClientID, ClientUID: got.ClientUID, Audience: got.Audience, Scopes: got.Scopes,
@@ -222,6 +225,7 @@ func TestOptions(t *testing.T) {
 		"no issuer":                {"", valid, false},
 		"unencrypted realm":        {issuer, change(func(o *verify.Options) { o.RealmURL = "http://realm" }), false},
 		"API without a host":       {issuer, change(func(o *verify.Options) { o.DPoP.URL = "/orders" }), false},
+		"API with a query":         {issuer, change(func(o *verify.Options) { o.DPoP.URL = audience + "?x" }), false},
 		"API with a slash":         {issuer, change(func(o *verify.Options) { o.DPoP.URL = audience + "/" }), false},
 		"proofs without a URL":     {issuer, change(func(o *verify.Options) { o.DPoP.Required = true }), false},
 		"negative skew":            {issuer, change(func(o *verify.Options) { o.Skew = -1 }), false},
