@@ -88,7 +88,7 @@ type publicKey struct {
 	key       crypto.PublicKey
 }
 
-// newPublicKey returns the key of a JWK if it is for signatures with the algorithm.
+// newPublicKey returns the key of a JWK if it is a public one for signatures with the algorithm.
 func newPublicKey(jwk jose.JSONWebKey, a jose.SignatureAlgorithm) (publicKey, bool) {
 	usable := false
 	if jwk.Valid() && (jwk.Use == "" || jwk.Use == "sig") && (jwk.Algorithm == "" || algorithm(jwk.Algorithm) == a) {

@@ -188,7 +188,7 @@ func parseKeys(body []byte) (map[string]publicKey, error) {
 	keys := map[string]publicKey{}
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var jwk jose.JSONWebKey
-		if jwk.UnmarshalJSON(raw) != nil || !jwk.IsPublic() || jwk.KeyID == "" {
+		if jwk.UnmarshalJSON(raw) != nil || jwk.KeyID == "" {
 			continue // a key of another kind is no reason to reject the others
 		}
 		if key, ok := newPublicKey(jwk, algorithm(jwk.Algorithm)); ok {

@@ -95,8 +95,8 @@ func (v *Verifier) checkProof(jkt, token string, r *http.Request, now time.Time)
 // checkProofKey checks that the key in the header signed the proof, and that it is the one of the token.
 func checkProofKey(parsed *jws, jkt string) error {
 	var jwk jose.JSONWebKey
-	if parsed.key == nil || jwk.UnmarshalJSON(parsed.key) != nil || !jwk.IsPublic() {
-		return fmt.Errorf("%w: jwk is not a public key", ErrProof)
+	if parsed.key == nil || jwk.UnmarshalJSON(parsed.key) != nil {
+		return fmt.Errorf("%w: there is no valid jwk", ErrProof)
 	}
 	key, ok := newPublicKey(jwk, parsed.algorithm)
 	if !ok || !key.verifies(parsed) {

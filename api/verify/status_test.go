@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -150,6 +151,26 @@ func changed(changes object) func(*realm) string {
 
 func redirectToValid(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, listURI, http.StatusFound)
+}
+
+// TestBombIsNotDecompressed checks how much memory a list and a response take that are too large.
+func TestBombIsNotDecompressed(t *testing.T) {
+	bomb := bomb(t)
+	if allocated := allocatedBy(func() {
+		if _, err := verify.Inflate(bomb); !errors.Is(err, verify.ErrListTooLarge) {
+			t.Error(err)
+		}
+	}); allocated > 4<<20 {
+		t.Errorf("%d bytes", allocated)
+	}
+}
+
+func allocatedBy(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // bomb is 64 MiB in 64 KiB.
