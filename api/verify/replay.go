@@ -38,15 +38,14 @@ func (u *usedProofs) use(jkt, id string, expires, now time.Time) error {
 	name := [16]byte(hash[:16])
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if age := now.Sub(u.cleaned); age < 0 || age >= proofRetention {
+		u.clean(now)
+	}
 	if _, used := u.used[name]; used {
 		return fmt.Errorf("%w: it was used before", ErrProof)
 	}
-	// A quarter of the free space leaves space for other keys.
-	full := func() bool { return u.byKey[jkt] >= (u.limit-len(u.used)+3)/4 }
-	if age := now.Sub(u.cleaned); age < 0 || age >= proofRetention || full() && age >= time.Second {
-		u.clean(now)
-	}
-	if full() {
+	// A quarter of the free space, rounded up, leaves space for other keys.
+	if u.byKey[jkt] >= (u.limit-len(u.used)+3)/4 {
 		return ErrTooManyProofs
 	}
 	u.used[name] = usedProof{jkt, expires}

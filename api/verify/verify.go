@@ -95,7 +95,7 @@ type DPoP struct {
 	URL string
 	// Required rejects tokens that aren't bound to a key.
 	Required bool
-	// MaxProofs is how many used proofs are remembered, each for 2 minutes. Beyond that, requests
+	// MaxProofs is how many used proofs are remembered, each for about 2 minutes. Beyond that, requests
 	// are rejected with ErrTooManyProofs. One key can use at most a quarter of the free space.
 	// Defaults to 65,536, which takes about 10 MiB.
 	MaxProofs int
