@@ -83,6 +83,7 @@ var fixed = map[string]any{
 	"spec.grants[].namespaces.selector.matchExpressions[].operator": "In",
 	"spec.trustedIssuers[].uses":                                    []any{"ClientAuthentication", "IDJAG"},
 	"spec.exchanges[].tokenLifetime":                                "24h",
+	"spec.statusList.ttl":                                           "10m",
 	"spec.secret.generated.rotation.interval":                       "99999h",
 	"spec.secret.generated.rotation.expireWhenUnused.after":         "24h",
 	"spec.secret.generated.rotation.expireWhenUnused.max":           "720h",

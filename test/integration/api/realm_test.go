@@ -32,6 +32,17 @@ var realmValidations = map[string]validation{
 	"signing in lowercase":            {spec: "signing: {algorithm: es256}", wantField: "spec.signing.algorithm", wantRule: `Unsupported value: "es256"`},
 	"signing with an empty algorithm": {spec: `signing: {algorithm: ""}`, wantField: "spec.signing.algorithm", wantRule: `Unsupported value: ""`},
 
+	"empty statusList":                  {spec: "statusList: {}"},
+	"statusList with a default ttl":     {spec: "statusList: {enabled: true}"},
+	"statusList with a ttl of 5s":       {spec: "statusList: {enabled: true, ttl: 5s}"},
+	"statusList with a ttl of 10m":      {spec: "statusList: {ttl: 10m}"},
+	"statusList with a ttl of 4s":       {spec: "statusList: {enabled: true, ttl: 4s}", wantField: listTTLField, wantRule: `Invalid value: "4s": ` + listTTLRule},
+	"statusList with a ttl of 10m1s":    {spec: "statusList: {ttl: 10m1s}", wantField: listTTLField, wantRule: listTTLRule},
+	"statusList with a ttl in days":     {spec: "statusList: {ttl: 1d}", wantField: listTTLField, wantRule: `Invalid value: "1d": ` + durationRule},
+	"statusList with an empty ttl":      {spec: `statusList: {ttl: ""}`, wantField: listTTLField, wantRule: durationRule},
+	"statusList with a ttl as a number": {spec: "statusList: {ttl: 10}", wantField: listTTLField, wantRule: "must be of type string"},
+	"statusList with a long ttl":        {spec: "statusList: {ttl: " + strings.Repeat("1s", 17) + "}", wantField: listTTLField, wantRule: "may not be more than 32"},
+
 	"suspend true":                      {spec: "suspend: true"},
 	"suspend false":                     {spec: "suspend: false"},
 	"tokensValidAfterTime":              {spec: "tokensValidAfterTime: '2031-12-31T23:59:59.5+01:30'"},
@@ -44,10 +55,10 @@ var realmValidations = map[string]validation{
 var realmTransitions = map[string]transition{
 	"all fields changed": {
 		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 24h, publishAhead: 1h, rotationRequestTime: '2026-03-01T12:00:00Z'}}",
-		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, audiences: [b], issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		after:  "{displayName: B, tokenLifetime: 1h, audiences: [b], scopes: [b], signing: {algorithm: RS256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2025-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, statusList: {enabled: true, ttl: 30s}, suspend: true, tokensValidAfterTime: '2026-01-01T00:00:00Z', grants: [{name: b, namespaces: {names: [a]}, audiences: [b], issuers: [a]}], trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 	},
 	"optional fields removed": {
-		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
+		before: "{displayName: A, tokenLifetime: 5m, audiences: [a], scopes: [a], signing: {algorithm: ES256, rotationInterval: 1h, publishAhead: 10m, rotationRequestTime: '2026-03-01T12:00:00Z'}, limits: {tokensPerSecondPerServer: 5}, statusList: {enabled: true, ttl: 30s}, suspend: true, trustedIssuers: [{name: a, issuer: 'https://a.example.com'}], claims: [{name: a, string: b}], allowedClaims: [b]}",
 		after:  "{}",
 	},
 }
@@ -61,6 +72,9 @@ const (
 	aheadHalfRule = "spec.signing.publishAhead must be at most half of spec.signing.rotationInterval, which is "
 
 	rotateAfterField = "spec.signing.rotationRequestTime"
+
+	listTTLField = "spec.statusList.ttl"
+	listTTLRule  = "spec.statusList.ttl must be between 5s and 10m; use 10s unless verifiers get the list too often"
 )
 
 // rotationValidations covers the rotation schedule in spec.signing.

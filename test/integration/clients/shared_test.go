@@ -30,6 +30,10 @@ func TestClients(t *testing.T) {
 		"credentials Secret is restored": testCredentialsSecretIsRestored,
 		"revoke and restore access":      testRevokeAndRestoreAccess,
 		"lost signing keys":              testLostSigningKeys,
+		"status of a token":              testStatusOfToken,
+		"status of a revoked token":      testStatusOfRevokedToken,
+		"status list is disabled":        testStatusListDisabled,
+		"status list over HTTP":          testStatusListOverHTTP,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
