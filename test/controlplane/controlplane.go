@@ -129,7 +129,7 @@ func (c *ControlPlane) startAll(ctx context.Context) (err error) {
 		}
 	}
 	if c.options.Snapshot != "" {
-		if err := c.restoreSnapshot(ctx); err != nil {
+		if err := c.restoreSnapshot(ctx, c.options.Snapshot); err != nil {
 			return err
 		}
 	}

@@ -155,6 +155,17 @@ func (e *Env) SaveSnapshot(t testing.TB) string {
 	return path
 }
 
+// RollBack replaces the data of etcd with that of a snapshot of SaveSnapshot while all other programs run.
+// bumpRevision is added to the revision of etcd. No other test that needs the API server may run in the meantime.
+func (e *Env) RollBack(t testing.TB, snapshot string, bumpRevision int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	if err := e.controlPlane.RollBack(ctx, snapshot, bumpRevision); err != nil {
+		t.Fatalf("Failed to roll back etcd: %v", err)
+	}
+}
+
 func start(o *options) (_ *Env, err error) {
 	if shared.dir, err = newRunDir(); err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func written(t *testing.T, cluster *env.Env) map[string]string {
 			name = "record of " + o.GetAnnotations()[v1beta1.OwnerAnnotation]
 			unstructured.RemoveNestedField(o.Object, "metadata", "name")
 			unstructured.RemoveNestedField(o.Object, "data")
-			o.Object["body"] = restoredAt.ReplaceAllString(string(body), `"at":"TIME"`)
+			o.Object["body"] = restoredAt.ReplaceAllString(string(body), `"$1":"TIME"`)
 		}
 		again, err := json.Marshal(o.Object)
 		if err != nil {
@@ -83,5 +83,5 @@ func written(t *testing.T, cluster *env.Env) map[string]string {
 	return got
 }
 
-// restoredAt is the time of a restore in a record.
-var restoredAt = regexp.MustCompile(`"at":"[^"]*"`)
+// restoredAt matches the times in a record that depend on when it was restored.
+var restoredAt = regexp.MustCompile(`"(at|endsAt)":"[^"]*"`)

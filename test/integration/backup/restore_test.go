@@ -3,6 +3,7 @@ package backup_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
+	"github.com/realmkeeper/realmkeeper/test/framework/statuslist"
 )
 
 func TestBackup(t *testing.T) {
@@ -54,6 +56,7 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	to.StartOperator(t, "")
 	to.StartTokenServer(t)
 	s.billing.accepts(t, to)
+	s.billing.endsStatusList(t, to)
 	s.billing.keepsCredentials(t, to, stale)
 	u.Apply(t, shop)
 	orders := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
@@ -135,6 +138,23 @@ func testKilled(t *testing.T, to *install.Installation, identity, file string) {
 }
 
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// endsStatusList checks that the list to which the token refers has only INVALID entries, and that new tokens are
+// VALID in a later list.
+func (u used) endsStatusList(t *testing.T, inst *install.Installation) {
+	t.Helper()
+	before := statuslist.Of(t, u.token)
+	statuslist.AwaitEnded(t, inst, u.credentials, before.URI)
+	install.Eventually(t, "tokens that refer to a later list", func() error {
+		after := statuslist.Of(t, inst.AccessToken(t, u.credentials))
+		if len(after.URI) != len(before.URI) || after.URI <= before.URI {
+			return fmt.Errorf("they refer to %q, and earlier ones to %q", after.URI, before.URI)
+		}
+		statuslist.Await(t, inst, u.credentials, after, statuslist.Valid)
+		return nil
+	})
+	statuslist.AwaitEnded(t, inst, u.credentials, before.URI)
+}
 
 // restoreCredentials creates the credentials Secret as Velero does: with the UID of the owner that no
 // longer exists.

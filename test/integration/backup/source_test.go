@@ -29,6 +29,7 @@ metadata:
   annotations: {argocd.argoproj.io/tracking-id: "realms:auth.realmkeeper.dev/Realm:/acme"}
 spec:
   scopes: [orders.read]
+  statusList: {enabled: true}
   grants: [{name: all, namespaces: {from: All}, scopes: ["*"], audiences: ["*"]}]
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
