@@ -1,0 +1,201 @@
+package statusindex_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// index returns an index with a generation.
+func index(i int, validAfter time.Time) *record.StatusIndex {
+	return &record.StatusIndex{Index: i, ValidAfter: validAfter}
+}
+
+// held returns the record of an index. retiredAt is zero if it is not retired.
+func held(i int, serial int64, validAfter, retiredAt time.Time) record.Index {
+	return record.Index{StatusIndex: *index(i, validAfter), Serial: serial, RetiredAt: retiredAt}
+}
+
+func TestMake(t *testing.T) {
+	never, revoked, later := time.Time{}, now.Add(-time.Minute), now.Add(time.Minute)
+	retired := func(serials ...int64) (all []record.Index) {
+		for _, s := range serials {
+			all = append(all, held(100+int(s), s, never, now))
+		}
+		return all
+	}
+	tests := map[string]struct {
+		facts     statusindex.Facts
+		want      statusindex.Plan
+		wantsFree bool
+	}{
+		"a new client gets the free index": {
+			facts:     statusindex.Facts{Free: 7},
+			want:      statusindex.Plan{Current: index(7, never), Serial: 1, Create: &record.Index{StatusIndex: *index(7, never), Serial: 1}},
+			wantsFree: true,
+		},
+		"a new client gets an index for its generation": {
+			facts:     statusindex.Facts{Free: 7, ValidAfter: revoked},
+			want:      statusindex.Plan{Current: index(7, revoked), Serial: 1, Create: &record.Index{StatusIndex: *index(7, revoked), Serial: 1}},
+			wantsFree: true,
+		},
+		"a client keeps its index": {
+			facts: statusindex.Facts{Current: index(3, never), Serial: 2, Held: []record.Index{held(3, 2, never, never)}, Free: 7},
+			want:  statusindex.Plan{Current: index(3, never), Serial: 2},
+		},
+		"a revocation gives a client another index": {
+			facts:     statusindex.Facts{Current: index(3, never), Serial: 2, Held: []record.Index{held(3, 2, never, never)}, ValidAfter: revoked, Free: 7},
+			want:      statusindex.Plan{Current: index(7, revoked), Serial: 3, Create: &record.Index{StatusIndex: *index(7, revoked), Serial: 3}},
+			wantsFree: true,
+		},
+		"a revocation in the same second as the request gives a client another index": {
+			facts:     statusindex.Facts{Current: index(3, never), Serial: 2, Held: []record.Index{held(3, 2, never, never)}, ValidAfter: now, Free: 7},
+			want:      statusindex.Plan{Current: index(7, now), Serial: 3, Create: &record.Index{StatusIndex: *index(7, now), Serial: 3}},
+			wantsFree: true,
+		},
+		"a revocation in the future leaves a client its index": {
+			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, ValidAfter: later, Free: 7},
+			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2},
+		},
+		"a new client with a revocation in the future gets an index that is INVALID from then on": {
+			facts:     statusindex.Facts{ValidAfter: later, Free: 7},
+			want:      statusindex.Plan{Current: index(7, never), Serial: 1, Create: &record.Index{StatusIndex: *index(7, never), Serial: 1}},
+			wantsFree: true,
+		},
+		"a revocation that is taken back leaves a client its index": {
+			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, Free: 7},
+			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2},
+		},
+		"an index that was created before a crash is used": {
+			facts: statusindex.Facts{Current: index(3, never), Serial: 2, ValidAfter: revoked, Free: 7, Held: []record.Index{
+				held(3, 2, never, never), held(4, 3, revoked, never), held(5, 4, revoked, never),
+			}},
+			want: statusindex.Plan{Current: index(5, revoked), Serial: 4},
+		},
+		"an index that was created for another generation is not used": {
+			facts:     statusindex.Facts{Current: index(3, never), Serial: 2, ValidAfter: now, Free: 7, Held: []record.Index{held(3, 2, never, never), held(4, 3, revoked, never)}},
+			want:      statusindex.Plan{Current: index(7, now), Serial: 4, Create: &record.Index{StatusIndex: *index(7, now), Serial: 4}},
+			wantsFree: true,
+		},
+		"an index that is retired is not used": {
+			facts:     statusindex.Facts{Serial: 2, Free: 7, Held: []record.Index{held(4, 3, never, now)}},
+			want:      statusindex.Plan{Current: index(7, never), Serial: 4, Create: &record.Index{StatusIndex: *index(7, never), Serial: 4}},
+			wantsFree: true,
+		},
+		"an index that the client had before is not used": {
+			facts:     statusindex.Facts{Serial: 2, Free: 7, Held: []record.Index{held(4, 2, never, never)}},
+			want:      statusindex.Plan{Current: index(7, never), Serial: 3, Create: &record.Index{StatusIndex: *index(7, never), Serial: 3}},
+			wantsFree: true,
+		},
+		"a client whose index nobody holds acquires it again": {
+			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, ValidAfter: revoked, Free: statusindex.None},
+			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2, Create: &record.Index{StatusIndex: *index(3, revoked), Serial: 2}},
+		},
+		"a client whose index another one holds gets another one": {
+			facts:     statusindex.Facts{Current: index(3, never), Serial: 2, CurrentLost: true, Free: 7},
+			want:      statusindex.Plan{Current: index(7, never), Serial: 3, Create: &record.Index{StatusIndex: *index(7, never), Serial: 3}},
+			wantsFree: true,
+		},
+		"a client whose index another one holds loses it even if none is free": {
+			facts:     statusindex.Facts{Current: index(3, never), Serial: 2, CurrentLost: true, Free: statusindex.None},
+			want:      statusindex.Plan{Serial: 2, Waiting: statusindex.RealmFull},
+			wantsFree: true,
+		},
+		"a client with too many retired indexes waits": {
+			facts: statusindex.Facts{
+				Current: index(3, never), Serial: 9, ValidAfter: revoked, Free: 7,
+				Held: append(retired(1, 2, 3, 4), held(3, 9, never, never)),
+			},
+			want:      statusindex.Plan{Current: index(3, never), Serial: 9, Waiting: statusindex.ClientFull},
+			wantsFree: true,
+		},
+		"a client with almost too many retired indexes gets one": {
+			facts: statusindex.Facts{
+				Current: index(3, never), Serial: 9, ValidAfter: revoked, Free: 7,
+				Held: append(retired(1, 2, 3), held(3, 9, never, never)),
+			},
+			want:      statusindex.Plan{Current: index(7, revoked), Serial: 10, Create: &record.Index{StatusIndex: *index(7, revoked), Serial: 10}},
+			wantsFree: true,
+		},
+		"a client with too many retired indexes uses one that it holds": {
+			facts: statusindex.Facts{
+				Current: index(3, never), Serial: 9, ValidAfter: revoked, NamespaceFull: true, Free: statusindex.None,
+				Held: append(retired(1, 2, 3, 4), held(3, 9, never, never), held(5, 10, revoked, never)),
+			},
+			want: statusindex.Plan{Current: index(5, revoked), Serial: 10},
+		},
+		"a client in a namespace with too many retired indexes waits": {
+			facts:     statusindex.Facts{NamespaceFull: true, Free: 7},
+			want:      statusindex.Plan{Waiting: statusindex.NamespaceFull},
+			wantsFree: true,
+		},
+		"a client in a realm without a free index waits": {
+			facts:     statusindex.Facts{Free: statusindex.None},
+			want:      statusindex.Plan{Waiting: statusindex.RealmFull},
+			wantsFree: true,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.facts.Served = true
+			testkit.Diff(t, "plan", tt.want, statusindex.Make(tt.facts, now))
+			if got := statusindex.NeedsFree(tt.facts, now); got != tt.wantsFree {
+				t.Errorf("NeedsFree = %t, want %t", got, tt.wantsFree)
+			}
+			tt.facts.Served = false
+			testkit.Diff(t, "plan without lists", statusindex.Plan{Serial: tt.facts.Serial}, statusindex.Make(tt.facts, now))
+			if statusindex.NeedsFree(tt.facts, now) {
+				t.Error("the client needs a free index without lists")
+			}
+		})
+	}
+}
+
+func TestObsolete(t *testing.T) {
+	const hold = time.Hour
+	never, due, young := time.Time{}, now.Add(-hold), now.Add(-hold+time.Second)
+	tests := map[string]struct {
+		current                 *record.StatusIndex
+		serial                  int64
+		held                    []record.Index
+		wantRetire, wantRelease []int
+		wantNext                time.Time
+	}{
+		"the current index": {current: index(1, never), serial: 3, held: []record.Index{held(1, 3, never, never)}},
+		"earlier indexes are retired": {
+			current: index(1, never), serial: 3,
+			held: []record.Index{held(1, 3, never, never), held(2, 2, never, never), held(3, 3, never, never)}, wantRetire: []int{2, 3},
+		},
+		"a later index may become the current one": {current: index(1, never), serial: 3, held: []record.Index{held(2, 4, never, never)}},
+		"all indexes are retired without a current one": {serial: 3, held: []record.Index{held(1, 3, never, never)}, wantRetire: []int{1}},
+		"retired indexes are held until the last token has expired": {
+			serial: 3, held: []record.Index{held(1, 1, never, due), held(2, 2, never, now), held(3, 3, never, young)},
+			wantRelease: []int{1}, wantNext: young.Add(hold),
+		},
+		"an index that the record may not have yet is held": {serial: 3, held: []record.Index{held(1, 4, never, due)}},
+	}
+	indexes := func(all []record.Index) (got []int) {
+		for _, i := range all {
+			got = append(got, i.Index)
+		}
+		return got
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := statusindex.Facts{Served: true, Current: tt.current, Serial: tt.serial, Held: tt.held, Hold: hold}
+			retire, release, next := statusindex.Obsolete(facts, now)
+			got := []any{indexes(retire), indexes(release), next}
+			if diff := cmp.Diff([]any{tt.wantRetire, tt.wantRelease, tt.wantNext}, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("retire, release, next (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
