@@ -77,7 +77,8 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		return d, nil
 	}
 	d.index = statusindex.Make(seen.Facts, seen.at)
-	if d.incomplete = d.waiting(seen, plan); d.incomplete != nil && seen.recordSecret == nil {
+	needsRecord := d.index.Waiting == statusindex.ClientFull // The record gives up indexes that it never had.
+	if d.incomplete = d.waiting(seen, plan); d.incomplete != nil && seen.recordSecret == nil && !needsRecord {
 		d.blocked = d.incomplete
 		return d, nil
 	}

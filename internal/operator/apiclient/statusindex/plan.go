@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// MaxRetired is the maximum number of retired indexes of a client.
+	// MaxRetired is the maximum number of indexes of a client that are retired, or that its record never had.
 	MaxRetired = 4
 	// PerNamespace is how many indexes of a namespace can be retired in addition to twice the number of its
 	// clients, those of deleted clients included.
@@ -98,8 +98,9 @@ func Make(f Facts, now time.Time) Plan {
 		p.Current = nil
 	}
 	switch {
-	case len(f.obsolete(f.Current)) >= MaxRetired:
-		p.Waiting = ClientFull
+	case len(f.obsolete(f.Current))+f.abandoned() >= MaxRetired:
+		// With this serial, the abandoned ones are obsolete.
+		p.Waiting, p.Serial = ClientFull, f.nextSerial()-1
 	case f.NamespaceFull:
 		p.Waiting = NamespaceFull
 	case f.Free == None:
@@ -173,6 +174,17 @@ func (f *Facts) obsolete(current *record.StatusIndex) []record.Index {
 		}
 	}
 	return obsolete
+}
+
+// abandoned returns the number of held indexes that the client's record never had and that are for another
+// generation. There are many if the record can't be written.
+func (f *Facts) abandoned() (n int) {
+	for i := range f.Held {
+		if h := &f.Held[i]; h.Serial > f.Serial && h.RetiredAt.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *Facts) nextSerial() int64 {

@@ -117,6 +117,13 @@ func TestMake(t *testing.T) {
 			want:      statusindex.Plan{Current: index(3, never), Serial: 9, Waiting: statusindex.ClientFull},
 			wantsFree: true,
 		},
+		"a client whose record could not be written too often gives up what it acquired": {
+			facts: statusindex.Facts{Current: index(3, never), Serial: 9, ValidAfter: now, Free: 7, Held: []record.Index{
+				held(1, 8, never, now), held(3, 9, never, never), held(4, 10, revoked, never), held(5, 12, revoked, never), held(6, 11, revoked, never),
+			}},
+			want:      statusindex.Plan{Current: index(3, never), Serial: 12, Waiting: statusindex.ClientFull},
+			wantsFree: true,
+		},
 		"a client with almost too many retired indexes gets one": {
 			facts: statusindex.Facts{
 				Current: index(3, never), Serial: 9, ValidAfter: revoked, Free: 7,
@@ -174,7 +181,7 @@ func TestObsolete(t *testing.T) {
 			current: index(1, never), serial: 3,
 			held: []record.Index{held(1, 3, never, never), held(2, 2, never, never), held(3, 3, never, never)}, wantRetire: []int{2, 3},
 		},
-		"a later index may become the current one": {current: index(1, never), serial: 3, held: []record.Index{held(2, 4, never, never)}},
+		"a later index may become the current one":      {current: index(1, never), serial: 3, held: []record.Index{held(2, 4, never, never)}},
 		"all indexes are retired without a current one": {serial: 3, held: []record.Index{held(1, 3, never, never)}, wantRetire: []int{1}},
 		"retired indexes are held until the last token has expired": {
 			serial: 3, held: []record.Index{held(1, 1, never, due), held(2, 2, never, now), held(3, 3, never, young)},
