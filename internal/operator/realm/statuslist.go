@@ -29,7 +29,7 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
 	lists.Ended = slices.DeleteFunc(slices.Clone(lists.Ended), func(l record.EndedList) bool { return !now.Before(l.EndsAt) })
 	if spec.Enabled {
-		issue(&lists, tokensValidAfter, now)
+		issue(&lists, tokensValidAfter, rolledBack, now)
 	} else {
 		phaseOut(&lists, lastExpired, now)
 	}
@@ -47,9 +47,9 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 }
 
 // issue makes new tokens refer to the current list, and begins one if there is none.
-func issue(lists *record.StatusLists, tokensValidAfter, now time.Time) {
+func issue(lists *record.StatusLists, tokensValidAfter, rolledBack, now time.Time) {
 	if lists.Number == 0 {
-		lists.Number, lists.ValidAfter = nextNumber(lists, now), past(tokensValidAfter, now)
+		lists.Number, lists.ValidAfter = nextNumber(lists, rolledBack, now), past(tokensValidAfter, now)
 	}
 	lists.EndsAt = time.Time{}
 }
@@ -65,9 +65,10 @@ func phaseOut(lists *record.StatusLists, lastExpired, now time.Time) {
 	}
 }
 
-// nextNumber returns a number that no list of the realm has had.
-func nextNumber(lists *record.StatusLists, now time.Time) int64 {
-	number := now.Unix() + 1 // later than a rollback in the same second
+// nextNumber returns a number that no list of the realm has had. It is later than the rollback, even if that
+// was in the same second, or another operator with a fast clock found it.
+func nextNumber(lists *record.StatusLists, rolledBack, now time.Time) int64 {
+	number := max(now.Unix(), rolledBack.Unix()) + 1
 	for _, l := range lists.Ended {
 		number = max(number, l.Number+1)
 	}
