@@ -53,6 +53,7 @@ var (
 	ErrMethod           = newError(http.StatusMethodNotAllowed, codeInvalidRequest, "This endpoint accepts only POST requests.")
 	ErrUnknownRealm     = newError(http.StatusNotFound, codeInvalidRequest, "The realm was not found.")
 	ErrNotFound         = newError(http.StatusNotFound, codeInvalidRequest, "The requested path was not found.")
+	ErrHistory          = newError(http.StatusNotImplemented, codeInvalidRequest, "The server does not know the status at an earlier time.")
 	ErrBodyTooLarge     = newError(http.StatusRequestEntityTooLarge, codeInvalidRequest, "The request body must not be larger than 8 KiB.")
 	ErrContentType      = newError(http.StatusBadRequest, codeInvalidRequest, "The request body must be of type application/x-www-form-urlencoded.")
 	ErrUnreadableBody   = newError(http.StatusBadRequest, codeInvalidRequest, "The request body could not be read.")
@@ -90,7 +91,9 @@ var (
 	// ErrNoSigningKey is not caused by the request itself: the realm has no active signing key yet, or the
 	// KMS plugin has not decrypted it yet.
 	ErrNoSigningKey = newRetryable(http.StatusServiceUnavailable, "5", "The server cannot use a signing key of this realm yet. Try again later.")
-	ErrBusy         = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
+	// ErrRevoked is for a client whose new tokens would be rejected until tokensValidAfterTime has passed.
+	ErrRevoked = newRetryable(http.StatusServiceUnavailable, "1", "Tokens that are issued now are revoked already. Try again later.")
+	ErrBusy    = newRetryable(http.StatusServiceUnavailable, "1", "The server is busy verifying other secrets. Try again later.")
 	// ErrHeaders, ErrOverloaded, and ErrSlowBody are for requests that a limit of the server
 	// rejects.
 	ErrHeaders    = newError(http.StatusRequestHeaderFieldsTooLarge, codeInvalidRequest, "The request line and headers must not be larger than 16 KiB, or have more than 100 different names.")

@@ -48,6 +48,11 @@ var (
 
 // ServeHTTP responds with a list.
 func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header()["Access-Control-Allow-Origin"] = anyOrigin
+	if r.URL.Query().Has("time") { // The state at an earlier time isn't known (section 8.4).
+		writeError(w, oauth.ErrHistory)
+		return
+	}
 	if !l.registry.Loaded() {
 		writeError(w, oauth.ErrNotLoaded)
 		return
@@ -204,7 +209,6 @@ func (d *listDocument) write(w http.ResponseWriter, r *http.Request) {
 	header["Etag"] = d.tag
 	header["Cache-Control"] = revalidate
 	header["Vary"] = acceptEncoding
-	header["Access-Control-Allow-Origin"] = anyOrigin
 	if strings.Contains(r.Header.Get("If-None-Match"), d.tag[0]) {
 		w.WriteHeader(http.StatusNotModified)
 		return

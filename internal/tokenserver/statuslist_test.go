@@ -172,6 +172,33 @@ func TestStatusListFollowsState(t *testing.T) {
 			s.setListing(t, lists(), func(r *registry.RealmSettings) { r.Disabled = true })
 		}, []int{-1}},
 		"revoked realm": {func(t *testing.T, s *server, _ func(time.Duration)) { s.setListing(t, lists(), reject) }, []int{-1}},
+		"revoked in the future": {func(t *testing.T, s *server, _ func(time.Duration)) {
+			s.registry.SetClient(indexed(t, 0, func(c *registry.Client) {
+				c.TokensValidAfter, c.StatusIndex.ValidAfter = now.Add(2*time.Second), now.Add(2*time.Second)
+			}))
+		}, []int{0, 1, 3, 4, 6, 1500, 3000}},
+		"revoked until now": {func(t *testing.T, s *server, sleep func(time.Duration)) {
+			s.registry.SetClient(indexed(t, 0, func(c *registry.Client) {
+				c.TokensValidAfter, c.StatusIndex.ValidAfter = now.Add(2*time.Second), now.Add(2*time.Second)
+			}))
+			sleep(time.Second)
+			s.list(t, currentList)
+		}, []int{1, 3, 4, 6, 1500, 3000}},
+		"realm revoked in the future": {func(t *testing.T, s *server, _ func(time.Duration)) {
+			at := now.Add(2 * time.Second)
+			s.setListing(t, &record.StatusLists{Number: 7, TTLSeconds: 10, ValidAfter: at}, func(r *registry.RealmSettings) { r.TokensValidAfter = at })
+		}, []int{-1}},
+		"realm revoked until now": {func(t *testing.T, s *server, sleep func(time.Duration)) {
+			at := now.Add(2 * time.Second)
+			s.setListing(t, &record.StatusLists{Number: 7, TTLSeconds: 10, ValidAfter: at}, func(r *registry.RealmSettings) { r.TokensValidAfter = at })
+			sleep(time.Second)
+			s.list(t, currentList)
+		}, []int{1, 3, 4, 6, 1500, 3000}},
+		"unreadable realm and its last client deleted": {func(t *testing.T, s *server, _ func(time.Duration)) {
+			s.registry.Replace(nil, []*registry.Client{indexed(t, 1, nil)}, nil, []registry.Index{{RealmUID: "uid-acme", Index: 1}}, func(string) bool { return false })
+			s.registry.Remove(indexed(t, 1, nil).Record)
+			s.setListing(t, lists())
+		}, []int{1}},
 		"new list of a realm": {func(t *testing.T, s *server, _ func(time.Duration)) {
 			s.setListing(t, &record.StatusLists{Number: 7, TTLSeconds: 10, ValidAfter: now}, reject)
 		}, []int{1, 3, 4, 6, 1500, 3000}},
@@ -248,6 +275,8 @@ func TestStatusListHTTP(t *testing.T) {
 			t.Errorf("%s: got %d %v %s", name, got.status, got.header, got.body)
 		}
 	}
+	earlier := s.send(t, client, request{method: "GET", path: currentList, query: "time=1"})
+	checkRejection(t, earlier, 501, "invalid_request", "")
 	for path, want := range map[string]struct {
 		status int
 		code   string
@@ -298,6 +327,38 @@ func TestStatusClaim(t *testing.T) {
 		s.setListing(t, tc.lists)
 		s.registry.SetClient(newClient(t, "acme", "billing", func(c *registry.Client) { c.StatusIndex = tc.index }))
 		testkit.Diff(t, name, tc.want, payload(t, issued(t, s, "billing", ""))["status"])
+	}
+}
+
+// A client with an index gets no token that is older than its tokensValidAfterTime, because its entry is VALID
+// from then on.
+func TestNoRevokedTokenRefersToAList(t *testing.T) {
+	later := now.Truncate(time.Second).Add(time.Second)
+	for name, tc := range map[string]struct {
+		client func(*registry.Client)
+		realm  func(*registry.RealmSettings)
+		sleep  time.Duration
+		want   int
+	}{
+		"client":               {client: func(c *registry.Client) { c.TokensValidAfter = later }, want: http.StatusServiceUnavailable},
+		"client without index": {client: func(c *registry.Client) { c.TokensValidAfter, c.StatusIndex = later, nil }, want: http.StatusOK},
+		"client, later":        {client: func(c *registry.Client) { c.TokensValidAfter = later }, sleep: time.Second / 2, want: http.StatusOK},
+		"realm":                {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = later }, want: http.StatusServiceUnavailable},
+		"realm without list":   {realm: func(r *registry.RealmSettings) { r.TokensValidAfter, r.StatusLists = later, nil }, want: http.StatusOK},
+		"realm, later":         {realm: func(r *registry.RealmSettings) { r.TokensValidAfter = later }, sleep: time.Second / 2, want: http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, sleep := startWithLists(t)
+			if tc.realm != nil {
+				s.setListing(t, lists(), tc.realm)
+			}
+			s.registry.SetClient(indexed(t, 0, tc.client))
+			sleep(tc.sleep)
+			got := s.send(t, s.direct(), request{query: grant, authorization: basic(indexed(t, 0, nil).ID, secret)})
+			if got.status != tc.want || tc.want != http.StatusOK && got.header.Get("Retry-After") != "1" {
+				t.Errorf("got %d %v %s, want %d", got.status, got.header, got.body, tc.want)
+			}
+		})
 	}
 }
 

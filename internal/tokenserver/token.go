@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
@@ -103,6 +104,10 @@ func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorize
 // is a proof, the token is bound to its key.
 func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization, proof *dpop.Proof) (tokenResponse, error) {
 	realm, client := request.realm, request.client
+	if request.now.Truncate(time.Second).Before(realm.StatusFrom(client)) {
+		// The list would show the token as VALID later, although it is older than tokensValidAfterTime.
+		return tokenResponse{}, oauth.ErrRevoked
+	}
 	if !e.tokenRates.Allow(client.UID, realm.TokensPerSecondOf(client), request.now) {
 		return tokenResponse{}, oauth.ErrTooManyTokens
 	}

@@ -131,12 +131,17 @@ func (f *Feed) Staleness() time.Duration { return f.monitor.Staleness() }
 func (f *Feed) Confirmed() time.Time {
 	confirmed := f.monitor.Current().Add(-beacon.Overdue)
 	if written := f.written.Load(); written != nil && written.After(confirmed) {
-		confirmed = *written
-	}
-	if now := f.Now(); confirmed.After(now) {
-		return now
+		return *written
 	}
 	return confirmed
+}
+
+// arrived records when the beacon that arrives now was written. The operator's clock can be ahead.
+func (f *Feed) arrived(written time.Time) {
+	if now := f.Now(); written.After(now) {
+		written = now
+	}
+	f.written.Store(&written)
 }
 
 // Run updates the registry and writes the heartbeat until ctx is done. It then deletes the saved records and
@@ -286,7 +291,7 @@ func (f *Feed) Update(obj any) error {
 		return err
 	}
 	if secret.Name == beacon.Name {
-		f.written.Store(new(beacon.Read(secret).Time))
+		f.arrived(beacon.Read(secret).Time)
 		f.monitor.Arrived(secret.ResourceVersion)
 		f.saved.Confirm(f.monitor.Current())
 		return nil
@@ -435,7 +440,7 @@ func (f *Feed) Replace(list []any, version string) error {
 	f.previous = snapshot.State{}
 	f.saved.Commit(now.listed(version))
 	f.reach(version)
-	f.written.Store(&now.beacon.written)
+	f.arrived(now.beacon.written)
 	f.monitor.Listed(now.beacon.version)
 	f.Logger.Info("Loaded records", "realms", len(loaded.realms), "clients", len(loaded.clients), "subjects", len(loaded.subjects),
 		"unreadable", len(now.unreadable), "resourceVersion", version)

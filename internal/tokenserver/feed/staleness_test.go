@@ -84,7 +84,7 @@ func TestConfirmed(t *testing.T) {
 		"cut off":                       {func(a *apiServer) { a.reads, a.writes = errDown, errDown; a.watch.Stop() }, time.Hour, time.Hour + 2*time.Second, time.Hour + 2*time.Second},
 		"listed again":                  {func(a *apiServer) { a.watch.Stop(); a.watches = nil }, 7 * time.Second, 9 * time.Second, 9 * time.Second},
 		"the operator is away":          {func(a *apiServer) { a.away = true }, time.Hour, 15 * time.Second, 35 * time.Second},
-		"the operator's clock is ahead": {func(a *apiServer) { a.ahead = 30 * time.Second }, 12 * time.Second, 0, 0},
+		"the operator's clock is ahead": {func(a *apiServer) { a.ahead = 30 * time.Second }, 12 * time.Second, 4 * time.Second, 4 * time.Second},
 		"the operator's clock is slow":  {func(a *apiServer) { a.ahead = -time.Hour }, 13 * time.Second, 15 * time.Second, 25 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,6 +101,21 @@ func TestConfirmed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that is cut off doesn't make the state younger, even if the operator's clock is ahead.
+func TestConfirmedWithoutContact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{ahead: time.Hour}
+		f, _ := start(t, api, "")
+		time.Sleep(10*time.Minute + time.Second)
+		api.cut()
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if age := time.Since(f.Confirmed()); age != 30*time.Minute+time.Second {
+			t.Errorf("the state is %s old after 30 minutes without contact", age)
+		}
+	})
 }
 
 // A silent watch is replaced by one that starts with a list. The list proves that the records are

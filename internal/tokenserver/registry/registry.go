@@ -255,7 +255,7 @@ func (r *Registry) tablesOf(realmUID string) tables {
 
 // dropIfUnused removes the tables for a realm UID if they are empty and there is no such realm.
 func (r *Registry) dropIfUnused(realmUID string) {
-	if t := r.tables[realmUID]; t.clients.Size() > 0 || t.subjects.Size() > 0 {
+	if t := r.tables[realmUID]; t.clients.Size() > 0 || t.subjects.Size() > 0 || t.indexes.any() {
 		return
 	}
 	for _, realm := range r.realms {

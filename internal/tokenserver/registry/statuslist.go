@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -55,6 +56,13 @@ func (x *indexes) replace(held statuslist.Bits) {
 	x.changes.Add(1)
 }
 
+// any reports whether any index is held.
+func (x *indexes) any() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(x.held, func(b byte) bool { return b != 0 })
+}
+
 func (x *indexes) copy() statuslist.Bits {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,8 +90,9 @@ type StatusList struct {
 	Number string // as in URI
 	URI    string
 	TTL    time.Duration
-	// ended lists have only INVALID entries.
-	ended bool
+	// allInvalid means that all entries are INVALID: the list has ended, or the realm is suspended, or its
+	// tokens are revoked.
+	allInvalid bool
 }
 
 // StatusList returns the served list with the given number, as in a URL. ok is false if there is none.
@@ -95,12 +104,12 @@ func (r *Realm) StatusList(number string) (list StatusList, ok bool) {
 	list.TTL = time.Duration(lists.TTLSeconds) * time.Second
 	list.Number, list.URI = number, r.Issuer+oauth.StatusListPath+number
 	if lists.Number != 0 && number == strconv.FormatInt(lists.Number, 10) {
-		list.ended = r.Disabled || lists.ValidAfter.Before(r.tokensValidAfter)
+		list.allInvalid = r.Disabled || lists.ValidAfter.Before(r.tokensValidAfter)
 		return list, true
 	}
 	for _, ended := range lists.Ended {
 		if number == strconv.FormatInt(ended.Number, 10) {
-			list.ended = true
+			list.allInvalid = true
 			return list, true
 		}
 	}
@@ -110,7 +119,7 @@ func (r *Realm) StatusList(number string) (list StatusList, ok bool) {
 // StatusChanges returns a number that changes with what a list depends on, apart from the realm itself and
 // the time.
 func (r *Realm) StatusChanges(list StatusList) uint64 {
-	if list.ended {
+	if list.allInvalid {
 		return 0
 	}
 	return r.tables.indexes.changes.Load()
@@ -130,22 +139,40 @@ func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslis
 		entries = entries.Containing(c.StatusIndex.Index)
 		if c.hasValidStatus(now) {
 			entries.SetValid(c.StatusIndex.Index)
-			if !c.ExpiresAt.IsZero() && (next.IsZero() || c.ExpiresAt.Before(next)) {
-				next = c.ExpiresAt
-			}
 		} else {
 			entries.SetInvalid(c.StatusIndex.Index)
 		}
+		for _, at := range []time.Time{c.ExpiresAt, c.TokensValidAfter} {
+			if now.Before(at) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
 		return true
 	})
-	if list.ended {
+	switch {
+	case list.allInvalid:
 		entries.SetAllInvalid()
 		return entries, time.Time{}
+	case now.Before(r.tokensValidAfter):
+		entries.SetAllInvalid()
+		return entries, r.tokensValidAfter
 	}
 	return entries, next
 }
 
 // hasValidStatus reports whether tokens with the client's index are valid at the given time.
 func (c *Client) hasValidStatus(now time.Time) bool {
-	return c.Usable(now) && !c.StatusIndex.ValidAfter.Before(c.TokensValidAfter)
+	return c.Usable(now) && !c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) && !now.Before(c.TokensValidAfter)
+}
+
+// StatusFrom returns the time from which on tokens that the client gets now are VALID in the current list;
+// zero if they don't refer to one.
+func (r *Realm) StatusFrom(client *Client) time.Time {
+	switch {
+	case r.StatusClaim(client).Prefix == "":
+		return time.Time{}
+	case r.tokensValidAfter.After(client.TokensValidAfter):
+		return r.tokensValidAfter
+	}
+	return client.TokensValidAfter
 }
