@@ -30,35 +30,47 @@ const (
 
 // rollbacks remembers what shows that the API server was rolled back, while the operator starts over.
 type rollbacks struct {
+	now func() time.Time
+
 	mu      sync.Mutex
-	written string // resource version of the last beacon that this process wrote or adopted; may be empty
+	written string    // resource version of the last beacon that this process wrote or adopted; may be empty
+	seen    time.Time // when the last beacon that arrived was written
 	at      time.Time
 }
 
-// RolledBackAt returns when this process last found that the API server had been rolled back; zero if never.
+// RolledBackAt returns when this process last found that the API server had been rolled back, or adopted that
+// another operator did; zero if never.
 func (r *rollbacks) RolledBackAt() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at
 }
 
-// found records that the API server has been rolled back.
-func (r *rollbacks) found(now time.Time) {
+// arrived records when a beacon that arrived was written.
+func (r *rollbacks) arrived(content beacon.Content) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.written, r.at = "", now
+	r.seen = content.Time
+}
+
+// found records that the API server has been rolled back.
+func (r *rollbacks) found() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written, r.at = "", r.now()
 }
 
 // adopt records which beacon is in the API server, and reports whether that shows that the API server was
-// rolled back.
+// rolled back. A beacon that someone has deleted doesn't show it.
 func (r *rollbacks) adopt(version string, content beacon.Content) (rolledBack bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.written != "" && beacon.RolledBack(r.written, version) {
+	if r.written != "" && version != "" && beacon.RolledBack(r.written, version) {
 		return true
 	}
 	r.written = version
-	if content.RolledBackAt.After(r.at) {
+	// If another operator has found a rollback since the last beacon arrived here, it is the same one.
+	if content.RolledBackAt.After(r.at) || content.RolledBackAt.After(r.seen) {
 		r.at = content.RolledBackAt
 	}
 	return false
@@ -112,33 +124,18 @@ func (w *beaconWriter) write(ctx context.Context) error {
 	if known == "" {
 		return w.adopt(ctx)
 	}
-	desired := beacon.Secret(w.namespace, beacon.Content{Time: time.Now(), RolledBackAt: w.rollbacks.RolledBackAt()}).WithResourceVersion(known)
-	err := w.client.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	err := w.apply(ctx, known)
+	if apierrors.IsConflict(err) {
 		return w.adopt(ctx)
 	}
-	if err != nil {
-		return err
-	}
-	w.rollbacks.adopt(*desired.ResourceVersion, beacon.Content{})
-	return nil
+	return err
 }
 
-// adopt reads the beacon, and creates it if there is none.
-//
-// Errors: errRolledBack.
-func (w *beaconWriter) adopt(ctx context.Context) error {
-	secret, err := readBeacon(ctx, w.live, w.namespace)
-	if err != nil {
-		return err
-	}
-	if w.rollbacks.adopt(secret.ResourceVersion, beacon.Read(secret)) {
-		w.rollbacks.found(time.Now())
-		return errRolledBack
-	}
-	desired := beacon.Secret(w.namespace, beacon.Content{Time: time.Now(), RolledBackAt: w.rollbacks.RolledBackAt()})
-	if secret.ResourceVersion != "" {
-		desired.WithResourceVersion(secret.ResourceVersion)
+// apply writes the beacon if it has the given resource version, or if there is none.
+func (w *beaconWriter) apply(ctx context.Context, version string) error {
+	desired := beacon.Secret(w.namespace, beacon.Content{Time: w.rollbacks.now(), RolledBackAt: w.rollbacks.RolledBackAt()})
+	if version != "" {
+		desired.WithResourceVersion(version)
 	}
 	if err := w.client.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return err
@@ -147,10 +144,26 @@ func (w *beaconWriter) adopt(ctx context.Context) error {
 	return nil
 }
 
+// adopt reads the beacon and writes the next one.
+//
+// Errors: errRolledBack.
+func (w *beaconWriter) adopt(ctx context.Context) error {
+	secret, err := readBeacon(ctx, w.live, w.namespace)
+	if err != nil {
+		return err
+	}
+	if w.rollbacks.adopt(secret.ResourceVersion, beacon.Read(secret)) {
+		w.rollbacks.found()
+		return errRolledBack
+	}
+	return w.apply(ctx, secret.ResourceVersion)
+}
+
 // beaconReader checks whether the changes of the records reach this operator.
 type beaconReader struct {
 	records   cache.Cache
 	monitor   *beacon.Monitor
+	rollbacks *rollbacks
 	namespace string
 	failed    chan error // receives the error with which Start returns
 }
@@ -158,12 +171,12 @@ type beaconReader struct {
 // newBeaconReader returns a reader that gets the beacon from the cache of the records. list makes the cache
 // list the records again, and recovered is called after an outage.
 func newBeaconReader(records cache.Cache, live client.Reader, namespace string, rolledBack *rollbacks, list, recovered func(), registerer prometheus.Registerer) *beaconReader {
-	r := &beaconReader{records: records, namespace: namespace, failed: make(chan error, 1)}
+	r := &beaconReader{records: records, rollbacks: rolledBack, namespace: namespace, failed: make(chan error, 1)}
 	r.monitor = beacon.NewMonitor(beacon.Options{
 		Read: func(ctx context.Context) (string, error) { return r.version(ctx, live) },
 		List: list,
 		RolledBack: func() {
-			rolledBack.found(time.Now())
+			rolledBack.found()
 			select {
 			case r.failed <- errRolledBack:
 			default:
@@ -228,6 +241,7 @@ func (r *beaconReader) Start(ctx context.Context) error {
 
 func (r *beaconReader) arrived(obj any) {
 	if secret, ok := obj.(*corev1.Secret); ok {
+		r.rollbacks.arrived(beacon.Read(secret))
 		r.monitor.Arrived(secret.ResourceVersion)
 	}
 }

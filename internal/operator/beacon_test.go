@@ -25,7 +25,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-// beaconAPI is an API server with nothing but the beacon. Its requests fail while down is true.
+// beaconAPI is an API server with nothing but the beacon. Its requests fail while down is true. Like the real one,
+// it creates a missing object even if a resource version is given.
 type beaconAPI struct {
 	client.Client
 
@@ -53,7 +54,7 @@ func (a *beaconAPI) Apply(_ context.Context, desired runtime.ApplyConfiguration,
 	switch {
 	case a.down.Load():
 		return errors.New("connection refused")
-	case secret.ResourceVersion != nil && (a.stored == nil || a.stored.ResourceVersion != *secret.ResourceVersion):
+	case secret.ResourceVersion != nil && a.stored != nil && a.stored.ResourceVersion != *secret.ResourceVersion:
 		return apierrors.NewConflict(corev1.Resource("secrets"), *secret.Name, nil)
 	}
 	a.revision++
@@ -80,7 +81,7 @@ func (a *beaconAPI) current() *corev1.Secret {
 // leader in between is no rollback.
 func TestBeaconSaysWhenRolledBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, known := &beaconAPI{}, &rollbacks{}
+		api, known := &beaconAPI{}, &rollbacks{now: time.Now}
 		lead := func(known *rollbacks, d time.Duration) error {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
@@ -91,7 +92,7 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 			t.Fatalf("%v, rolled back at %s before the rollback", err, rolledBackAt())
 		}
 		earlier := api.current()
-		if err := errors.Join(lead(&rollbacks{}, time.Minute), lead(known, time.Minute)); err != nil || !rolledBackAt().IsZero() {
+		if err := errors.Join(lead(&rollbacks{now: time.Now}, time.Minute), lead(known, time.Minute)); err != nil || !rolledBackAt().IsZero() {
 			t.Fatalf("%v, rolled back at %s after another leader", err, rolledBackAt())
 		}
 		api.rollBack(earlier)
@@ -102,13 +103,19 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 		if err := lead(known, time.Minute); err != nil || !rolledBackAt().Equal(at) {
 			t.Errorf("%v, rolled back at %s, want %s", err, rolledBackAt(), at)
 		}
-		next := &rollbacks{}
+		next := &rollbacks{now: time.Now}
 		if err := lead(next, time.Minute); err != nil || !rolledBackAt().Equal(at) || !next.RolledBackAt().Equal(at) {
 			t.Errorf("%v, rolled back at %s according to the beacon of the next leader, want %s", err, rolledBackAt(), at)
 		}
+		standby := &rollbacks{now: func() time.Time { return time.Now().Add(-time.Minute) }}
+		standby.arrived(beacon.Content{Time: earlier.CreationTimestamp.Time})
+		standby.found() // later than the leader
+		if err := lead(standby, time.Minute); err != nil || !rolledBackAt().Equal(at) {
+			t.Errorf("%v, rolled back at %s according to a standby that found the same rollback, want %s", err, rolledBackAt(), at)
+		}
 		api.rollBack(nil)
-		if err := lead(next, time.Minute); !errors.Is(err, errRolledBack) {
-			t.Errorf("%v after a rollback to before the first beacon", err)
+		if err := lead(next, time.Minute); err != nil {
+			t.Errorf("%v after someone has deleted the beacon", err)
 		}
 	})
 }
@@ -121,7 +128,7 @@ func TestBeaconWriterNoticesEndOfOutage(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_ = (&beaconWriter{client: api, live: api, namespace: "records", rollbacks: &rollbacks{}, recovered: func() { recoveries.Add(1) }}).Start(ctx)
+			_ = (&beaconWriter{client: api, live: api, namespace: "records", rollbacks: &rollbacks{now: time.Now}, recovered: func() { recoveries.Add(1) }}).Start(ctx)
 		}()
 		for outages := range int64(2) {
 			time.Sleep(time.Minute)

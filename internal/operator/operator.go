@@ -92,7 +92,7 @@ func Scheme() (*runtime.Scheme, error) {
 
 // NewLocal returns a manager with the controllers of a local operator. The caller must start it.
 func NewLocal(ctx context.Context, cfg *rest.Config, instance *config.Instance) (ctrl.Manager, error) {
-	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, &rollbacks{}, prometheus.NewRegistry())
+	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, &rollbacks{now: time.Now}, prometheus.NewRegistry())
 	return mgr, err
 }
 

@@ -36,7 +36,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 	servers.Go(func() error {
-		var found rollbacks
+		found := rollbacks{now: time.Now}
 		for {
 			err := runOnce(ctx, cfg, o, &found, &ready)
 			if err == nil || ctx.Err() != nil {
