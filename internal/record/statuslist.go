@@ -28,8 +28,11 @@ type StatusLists struct {
 	// TTLSeconds is how long verifiers can use a list, at least 1.
 	TTLSeconds int64 `json:"ttlSeconds"`
 	// ValidAfter is the TokensValidAfter of the realm when the list began. While the realm has a later
-	// one, all indexes of the list are INVALID.
+	// one, or one in the future, all indexes of the list are INVALID.
 	ValidAfter time.Time `json:"validAfter,omitzero"`
+	// RolledBackAt is when an operator had last found, before the list began, that the API server had been
+	// rolled back; zero if never.
+	RolledBackAt time.Time `json:"rolledBackAt,omitzero"`
 	// EndsAt is the time up to which the current list is served, if new tokens don't refer to it. It is
 	// zero if they do.
 	EndsAt time.Time `json:"endsAt,omitzero"`
@@ -81,7 +84,7 @@ type StatusIndex struct {
 	// Index is less than MaxIndexes.
 	Index int `json:"index"`
 	// ValidAfter is the TokensValidAfter of the client when it got the index. While the client has a
-	// later one, the index is INVALID.
+	// later one, or one in the future, the index is INVALID.
 	ValidAfter time.Time `json:"validAfter,omitzero"`
 }
 

@@ -13,23 +13,22 @@ import (
 // statusLists returns the status lists that the realm must have now, and the time of the next change; zero
 // if there is none.
 //
-// A list ends, and another one begins, when tokensValidAfter revokes the tokens that refer to it, and if it
-// began before etcd was rolled back at rolledBack, because the indexes that clients got since are then
-// unknown. keys are the realm's, and skew allows for slow clocks.
-func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []signingkey.Key, tokensValidAfter, rolledBack time.Time, skew time.Duration, now time.Time) (*record.StatusLists, time.Time) {
+// A list ends, and another one begins, when tokensValidAfter revokes the tokens that refer to it, and when
+// an operator finds that etcd was rolled back, because the indexes that clients got since are then unknown.
+// keys are the realm's, and skew allows for slow clocks.
+func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []signingkey.Key, tokensValidAfter, rolledBackAt time.Time, skew time.Duration, now time.Time) (*record.StatusLists, time.Time) {
 	var lists record.StatusLists
 	if current != nil {
 		lists = *current
 	}
 	lastExpired := roundUp(now.Add(signingkey.LongestLifetime(keys) + 2*skew))
-	revoked := !tokensValidAfter.After(now) && lists.ValidAfter.Before(tokensValidAfter)
-	if revoked || !rolledBack.IsZero() && lists.Number <= rolledBack.Unix() {
+	if lists.ValidAfter.Before(tokensValidAfter) || lists.RolledBackAt.Before(rolledBackAt) {
 		lists = *lists.End(lastExpired)
 	}
 	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
 	lists.Ended = slices.DeleteFunc(slices.Clone(lists.Ended), func(l record.EndedList) bool { return !now.Before(l.EndsAt) })
 	if spec.Enabled {
-		issue(&lists, tokensValidAfter, rolledBack, now)
+		issue(&lists, tokensValidAfter, rolledBackAt, now)
 	} else {
 		phaseOut(&lists, lastExpired, now)
 	}
@@ -40,16 +39,13 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	for _, l := range lists.Ended {
 		next = earlier(next, l.EndsAt)
 	}
-	if tokensValidAfter.After(now) {
-		next = earlier(next, tokensValidAfter)
-	}
 	return &lists, next
 }
 
 // issue makes new tokens refer to the current list, and begins one if there is none.
-func issue(lists *record.StatusLists, tokensValidAfter, rolledBack, now time.Time) {
+func issue(lists *record.StatusLists, tokensValidAfter, rolledBackAt, now time.Time) {
 	if lists.Number == 0 {
-		lists.Number, lists.ValidAfter = nextNumber(lists, rolledBack, now), past(tokensValidAfter, now)
+		lists.Number, lists.ValidAfter, lists.RolledBackAt = nextNumber(lists, now), tokensValidAfter, rolledBackAt.UTC()
 	}
 	lists.EndsAt = time.Time{}
 }
@@ -61,26 +57,17 @@ func phaseOut(lists *record.StatusLists, lastExpired, now time.Time) {
 	case lists.EndsAt.IsZero():
 		lists.EndsAt = lastExpired
 	case !now.Before(lists.EndsAt):
-		lists.Number, lists.ValidAfter, lists.EndsAt = 0, time.Time{}, time.Time{}
+		*lists = record.StatusLists{TTLSeconds: lists.TTLSeconds, Ended: lists.Ended}
 	}
 }
 
-// nextNumber returns a number that no list of the realm has had. It is later than the rollback, even if that
-// was in the same second, or another operator with a fast clock found it.
-func nextNumber(lists *record.StatusLists, rolledBack, now time.Time) int64 {
-	number := max(now.Unix(), rolledBack.Unix()) + 1
+// nextNumber returns a number that no list of the realm has had, even if the records were rolled back.
+func nextNumber(lists *record.StatusLists, now time.Time) int64 {
+	number := now.Unix()
 	for _, l := range lists.Ended {
 		number = max(number, l.Number+1)
 	}
 	return number
-}
-
-// past returns t, or zero if it is in the future.
-func past(t, now time.Time) time.Time {
-	if t.After(now) {
-		return time.Time{}
-	}
-	return t
 }
 
 // earlier returns the earlier of two times. Zero means never.

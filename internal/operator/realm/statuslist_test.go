@@ -13,7 +13,7 @@ import (
 func TestStatusLists(t *testing.T) {
 	const lifetime, skew = time.Hour, 5 * time.Minute
 	lastExpired := now.Add(lifetime + 2*skew)
-	number := now.Unix() + 1 // of a list that begins now
+	number := now.Unix() // of a list that begins now
 	began := now.Add(-24 * time.Hour)
 	earlier := record.EndedList{Number: 1000, EndsAt: now.Add(time.Minute)}
 	lists := func(change func(*record.StatusLists)) *record.StatusLists {
@@ -40,7 +40,7 @@ func TestStatusLists(t *testing.T) {
 			tokensValidAfter: began, want: &record.StatusLists{Number: number, TTLSeconds: 10, ValidAfter: began},
 		},
 		"enabled before a revocation": {
-			tokensValidAfter: now.Add(time.Minute), want: &record.StatusLists{Number: number, TTLSeconds: 10}, wantNext: now.Add(time.Minute),
+			tokensValidAfter: now.Add(time.Minute), want: &record.StatusLists{Number: number, TTLSeconds: 10, ValidAfter: now.Add(time.Minute)},
 		},
 		"unchanged": {current: lists(unchanged), want: lists(unchanged)},
 		"another TTL": {
@@ -82,7 +82,12 @@ func TestStatusLists(t *testing.T) {
 			wantNext: lastExpired,
 		},
 		"revoked in the future": {
-			current: lists(unchanged), tokensValidAfter: now.Add(time.Minute), want: lists(unchanged), wantNext: now.Add(time.Minute),
+			current: lists(unchanged), tokensValidAfter: now.Add(time.Minute),
+			want: &record.StatusLists{
+				Number: number, TTLSeconds: 10, ValidAfter: now.Add(time.Minute),
+				Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
+			},
+			wantNext: lastExpired,
 		},
 		"revoked before the list began": {
 			current: lists(func(l *record.StatusLists) { l.ValidAfter = began }), tokensValidAfter: began,
@@ -97,32 +102,35 @@ func TestStatusLists(t *testing.T) {
 			want:     &record.StatusLists{TTLSeconds: 10, Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired})},
 			wantNext: lastExpired,
 		},
-		"the list began after the rollback": {
-			current: lists(unchanged), rolledBack: began, want: lists(unchanged),
+		"the list began after the rollback was found": {
+			current: lists(func(l *record.StatusLists) { l.RolledBackAt = began }), rolledBack: began, want: lists(func(l *record.StatusLists) { l.RolledBackAt = began }),
 		},
-		"the list began in the second of the rollback": {
-			current: lists(unchanged), rolledBack: began.Add(time.Second),
-			want: &record.StatusLists{
-				Number: number, TTLSeconds: 10, Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
-			},
-			wantNext: lastExpired,
+		"another operator found the rollback earlier": {
+			current: lists(func(l *record.StatusLists) { l.RolledBackAt = now }), rolledBack: began, want: lists(func(l *record.StatusLists) { l.RolledBackAt = now }),
 		},
-		"rolled back now": {
-			current: lists(unchanged), rolledBack: now,
+		"rolled back": {
+			current: lists(unchanged), rolledBack: began,
 			want: &record.StatusLists{
-				Number: number, TTLSeconds: 10, Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
+				Number: number, TTLSeconds: 10, RolledBackAt: began, Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
 			},
 			wantNext: lastExpired,
 		},
 		"rolled back according to a clock that is fast": {
 			current: lists(unchanged), rolledBack: now.Add(time.Minute),
 			want: &record.StatusLists{
-				Number: now.Add(time.Minute).Unix() + 1, TTLSeconds: 10, Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
+				Number: number, TTLSeconds: 10, RolledBackAt: now.Add(time.Minute), Ended: ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}),
+			},
+			wantNext: lastExpired,
+		},
+		"the list began with a clock that was fast": {
+			current: lists(func(l *record.StatusLists) { l.Number = number + 100 }), rolledBack: now,
+			want: &record.StatusLists{
+				Number: number + 101, TTLSeconds: 10, RolledBackAt: now, Ended: ended(record.EndedList{Number: number + 100, EndsAt: lastExpired}),
 			},
 			wantNext: lastExpired,
 		},
 		"rolled back and enabled": {
-			rolledBack: now.Add(time.Minute), want: &record.StatusLists{Number: now.Add(time.Minute).Unix() + 1, TTLSeconds: 10},
+			rolledBack: now.Add(time.Minute), want: &record.StatusLists{Number: number, TTLSeconds: 10, RolledBackAt: now.Add(time.Minute)},
 		},
 		"an ended list is served until the last token has expired": {
 			current:  lists(func(l *record.StatusLists) { l.Ended = ended(earlier, record.EndedList{Number: 999, EndsAt: now}) }),
@@ -131,11 +139,11 @@ func TestStatusLists(t *testing.T) {
 		},
 		"the earliest of too many ended lists is no longer served": {
 			current: lists(func(l *record.StatusLists) {
-				l.Ended = ended(earlier, record.EndedList{999, earlier.EndsAt}, record.EndedList{998, earlier.EndsAt}, record.EndedList{997, earlier.EndsAt})
+				l.Ended = ended(earlier, record.EndedList{Number: 999, EndsAt: earlier.EndsAt}, record.EndedList{Number: 998, EndsAt: earlier.EndsAt}, record.EndedList{Number: 997, EndsAt: earlier.EndsAt})
 			}),
 			tokensValidAfter: now,
 			want: &record.StatusLists{Number: number, TTLSeconds: 10, ValidAfter: now, Ended: ended(
-				record.EndedList{began.Unix() + 1, lastExpired}, earlier, record.EndedList{999, earlier.EndsAt}, record.EndedList{998, earlier.EndsAt},
+				record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}, earlier, record.EndedList{Number: 999, EndsAt: earlier.EndsAt}, record.EndedList{Number: 998, EndsAt: earlier.EndsAt},
 			)},
 			wantNext: earlier.EndsAt,
 		},
@@ -147,8 +155,8 @@ func TestStatusLists(t *testing.T) {
 			wantNext: lastExpired,
 		},
 		"the clock was set back after a list had ended": {
-			current: &record.StatusLists{TTLSeconds: 10, Ended: ended(record.EndedList{number + 100, lastExpired})},
-			want:    &record.StatusLists{Number: number + 101, TTLSeconds: 10, Ended: ended(record.EndedList{number + 100, lastExpired})}, wantNext: lastExpired,
+			current: &record.StatusLists{TTLSeconds: 10, Ended: ended(record.EndedList{Number: number + 100, EndsAt: lastExpired})},
+			want:    &record.StatusLists{Number: number + 101, TTLSeconds: 10, Ended: ended(record.EndedList{Number: number + 100, EndsAt: lastExpired})}, wantNext: lastExpired,
 		},
 	}
 	keys := []signingkey.Key{{State: signingkey.Retiring, LongestLifetime: lifetime}, {State: signingkey.Active, LongestLifetime: time.Minute}}
