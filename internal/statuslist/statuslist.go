@@ -17,9 +17,6 @@ const (
 // MinEntries is the minimum number of entries of a list.
 const MinEntries = 1024
 
-// MaxTokenLifetime is the longest lifetime of a token that the API allows.
-const MaxTokenLifetime = 24 * time.Hour
-
 // Lifetime returns how long verifiers can use a list after the time of its state, if the token server that
 // signed it can't reach the API server. The server is not ready after maxStaleness; zero means that it stays
 // ready. Verifiers get the list again after ttl.

@@ -88,7 +88,7 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	}
 	seen.acknowledged = seen.acknowledged && secret.ResourceVersion == seen.recordSecret.ResourceVersion
 	seen.recordSecret, seen.recorded = secret, *d.desired
-	seen.Current, seen.Serial = d.desired.StatusIndex, d.desired.IndexSerial
+	seen.index.Current, seen.index.Serial = d.desired.StatusIndex, d.desired.IndexSerial
 	return nil
 }
 

@@ -76,7 +76,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	if d.inconclusive = plan.Inconclusive || seen.mayBeDeleted(); d.inconclusive {
 		return d, nil
 	}
-	d.index = statusindex.Make(seen.Facts, seen.at)
+	d.index = statusindex.Make(seen.index)
 	needsRecord := d.index.Waiting == statusindex.ClientFull // The record gives up indexes that it never had.
 	if d.incomplete = d.waiting(seen, plan); d.incomplete != nil && seen.recordSecret == nil && !needsRecord {
 		d.blocked = d.incomplete

@@ -25,8 +25,8 @@ import (
 
 // indexSet is what the client's index in the status lists of its realm depends on.
 type indexSet struct {
-	statusindex.Facts
-
+	// index are the facts for the plan.
+	index statusindex.Facts
 	// records are the records of the held indexes.
 	records map[int]*corev1.Secret
 	// namespaceRelease is the time at which the next index of the namespace is released; zero if it isn't full.
@@ -51,10 +51,18 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	if seen.realm == nil {
 		return nil
 	}
-	seen.Facts = statusindex.Facts{
+	seen.index = statusindex.Facts{
 		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
 		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
 		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored),
+	}
+	if !seen.index.Served && seen.index.Current != nil {
+		// The status can be older than the record.
+		lists, err := r.statusLists(ctx, seen.realm.UID)
+		if err != nil {
+			return err
+		}
+		seen.index.Served = lists != nil && lists.Number != 0
 	}
 	held, err := r.Records.OfOwner(ctx, record.KindIndex, client.ObjectKeyFromObject(seen.client))
 	if err != nil {
@@ -66,49 +74,65 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
 		return err
 	}
-	if retire, release, next := statusindex.Obsolete(seen.Facts, seen.at); len(retire)+len(release) > 0 || !next.IsZero() {
-		if seen.Hold, err = r.indexHold(ctx, seen.realm.UID); err != nil {
+	if retire, release, next := statusindex.Obsolete(seen.index, seen.at); len(retire)+len(release) > 0 || !next.IsZero() {
+		if seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID); err != nil {
 			return err
 		}
 	}
-	if !statusindex.NeedsFree(seen.Facts, seen.at) {
+	if !statusindex.NeedsFree(seen.index) {
 		return nil
 	}
-	if seen.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
+	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
 		return err
 	}
-	seen.Free, err = r.freeIndex(ctx, seen.realm)
+	seen.index.Free, err = r.freeIndex(ctx, seen.realm)
 	return err
+}
+
+// statusLists returns the status lists in a realm's record; nil if it has none or can't be read.
+func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.StatusLists, error) {
+	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+	if err != nil || secret == nil {
+		return nil, err
+	}
+	body, _ := record.ReadRealm(secret) // The Realm's status has the error.
+	return body.StatusLists, nil
 }
 
 // hold adds an index that the client holds. It ignores those of other objects and unreadable records.
 func (seen *observed) hold(secret *corev1.Secret) {
 	body, err := record.ReadIndex(secret)
 	if err == nil && body.UID == seen.client.UID && body.RealmUID == seen.realm.UID {
-		seen.Held = append(seen.Held, body)
+		seen.index.Held = append(seen.index.Held, body)
 		seen.records[body.Index] = secret
 	}
 }
 
 // drop removes an index that the client doesn't hold any longer, or whose record has changed.
 func (seen *observed) drop(index int) {
-	seen.Held = slices.DeleteFunc(seen.Held, func(h record.Index) bool { return h.Index == index })
+	seen.index.Held = slices.DeleteFunc(seen.index.Held, func(h record.Index) bool { return h.Index == index })
 	delete(seen.records, index)
 }
 
 // gatherCurrentIndex reads the record of the client's index if the cache doesn't contain it.
 func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) error {
-	if seen.Current == nil || seen.records[seen.Current.Index] != nil {
+	if seen.index.Current == nil || seen.records[seen.index.Current.Index] != nil {
 		return nil
 	}
-	secret, err := r.Records.Get(ctx, record.IndexSecretName(seen.realm.UID, seen.Current.Index))
+	secret, err := r.Records.Get(ctx, record.IndexSecretName(seen.realm.UID, seen.index.Current.Index))
 	if err != nil || secret == nil {
 		return err
 	}
 	seen.hold(secret)
-	seen.CurrentLost = seen.records[seen.Current.Index] == nil
+	seen.index.CurrentLost = seen.records[seen.index.Current.Index] == nil
 	return nil
 }
+
+// Limits of the API, for a realm whose record can't be read.
+const (
+	maxTokenLifetime = 24 * time.Hour
+	maxTTLSeconds    = 600
+)
 
 // indexHold returns how long an index of a realm stays retired: until the last token that refers to it, and
 // the last list in which it isn't INVALID, have expired. A server that hasn't loaded a change for longer than
@@ -120,7 +144,8 @@ func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Durat
 	}
 	body, err := record.ReadRealm(secret)
 	if err != nil {
-		return statuslist.MaxTokenLifetime, nil //nolint:nilerr // The Realm's status has the error.
+		body.Keys = []signingkey.Key{{LongestLifetime: maxTokenLifetime}} // The Realm's status has the error.
+		body.StatusLists = &record.StatusLists{TTLSeconds: maxTTLSeconds}
 	}
 	hold := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)
 	if lists := body.StatusLists; lists != nil {
@@ -133,11 +158,15 @@ func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Durat
 // namespaceFull reports whether too many indexes of the client's namespace are retired. Otherwise, a tenant
 // who deletes and creates clients could use up the indexes of a realm.
 func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, error) {
-	retired, err := r.Records.RetiredIndexes(ctx, seen.client.Namespace)
+	namespace := seen.client.Namespace
+	retired, err := r.Records.RetiredIndexes(ctx, namespace, statusindex.PerNamespace)
 	if err != nil || len(retired) < statusindex.PerNamespace {
 		return false, err
 	}
-	clients := r.requests(ctx, client.InNamespace(seen.client.Namespace))
+	if retired, err = r.Records.RetiredIndexes(ctx, namespace, 0); err != nil {
+		return false, err
+	}
+	clients := r.requests(ctx, client.InNamespace(namespace))
 	if len(retired) < statusindex.PerNamespace+2*len(clients) {
 		return false, nil
 	}
@@ -196,7 +225,7 @@ func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, 
 
 // waitingForIndex returns why the client gets no index; nil if it gets or needs none.
 func waitingForIndex(seen *observed, plan statusindex.Plan) *condition.Result {
-	_, _, next := statusindex.Obsolete(seen.Facts, seen.at)
+	_, _, next := statusindex.Obsolete(seen.index, seen.at)
 	switch plan.Waiting {
 	case statusindex.ClientFull:
 		return notReady(v1beta1.ReasonStatusIndexUnavailable, "spec.tokensValidAfterTime was changed so often that tokens which have not expired refer to %d earlier indexes in the status list of Realm %q. The client cannot get tokens until %s. Change it less often; to stop the client, set spec.suspend.",
@@ -205,7 +234,7 @@ func waitingForIndex(seen *observed, plan statusindex.Plan) *condition.Result {
 		return notReady(v1beta1.ReasonStatusIndexUnavailable, "So many clients of namespace %q were deleted, or had their tokens revoked, that its clients cannot get another index in the status list of Realm %q until %s. The limit is %d more than twice the number of clients in the namespace.",
 			seen.client.Namespace, seen.realm.Name, soon(seen.namespaceRelease, "tokens have expired"), statusindex.PerNamespace)
 	case statusindex.RealmFull:
-		return notReady(v1beta1.ReasonStatusIndexUnavailable, "The status list of Realm %q has no free index: it can have at most %d. Delete clients that are not used, or create the client in another realm.",
+		return notReady(v1beta1.ReasonStatusIndexUnavailable, "The status list of Realm %q has no free index, because it can have at most %d. Delete clients that are not used, or create the client in another realm. The operator rechecks every minute.",
 			seen.realm.Name, record.MaxIndexes)
 	}
 	return nil
@@ -220,12 +249,10 @@ func soon(at time.Time, otherwise string) string {
 
 // nextIndexChange returns the time at which the index of the client can change without an event.
 func nextIndexChange(seen *observed, plan statusindex.Plan) time.Time {
-	_, _, next := statusindex.Obsolete(seen.Facts, seen.at)
+	_, _, next := statusindex.Obsolete(seen.index, seen.at)
 	switch plan.Waiting {
-	case statusindex.NamespaceFull:
-		return earliest(next, seen.namespaceRelease)
-	case statusindex.RealmFull:
-		return seen.at.Add(recheckInterval)
+	case statusindex.NamespaceFull, statusindex.RealmFull:
+		return seen.at.Add(recheckInterval) // An index of another client must be released.
 	}
 	return next
 }
@@ -251,7 +278,7 @@ func (r *Reconciler) putIndex(ctx context.Context, seen *observed, index *record
 
 // retireIndexes retires and releases the indexes that the client's record doesn't have any longer.
 func (r *Reconciler) retireIndexes(ctx context.Context, seen *observed) error {
-	retire, release, _ := statusindex.Obsolete(seen.Facts, seen.at)
+	retire, release, _ := statusindex.Obsolete(seen.index, seen.at)
 	for _, index := range retire {
 		secret, err := r.retireIndex(ctx, seen.records[index.Index], index)
 		if err != nil {
@@ -288,47 +315,54 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, req ctrl.Request, cache
 	if err != nil {
 		return next, err
 	}
+	var orphaned recordstore.Orphaned // according to the API server; nil until it is needed
+	holds := map[types.UID]time.Duration{}
 	for i := range held {
 		secret := &held[i]
 		if !cached(secret) {
 			continue
 		}
-		orphaned, err := current(ctx)
-		if err != nil {
-			return next, err
+		body := readOrphan(secret)
+		hold, known := holds[body.RealmUID]
+		if !known {
+			if hold, err = r.indexHold(ctx, body.RealmUID); err != nil {
+				return next, err
+			}
+			holds[body.RealmUID] = hold
+		}
+		due := body.RetiredAt.Add(hold)
+		if !body.RetiredAt.IsZero() && r.Now().Before(due) {
+			next = earliest(next, due)
+			continue
+		}
+		if orphaned == nil {
+			if orphaned, err = current(ctx); err != nil {
+				return next, err
+			}
 		}
 		if !orphaned(secret) {
 			continue
 		}
-		at, err := r.releaseOrphan(ctx, secret)
+		if !body.RetiredAt.IsZero() || hold == 0 {
+			err = r.Records.Delete(ctx, secret)
+		} else if _, err = r.retireIndex(ctx, secret, body); err == nil {
+			next = earliest(next, r.Now().Add(hold))
+		}
 		if err != nil {
 			return next, err
-		}
-		if !at.IsZero() {
-			next = earliest(next, at)
 		}
 	}
 	return next, nil
 }
 
-// releaseOrphan retires or releases the index of a deleted ApiClient, and returns when it is due; zero if it
-// was released.
-func (r *Reconciler) releaseOrphan(ctx context.Context, secret *corev1.Secret) (time.Time, error) {
+// readOrphan returns the record of an index. Of an unreadable one, only the name and the owner's name are known.
+func readOrphan(secret *corev1.Secret) record.Index {
 	body, err := record.ReadIndex(secret)
-	if err != nil {
-		return time.Time{}, r.Records.Delete(ctx, secret)
+	if err == nil {
+		return body
 	}
-	hold, err := r.indexHold(ctx, body.RealmUID)
-	if err != nil {
-		return time.Time{}, err
-	}
-	now := r.Now()
-	if body.RetiredAt.IsZero() && hold > 0 {
-		_, err := r.retireIndex(ctx, secret, body)
-		return now.Add(hold), err
-	}
-	if at := body.RetiredAt.Add(hold); now.Before(at) {
-		return at, nil
-	}
-	return time.Time{}, r.Records.Delete(ctx, secret)
+	owner := record.OwnerName(secret)
+	body = record.Index{UID: "unknown", Namespace: owner.Namespace, Name: owner.Name, Serial: 1}
+	body.RealmUID, body.Index, _ = record.ParseIndexName(secret.Name)
+	return body
 }

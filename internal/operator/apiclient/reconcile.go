@@ -197,8 +197,8 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return recheckInterval
 	}
 	var next time.Time
-	indexes := []time.Time{seen.ValidAfter, nextIndexChange(seen, d.index), seen.orphanRelease}
-	for _, at := range slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), indexes) {
+	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
+	for _, at := range times {
 		if now.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}

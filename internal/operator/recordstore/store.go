@@ -159,11 +159,11 @@ func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.Names
 	return records, nil
 }
 
-// RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace. The caller
-// must not change them.
-func (s *Store) RetiredIndexes(ctx context.Context, namespace string) ([]corev1.Secret, error) {
+// RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace, at most
+// limit unless that is 0. The caller must not change them.
+func (s *Store) RetiredIndexes(ctx context.Context, namespace string, limit int64) ([]corev1.Secret, error) {
 	records := &corev1.SecretList{}
-	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.Limit(limit), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the retired indexes of namespace %s: %w", namespace, err)
 	}
 	return records.Items, nil

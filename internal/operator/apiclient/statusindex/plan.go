@@ -21,7 +21,8 @@ import (
 
 const (
 	// MaxRetired is the maximum number of indexes of a client that are retired, or that its record never had.
-	MaxRetired = 4
+	// "kubectl realmkeeper revoke --secret" needs two of them.
+	MaxRetired = 16
 	// PerNamespace is how many indexes of a namespace can be retired in addition to twice the number of its
 	// clients, those of deleted clients included.
 	PerNamespace = 16
@@ -41,7 +42,8 @@ type Facts struct {
 	Held []record.Index
 	// CurrentLost means that the client doesn't hold Current, and that someone else does.
 	CurrentLost bool
-	// ValidAfter is the time before which the client's tokens are revoked; zero if none are.
+	// ValidAfter is the time before which the client's tokens are revoked; zero if none are. Until it has
+	// passed, a client with an index gets no tokens.
 	ValidAfter time.Time
 	// Free is an index that nobody holds; None if the realm has none.
 	Free int
@@ -74,23 +76,23 @@ type Plan struct {
 }
 
 // NeedsFree reports whether the client needs a free index.
-func NeedsFree(f Facts, now time.Time) bool {
-	return f.Served && !f.keeps(now) && f.unused(now) == nil
+func NeedsFree(f Facts) bool {
+	return f.Served && !f.keeps() && f.unused() == nil
 }
 
 // Make plans the index of a client.
-func Make(f Facts, now time.Time) Plan {
+func Make(f Facts) Plan {
 	switch {
 	case !f.Served:
 		return Plan{Serial: f.Serial}
-	case f.keeps(now):
+	case f.keeps():
 		p := Plan{Current: f.Current, Serial: f.Serial}
 		if f.held(f.Current.Index) == nil { // The record was deleted by someone else.
 			p.Create = &record.Index{StatusIndex: *f.Current, Serial: max(1, f.Serial)}
 		}
 		return p
 	}
-	if unused := f.unused(now); unused != nil {
+	if unused := f.unused(); unused != nil {
 		return Plan{Current: &unused.StatusIndex, Serial: unused.Serial}
 	}
 	p := Plan{Current: f.Current, Serial: f.Serial}
@@ -106,7 +108,7 @@ func Make(f Facts, now time.Time) Plan {
 	case f.Free == None:
 		p.Waiting = RealmFull
 	default:
-		p.Create = &record.Index{StatusIndex: record.StatusIndex{Index: f.Free, ValidAfter: f.generation(now)}, Serial: f.nextSerial()}
+		p.Create = &record.Index{StatusIndex: record.StatusIndex{Index: f.Free, ValidAfter: f.ValidAfter}, Serial: f.nextSerial()}
 		p.Current, p.Serial = &p.Create.StatusIndex, p.Create.Serial
 	}
 	return p
@@ -129,18 +131,9 @@ func Obsolete(f Facts, now time.Time) (retire, release []record.Index, next time
 	return retire, release, next
 }
 
-// keeps reports whether the client keeps its index. A time in the future revokes tokens that it gets until
-// then, so the client gets another index only when it has passed.
-func (f *Facts) keeps(now time.Time) bool {
-	return f.Current != nil && !f.CurrentLost && !f.generation(now).After(f.Current.ValidAfter)
-}
-
-// generation returns the ValidAfter of an index that the client gets now.
-func (f *Facts) generation(now time.Time) time.Time {
-	if f.ValidAfter.After(now) {
-		return time.Time{}
-	}
-	return f.ValidAfter
+// keeps reports whether the client keeps its index.
+func (f *Facts) keeps() bool {
+	return f.Current != nil && !f.CurrentLost && !f.ValidAfter.After(f.Current.ValidAfter)
 }
 
 func (f *Facts) held(index int) *record.Index {
@@ -154,11 +147,11 @@ func (f *Facts) held(index int) *record.Index {
 
 // unused returns the latest index that the client holds and whose serial its record doesn't have yet, if the
 // client can have it.
-func (f *Facts) unused(now time.Time) *record.Index {
+func (f *Facts) unused() *record.Index {
 	var latest *record.Index
 	for i := range f.Held {
 		h := &f.Held[i]
-		if h.Serial > f.Serial && h.RetiredAt.IsZero() && h.ValidAfter.Equal(f.generation(now)) && (latest == nil || h.Serial > latest.Serial) {
+		if h.Serial > f.Serial && h.RetiredAt.IsZero() && h.ValidAfter.Equal(f.ValidAfter) && (latest == nil || h.Serial > latest.Serial) {
 			latest = h
 		}
 	}
@@ -169,7 +162,7 @@ func (f *Facts) unused(now time.Time) *record.Index {
 func (f *Facts) obsolete(current *record.StatusIndex) []record.Index {
 	var obsolete []record.Index
 	for _, h := range f.Held {
-		if h.Serial <= f.Serial && (current == nil || h.Index != current.Index) {
+		if (h.Serial <= f.Serial || !h.RetiredAt.IsZero()) && (current == nil || h.Index != current.Index) {
 			obsolete = append(obsolete, h)
 		}
 	}

@@ -26,9 +26,9 @@ func held(i int, serial int64, validAfter, retiredAt time.Time) record.Index {
 
 func TestMake(t *testing.T) {
 	never, revoked, later := time.Time{}, now.Add(-time.Minute), now.Add(time.Minute)
-	retired := func(serials ...int64) (all []record.Index) {
-		for _, s := range serials {
-			all = append(all, held(100+int(s), s, never, now))
+	retired := func(n int) (all []record.Index) {
+		for i := range n {
+			all = append(all, held(100+i, 1, never, now))
 		}
 		return all
 	}
@@ -61,14 +61,14 @@ func TestMake(t *testing.T) {
 			want:      statusindex.Plan{Current: index(7, now), Serial: 3, Create: &record.Index{StatusIndex: *index(7, now), Serial: 3}},
 			wantsFree: true,
 		},
-		"a revocation in the future leaves a client its index": {
-			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, ValidAfter: later, Free: 7},
-			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2},
-		},
-		"a new client with a revocation in the future gets an index that is INVALID from then on": {
-			facts:     statusindex.Facts{ValidAfter: later, Free: 7},
-			want:      statusindex.Plan{Current: index(7, never), Serial: 1, Create: &record.Index{StatusIndex: *index(7, never), Serial: 1}},
+		"a client gets another index before a revocation in the future": {
+			facts:     statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, ValidAfter: later, Free: 7},
+			want:      statusindex.Plan{Current: index(7, later), Serial: 3, Create: &record.Index{StatusIndex: *index(7, later), Serial: 3}},
 			wantsFree: true,
+		},
+		"a new client with a revocation in the future has one index before and after": {
+			facts: statusindex.Facts{Current: index(7, later), Serial: 1, Held: []record.Index{held(7, 1, later, never)}, ValidAfter: later},
+			want:  statusindex.Plan{Current: index(7, later), Serial: 1},
 		},
 		"a revocation that is taken back leaves a client its index": {
 			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, Free: 7},
@@ -112,22 +112,22 @@ func TestMake(t *testing.T) {
 		"a client with too many retired indexes waits": {
 			facts: statusindex.Facts{
 				Current: index(3, never), Serial: 9, ValidAfter: revoked, Free: 7,
-				Held: append(retired(1, 2, 3, 4), held(3, 9, never, never)),
+				Held: append(retired(statusindex.MaxRetired), held(3, 9, never, never)),
 			},
 			want:      statusindex.Plan{Current: index(3, never), Serial: 9, Waiting: statusindex.ClientFull},
 			wantsFree: true,
 		},
 		"a client whose record could not be written too often gives up what it acquired": {
-			facts: statusindex.Facts{Current: index(3, never), Serial: 9, ValidAfter: now, Free: 7, Held: []record.Index{
-				held(1, 8, never, now), held(3, 9, never, never), held(4, 10, revoked, never), held(5, 12, revoked, never), held(6, 11, revoked, never),
-			}},
+			facts: statusindex.Facts{Current: index(3, never), Serial: 9, ValidAfter: now, Free: 7, Held: append(retired(statusindex.MaxRetired-3),
+				held(3, 9, never, never), held(4, 10, revoked, never), held(5, 12, revoked, never), held(6, 11, revoked, never),
+			)},
 			want:      statusindex.Plan{Current: index(3, never), Serial: 12, Waiting: statusindex.ClientFull},
 			wantsFree: true,
 		},
 		"a client with almost too many retired indexes gets one": {
 			facts: statusindex.Facts{
 				Current: index(3, never), Serial: 9, ValidAfter: revoked, Free: 7,
-				Held: append(retired(1, 2, 3), held(3, 9, never, never)),
+				Held: append(retired(statusindex.MaxRetired-1), held(3, 9, never, never)),
 			},
 			want:      statusindex.Plan{Current: index(7, revoked), Serial: 10, Create: &record.Index{StatusIndex: *index(7, revoked), Serial: 10}},
 			wantsFree: true,
@@ -135,7 +135,7 @@ func TestMake(t *testing.T) {
 		"a client with too many retired indexes uses one that it holds": {
 			facts: statusindex.Facts{
 				Current: index(3, never), Serial: 9, ValidAfter: revoked, NamespaceFull: true, Free: statusindex.None,
-				Held: append(retired(1, 2, 3, 4), held(3, 9, never, never), held(5, 10, revoked, never)),
+				Held: append(retired(statusindex.MaxRetired), held(3, 9, never, never), held(5, 10, revoked, never)),
 			},
 			want: statusindex.Plan{Current: index(5, revoked), Serial: 10},
 		},
@@ -153,13 +153,13 @@ func TestMake(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.facts.Served = true
-			testkit.Diff(t, "plan", tt.want, statusindex.Make(tt.facts, now))
-			if got := statusindex.NeedsFree(tt.facts, now); got != tt.wantsFree {
+			testkit.Diff(t, "plan", tt.want, statusindex.Make(tt.facts))
+			if got := statusindex.NeedsFree(tt.facts); got != tt.wantsFree {
 				t.Errorf("NeedsFree = %t, want %t", got, tt.wantsFree)
 			}
 			tt.facts.Served = false
-			testkit.Diff(t, "plan without lists", statusindex.Plan{Serial: tt.facts.Serial}, statusindex.Make(tt.facts, now))
-			if statusindex.NeedsFree(tt.facts, now) {
+			testkit.Diff(t, "plan without lists", statusindex.Plan{Serial: tt.facts.Serial}, statusindex.Make(tt.facts))
+			if statusindex.NeedsFree(tt.facts) {
 				t.Error("the client needs a free index without lists")
 			}
 		})
@@ -187,7 +187,8 @@ func TestObsolete(t *testing.T) {
 			serial: 3, held: []record.Index{held(1, 1, never, due), held(2, 2, never, now), held(3, 3, never, young)},
 			wantRelease: []int{1}, wantNext: young.Add(hold),
 		},
-		"an index that the record may not have yet is held": {serial: 3, held: []record.Index{held(1, 4, never, due)}},
+		"an index that the record may not have yet is held":          {serial: 3, held: []record.Index{held(1, 4, never, never)}},
+		"a retired index of a record that was lost is released, too": {held: []record.Index{held(1, 4, never, due), held(2, 5, never, now)}, wantRelease: []int{1}, wantNext: now.Add(hold)},
 	}
 	indexes := func(all []record.Index) (got []int) {
 		for _, i := range all {

@@ -215,7 +215,7 @@ func (m *model) reconcile(o *operator, name string, live bool) {
 
 // apply appends the writes for a plan, in the order of package apiclient.
 func (m *model) apply(o *operator, name string, c apiClient, realm int64, read clientRecord, facts statusindex.Facts, versions map[int]int) {
-	plan := statusindex.Make(facts, m.now)
+	plan := statusindex.Make(facts)
 	if plan.Waiting != "" && plan.Waiting != statusindex.ClientFull && read.version == 0 {
 		return
 	}
@@ -548,7 +548,7 @@ func TestIndexesAreBoundedWithoutRecord(t *testing.T) {
 	f := statusindex.Facts{Served: true, Current: index(0, time.Time{}), Serial: 1}
 	for i := range 20 {
 		f.Held, f.Free, f.ValidAfter = append([]record.Index{held(0, 1, time.Time{}, time.Time{})}, abandoned...), 1+i, now.Add(time.Duration(i)*time.Second)
-		if plan := statusindex.Make(f, now.Add(time.Duration(i)*time.Second)); plan.Create != nil {
+		if plan := statusindex.Make(f); plan.Create != nil {
 			abandoned = append(abandoned, *plan.Create)
 		}
 	}
