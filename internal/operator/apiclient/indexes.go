@@ -74,10 +74,8 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
 		return err
 	}
-	if retire, release, next := statusindex.Obsolete(seen.index, seen.at); len(retire)+len(release) > 0 || !next.IsZero() {
-		if seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID); err != nil {
-			return err
-		}
+	if err := r.gatherHold(ctx, seen); err != nil {
+		return err
 	}
 	if !statusindex.NeedsFree(seen.index) {
 		return nil
@@ -126,6 +124,17 @@ func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) err
 	seen.hold(secret)
 	seen.index.CurrentLost = seen.records[seen.index.Current.Index] == nil
 	return nil
+}
+
+// gatherHold reads how long the client's obsolete indexes stay retired, if there are any.
+func (r *Reconciler) gatherHold(ctx context.Context, seen *observed) error {
+	retire, release, next := statusindex.Obsolete(seen.index, seen.at)
+	if len(retire)+len(release) == 0 && next.IsZero() {
+		return nil
+	}
+	var err error
+	seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID)
+	return err
 }
 
 // Limits of the API, for a realm whose record can't be read.
@@ -278,6 +287,11 @@ func (r *Reconciler) putIndex(ctx context.Context, seen *observed, index *record
 
 // retireIndexes retires and releases the indexes that the client's record doesn't have any longer.
 func (r *Reconciler) retireIndexes(ctx context.Context, seen *observed) error {
+	// The record that was just written may have made indexes obsolete. Another step of this reconcile must not
+	// release them.
+	if err := r.gatherHold(ctx, seen); err != nil {
+		return err
+	}
 	retire, release, _ := statusindex.Obsolete(seen.index, seen.at)
 	for _, index := range retire {
 		secret, err := r.retireIndex(ctx, seen.records[index.Index], index)
