@@ -285,3 +285,44 @@ func TestCheckServiceURLs(t *testing.T) {
 		testkit.Diff(t, name, test.wantErr, r.CheckServiceURLs(), cmpopts.EquateErrors())
 	}
 }
+
+// A restore ends the lists of the backup and those that the realm has. The operator begins another one, and
+// clients of the backup have no index.
+func TestRestoreEndsStatusLists(t *testing.T) {
+	active := key(t, signingkey.Active)
+	until := now.Add(time.Hour + 2*signingkey.Skew) // The token lifetime is an hour, and clocks can be slow.
+	backed := record.Realm{Name: "acme", TokenLifetimeSeconds: 3600, Keys: []signingkey.Key{active}, StatusLists: &record.StatusLists{
+		Number: 10, TTLSeconds: 10, ValidAfter: backupTime, Ended: []record.EndedList{{Number: 9, EndsAt: now.Add(time.Minute)}},
+	}}
+	put := restore.PutRealm(backed, backupTime, now)
+	testkit.Diff(t, "lists without a record", &record.StatusLists{
+		TTLSeconds: 10, Ended: []record.EndedList{{Number: 10, EndsAt: until}, {Number: 9, EndsAt: now.Add(time.Minute)}},
+	}, put.StatusLists)
+
+	current := record.Realm{Name: "acme", TokenLifetimeSeconds: 60, Keys: []signingkey.Key{key(t, signingkey.Active)}, StatusLists: &record.StatusLists{
+		Number: 12, TTLSeconds: 20, EndsAt: now.Add(time.Minute),
+	}}
+	added := testkit.Value(restore.AddRealm(current, backed, signingkey.ES256, backupTime, now))(t)
+	testkit.Diff(t, "lists with a record", &record.StatusLists{TTLSeconds: 20, Ended: []record.EndedList{
+		{Number: 12, EndsAt: now.Add(5*time.Minute + 2*signingkey.Skew)}, {Number: 10, EndsAt: until}, {Number: 9, EndsAt: now.Add(time.Minute)},
+	}}, added.StatusLists)
+	added.StatusLists.TTLSeconds = 1
+	testkit.Diff(t, "the earlier lists", int64(20), current.StatusLists.TTLSeconds)
+
+	backed.StatusLists, current.StatusLists = nil, nil
+	if got := restore.PutRealm(backed, backupTime, now).StatusLists; got != nil {
+		t.Errorf("a realm without lists has %+v", got)
+	}
+	if got := testkit.Value(restore.AddRealm(current, backed, signingkey.ES256, backupTime, now))(t).StatusLists; got != nil {
+		t.Errorf("a realm without lists has %+v", got)
+	}
+
+	client := record.Client{UID: "1", Namespace: "apps", Name: "billing", StatusIndex: &record.StatusIndex{Index: 7}, IndexSerial: 3}
+	if got := restore.PutClient(client, "2", "3", backupTime, now); got.StatusIndex != nil || got.IndexSerial != 0 {
+		t.Errorf("a restored client has index %+v with serial %d", got.StatusIndex, got.IndexSerial)
+	}
+	own := record.Client{UID: "2", Namespace: "apps", Name: "billing", StatusIndex: &record.StatusIndex{Index: 8}, IndexSerial: 5}
+	if got := restore.AddClient(own, client, backupTime, now); got.StatusIndex == nil || got.StatusIndex.Index != 8 || got.IndexSerial != 5 {
+		t.Errorf("a client with an index has index %+v with serial %d after a restore", got.StatusIndex, got.IndexSerial)
+	}
+}
