@@ -22,6 +22,7 @@ var starts = map[string]struct {
 	"overlap":   {state: overlapping},
 	"suspended": {state: suspended},
 	"restored":  {state: restoredState},
+	"no lists":  {state: withoutLists},
 }
 
 // themes are groups of choices. All choices together have too many combinations for a search; TestRandomRuns
@@ -46,6 +47,17 @@ var themes = map[string]scope{
 		lags:    func(s *stream) bool { return s.owner.server != nil },
 		held:    func(r *request) bool { return r.from.server != nil && !r.reads() },
 		actions: []action{creates("billing"), rotates("billing"), suspends("billing"), joins, restarts, passes(16*time.Second, 3), moves, outage},
+	},
+	// Indexes that clients get and give up while writes land late and a cache lags.
+	"indexes": {
+		lags: func(s *stream) bool {
+			return s.owner.name == "operator 2" && s.what == "records" || s.owner.name == "server 2"
+		},
+		held: writes("secrets", recordsNamespace, "operator 1", "operator 2"),
+		actions: []action{
+			creates("orders"), deletes("billing"), revokesTokens("billing"), revokesRealmTokens, setsLists(true), setsLists(false), restoresRealm,
+			passes(retirement, 1), moves, leadsToo,
+		},
 	},
 	// Users who take secrets away, while a write is in flight or a cache lags.
 	"users": {

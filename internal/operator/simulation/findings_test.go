@@ -83,6 +83,13 @@ func TestFindings(t *testing.T) {
 			lags: watches("server 3", "records"), held: writes("leases", recordsNamespace, "server 3"),
 			actions: []action{joins, rotates("billing")},
 		}, 3},
+		// An index becomes obsolete in the first step of a reconcile, and is released in the second one.
+		"index in two steps": {settled, scope{
+			lags: func(s *stream) bool {
+				return s.owner.name == "operator 1" && (s.what == "ApiClients" || s.what == "credentials")
+			}, held: noRequest,
+			actions: []action{revokes("billing"), revokesTokens("billing")},
+		}, 3},
 		// An operator computes the status from an old record, although it has written a newer one.
 		"F15": {settled, scope{
 			lags: watches("operator 1", "records"), held: noRequest,

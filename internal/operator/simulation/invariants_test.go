@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,7 @@ type history struct {
 	holders  map[types.UID]types.UID      // of records, by the UID of the Secret
 	keys     map[string]*keyHistory       // by key ID
 	served   map[string]map[string]string // by name of the server and record: the acknowledged version
+	indexes  *indexHistory
 }
 
 // spec is what a user has asked for.
@@ -83,12 +85,17 @@ func newHistory() *history {
 	return &history{
 		specs: map[types.UID][]spec{}, clients: map[types.NamespacedName]*clientHistory{},
 		realms: map[string]*realmHistory{}, holders: map[types.UID]types.UID{}, keys: map[string]*keyHistory{}, served: map[string]map[string]string{},
+		indexes: newIndexHistory(),
 	}
 }
 
 // begin reads the start state.
 func (h *history) begin(w *world) {
-	for _, object := range w.api.store.Objects() {
+	objects := w.api.store.Objects()
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { // A client gets an index before its record has it.
+		return strings.Compare(b.GetLabels()[v1beta1.RecordLabel], a.GetLabels()[v1beta1.RecordLabel])
+	})
+	for _, object := range objects {
 		h.event(w, memoryapi.Event{Type: watch.Added, Object: object})
 	}
 	h.revision = w.revision()
@@ -121,6 +128,7 @@ func (h *history) observe(w *world) {
 	}
 	h.checkKeys(w)
 	h.checkAcknowledgements(w)
+	h.indexes.check(w)
 }
 
 func (h *history) event(w *world, e memoryapi.Event) {
@@ -135,7 +143,7 @@ func (h *history) event(w *world, e memoryapi.Event) {
 		h.realmSpec(e.Object)
 	case e.Object.GetKind() != "Secret":
 	case name.Namespace == recordsNamespace:
-		h.recordEvent(w, asSecret(e.Object), deleted)
+		h.recordEvent(w, asSecret(e.Object), e.Revision, deleted)
 	default:
 		h.credentialsEvent(asSecret(e.Object), deleted)
 	}
@@ -194,23 +202,27 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 }
 
 // recordEvent checks what a record may change.
-func (h *history) recordEvent(w *world, secret *corev1.Secret, deleted bool) {
+func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, deleted bool) {
 	if owner := record.OwnerName(secret); owner.Namespace == "" {
 		w.api.names[secret.Name] = "Realm " + owner.Name
 	} else {
 		w.api.names[secret.Name] = owner.Name
 	}
+	h.indexes.changed = revision
 	switch record.KindOf(secret) {
 	case record.KindRealm:
-		h.realmEvent(w, secret, deleted)
+		h.realmEvent(w, secret, revision, deleted)
+	case record.KindIndex:
+		h.indexes.indexEvent(secret, deleted)
 	case record.KindClient:
 		of := h.client(record.OwnerName(secret))
+		c, err := record.ReadClient(secret)
+		must(err)
+		h.indexes.clientEvent(w, secret, &c, revision, deleted)
 		if deleted {
 			of.record = nil
 			return
 		}
-		c, err := record.ReadClient(secret)
-		must(err)
 		if holder, known := h.holders[secret.UID]; known && holder != c.UID {
 			w.violate(fmt.Errorf("S1: the record of client ID %s changes its holder from %s to %s", c.ClientID, holder, c.UID))
 		}
@@ -348,7 +360,7 @@ func (h *history) realmSpec(object *unstructured.Unstructured) {
 
 // realmEvent checks what the record of a Realm may change. S8: it has at most one Active key, and no key
 // returns to an earlier state. S5: see checkRestrictions.
-func (h *history) realmEvent(w *world, secret *corev1.Secret, deleted bool) {
+func (h *history) realmEvent(w *world, secret *corev1.Secret, revision int64, deleted bool) {
 	before := h.realms[secret.Name]
 	delete(h.realms, secret.Name)
 	if deleted {
@@ -356,6 +368,7 @@ func (h *history) realmEvent(w *world, secret *corev1.Secret, deleted bool) {
 	}
 	r, err := record.ReadRealm(secret)
 	must(err)
+	h.indexes.realmEvent(w, r, revision)
 	now := &realmHistory{body: r}
 	h.realms[secret.Name] = now
 	active := 0

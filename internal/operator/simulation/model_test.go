@@ -18,11 +18,14 @@
 // steps: those with an asterisk were chosen, and the others follow from them. To repeat a run, pass -choices to
 // TestExplore, or -rapid.seed to TestRandomRuns.
 //
+// Clients choose from 16 indexes of status lists, so that they soon get those of others. The simulation records to
+// which index any server's tokens refer, and checks that nobody else gets the index while such a token is valid.
+//
 // A token server that was cut off for longer than heartbeat.Duration doesn't count until it has caught up,
 // because the operator may go on without it.
 //
 // What isn't modeled: admission, permissions, the network of the token servers' clients, certificates, trusted
 // issuers, key encryption, and the last use of credentials (package lastuse has a model of its own, so S13
-// isn't checked here). Leader election is a step: an operator leads or it doesn't, and two can. The queue of a
+// isn't checked here). The API server is not rolled back; operators only find that it was. Leader election is a step: an operator leads or it doesn't, and two can. The queue of a
 // controller is a set of objects that are due; the order among them is fixed.
 package simulation

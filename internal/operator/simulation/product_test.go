@@ -58,7 +58,9 @@ func instance() *config.Instance {
 		InstanceDomain: "example.com", ExternalPort: 443, SystemNamespace: "system", RecordsNamespace: recordsNamespace,
 		Security: config.Security{DefaultTokenLifetime: metav1.Duration{Duration: time.Hour}, MaximumTokenLifetime: metav1.Duration{Duration: time.Hour}},
 		Usage:    config.Usage{Resolution: metav1.Duration{Duration: time.Hour}},
-		Testing:  config.Testing{SpeedUp: 1},
+		// A short lifetime of lists, so that indexes are released soon.
+		TokenServer: config.TokenServer{MaxStaleness: metav1.Duration{Duration: 30 * time.Second}},
+		Testing:     config.Testing{SpeedUp: 1},
 	}
 }
 
@@ -109,14 +111,14 @@ func newOperator(p *process) *operator {
 	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
 		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: issuerkeys.New(config, m, now, func() float64 { return 0 }),
 		Clients:      func(context.Context, string) ([]v1beta1.ApiClient, error) { return nil, nil }, // The number of clients is not modeled.
-		RolledBackAt: func() time.Time { return time.Time{} },                                        // The API is not rolled back.
+		RolledBackAt: func() time.Time { return p.world.rolledBack },
 		Sealing:      &sealing.Sealer{Mode: sealing.Off}, Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
 	}
 	must(o.cache.IndexField(ctx, &corev1.Secret{}, "owner", ownerOf))
 	o.controllers[acknowledgement.Client] = &apiclient.Reconciler{
 		Client: c, Live: reader, Accounts: o.cache, Records: records, Authority: authority.NewReader(o.cache, reader, "system"), Tracker: o.tracker, Usage: uses,
 		Hasher: provided.NewHasher(reader, p.world.random), Namespaces: namespaces.New(o.cache, reader, nil, time.Minute),
-		Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
+		Instance: config, Metrics: m, Events: events, Now: now, Random: fewIndexes{p.world.random},
 	}
 	o.start()
 	o.run(func(r manager.Runnable) bool { return !onlyLeader(r) })

@@ -120,6 +120,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"choices":  m.choice,
 		"time":     m.time,
 		"realm":    m.realm,
+		"lists":    m.lists,
 		"operator": m.operator,
 		"server":   m.server,
 		"user":     m.user,
@@ -170,6 +171,9 @@ func (m *machine) choice(rt *rapid.T) {
 
 func (m *machine) time(rt *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{time.Second, 6 * time.Second, 31 * time.Second, overlap}).Draw(rt, "time")
+	if rapid.IntRange(0, 7).Draw(rt, "long") == 7 { // It takes as long as a hundred other steps.
+		d = retirement
+	}
 	m.do(d.String()+" pass", func(w *world) { w.sleep(d) })
 }
 
@@ -263,6 +267,22 @@ func (m *machine) realm(rt *rapid.T) {
 	}
 }
 
+// lists changes the status lists.
+func (m *machine) lists(rt *rapid.T) {
+	switch rapid.SampledFrom([]string{"enables", "disables", "revokes", "restores", "rollback"}).Draw(rt, "what") {
+	case "enables":
+		m.do("a user enables the status lists", func(w *world) { w.setLists(true) })
+	case "disables":
+		m.do("a user disables the status lists", func(w *world) { w.setLists(false) })
+	case "revokes":
+		m.do(revokesRealmTokens.name, revokesRealmTokens.do)
+	case "restores":
+		m.do(restoresRealm.name, restoresRealm.do)
+	case "rollback":
+		m.do("the operators find that the API server was rolled back", (*world).findRollback)
+	}
+}
+
 func (m *machine) user(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"billing", "orders"}).Draw(rt, "client")
 	_, err := m.world.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
@@ -278,12 +298,13 @@ func (m *machine) user(rt *rapid.T) {
 		"adds a scope to":          func(w *world) { w.edit(name, []any{"read", "write"}, "spec", "scopes") },
 		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
-		"revokes the tokens of":    func(w *world) { w.edit(name, time.Now().UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime") },
+		"revokes the tokens of":    func(w *world) { w.revokeTokens(name, time.Now()) },
+		"will revoke those of":     func(w *world) { w.revokeTokens(name, time.Now().Add(20*time.Second)) },
 		"deletes":                  func(w *world) { w.deleteClient(name) },
 	}
 	edit := rapid.SampledFrom([]string{
 		"suspends", "resumes", "requests a secret of", "removes a scope of", "adds a scope to", "deletes the Secret of", "overwrites the Secret of",
-		"revokes the tokens of", "deletes",
+		"revokes the tokens of", "will revoke those of", "deletes",
 	}).Draw(rt, "edit")
 	m.do("a user "+edit+" "+name, edits[edit])
 }
@@ -322,8 +343,12 @@ func (m *machine) heal() {
 	for range 8 {
 		m.do("a minute passes", func(w *world) { w.sleep(time.Minute) })
 	}
+	if slices.ContainsFunc(clientNames, m.world.waitsForIndex) {
+		m.do("indexes are released", func(w *world) { w.sleep(2 * retirement) })
+	}
 	if m.world.violation == nil {
 		m.checkResult()
+		m.world.history.indexes.checkSettled(m.world)
 	}
 }
 

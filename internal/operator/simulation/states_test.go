@@ -53,7 +53,8 @@ func realmOnly(t *testing.T) state {
 
 func (w *world) createRealm() {
 	w.create(object("auth.realmkeeper.dev/v1beta1", "Realm", "", realmName, map[string]any{
-		"scopes": []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
+		"statusList": map[string]any{"enabled": true},
+		"scopes":     []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
 		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"from": "All"}, "scopes": []any{"*"}, "audiences": []any{"*"}, "issuers": []any{"*"}}},
 	}))
 }
@@ -61,6 +62,15 @@ func (w *world) createRealm() {
 // settled is the state in which a client has a secret that all servers accept.
 func settled(t *testing.T) state {
 	return reach(t, realmOnly(t), func(w *world) { w.createClient("billing") })
+}
+
+// withoutLists is the state in which a client has tokens without an index.
+func withoutLists(t *testing.T) state {
+	return reach(t, empty(t), func(w *world) {
+		w.createRealm()
+		w.setLists(false)
+		w.createClient("billing")
+	})
 }
 
 // overlapping is the state in which a client has a new secret, and the old one is still accepted.

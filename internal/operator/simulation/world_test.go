@@ -33,7 +33,9 @@ type world struct {
 	servers   []*server
 	random    io.Reader
 	uids      int
-	started   int // processes
+	// rolledBack is when the operators found that the API had been rolled back; zero if never.
+	rolledBack time.Time
+	started    int // processes
 
 	history   *history
 	trace     []string

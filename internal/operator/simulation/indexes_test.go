@@ -1,0 +1,412 @@
+package simulation
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
+
+// retirement is longer than an index stays retired.
+const retirement = 13 * time.Minute
+
+// fewIndexes is a source of random numbers that makes clients choose from few indexes, which are 4 bytes
+// each. Nothing else reads 4 bytes.
+type fewIndexes struct{ random io.Reader }
+
+func (f fewIndexes) Read(p []byte) (int, error) {
+	n, err := f.random.Read(p)
+	if len(p) == 4 {
+		p[0], p[1], p[2], p[3] = 0, 0, 0, p[3]&15
+	}
+	return n, err
+}
+
+// indexHistory is the history of status lists and their indexes: which tokens servers could issue, and who
+// has held which index.
+type indexHistory struct {
+	tokens map[reference][]int64  // the times at which they were issued, in seconds, increasing
+	held   map[int]holder         // the present holders of indexes
+	has    map[string]holder      // the indexes in the present records of clients, by record
+	serial map[string]int64       // by version of a client's record: that of its index
+	gone   map[types.UID]int64    // the revision at which the record of a client was deleted
+	realms map[int64]record.Realm // by revision
+	known  map[string]int64       // by number: the revision at which the list began
+	number int64                  // the greatest of a list
+	ends   map[int64]struct{}     // the numbers of lists that a restore or a rollback has ended
+	// changed is the revision of the latest record, and fresh is when a server last had all records.
+	changed int64
+	fresh   map[*server]time.Time
+}
+
+// reference is to what tokens refer.
+type reference struct {
+	number, client string
+	index          int
+	uid            types.UID
+	serial         int64
+}
+
+// holder is who holds an index.
+type holder struct {
+	index  int
+	uid    types.UID
+	serial int64
+}
+
+func newIndexHistory() *indexHistory {
+	return &indexHistory{
+		tokens: map[reference][]int64{}, held: map[int]holder{}, has: map[string]holder{}, serial: map[string]int64{}, gone: map[types.UID]int64{},
+		realms: map[int64]record.Realm{}, known: map[string]int64{}, ends: map[int64]struct{}{}, fresh: map[*server]time.Time{},
+	}
+}
+
+// indexEvent records who holds an index.
+func (h *indexHistory) indexEvent(secret *corev1.Secret, deleted bool) {
+	body, err := record.ReadIndex(secret)
+	must(err)
+	if delete(h.held, body.Index); !deleted {
+		h.held[body.Index] = holder{body.Index, body.UID, body.Serial}
+	}
+}
+
+// clientEvent checks the index in the record of a client. I1: no other record has it, and the client holds
+// it.
+func (h *indexHistory) clientEvent(w *world, secret *corev1.Secret, c *record.Client, revision int64, deleted bool) {
+	delete(h.has, secret.Name)
+	if deleted {
+		h.gone[c.UID] = revision
+		return
+	}
+	delete(h.gone, c.UID)
+	if c.StatusIndex == nil {
+		return
+	}
+	index := c.StatusIndex.Index
+	for _, other := range h.has {
+		if other.index == index {
+			w.violate(fmt.Errorf("I1: the records of %s and %s have index %d", other.uid, c.UID, index))
+		}
+	}
+	held := h.held[index]
+	if held.uid != c.UID {
+		w.violate(fmt.Errorf("I1: the record of %s has index %d, which %q holds", c.Name, index, held.uid))
+	}
+	h.has[secret.Name] = holder{index, c.UID, held.serial}
+	h.serial[secret.ResourceVersion] = held.serial
+}
+
+// realmEvent checks the number of the current list. I5: a list begins with a number that no list has had.
+func (h *indexHistory) realmEvent(w *world, r record.Realm, revision int64) {
+	h.realms[revision] = r
+	if r.StatusLists == nil || r.StatusLists.Number == 0 {
+		return
+	}
+	number := r.StatusLists.Number
+	if _, ended := h.ends[number]; ended {
+		return // An operator can't know yet that it must end.
+	}
+	if number < h.number {
+		w.violate(fmt.Errorf("I5: list %d follows list %d", number, h.number))
+	}
+	if number != h.number {
+		h.known[strconv.FormatInt(number, 10)] = revision
+	}
+	h.number = number
+}
+
+var numberInURI = regexp.MustCompile(`/status/([0-9]+)"`)
+
+// check checks all tokens and lists in the present state.
+func (h *indexHistory) check(w *world) {
+	h.issue(w)
+	h.expire()
+	for _, to := range h.references() {
+		if now := h.held[to.index]; now.uid != to.uid || now.serial != to.serial {
+			w.violate(fmt.Errorf("I2: tokens of %s with serial %d refer to index %d, which %q holds with serial %d", to.uid, to.serial, to.index, now.uid, now.serial))
+		}
+	}
+	for _, s := range w.live() {
+		if realm := s.registry.Realm(realmName); realm != nil {
+			h.checkServer(w, s, realm)
+		}
+	}
+}
+
+func (h *indexHistory) references() []reference {
+	all := make([]reference, 0, len(h.tokens))
+	for to := range h.tokens {
+		all = append(all, to)
+	}
+	slices.SortFunc(all, func(a, b reference) int { return int(h.tokens[a][0] - h.tokens[b][0]) })
+	return all
+}
+
+// issue records which tokens the servers can issue now. A server that hasn't loaded a change for longer than
+// signingkey.Skew doesn't count, because the operator goes on without it.
+func (h *indexHistory) issue(w *world) {
+	now := time.Now()
+	for _, s := range w.live() {
+		if !s.old && s.delivered >= h.changed {
+			h.fresh[s] = now
+		}
+		realm := s.registry.Realm(realmName)
+		if realm == nil || realm.Disabled || realm.Signer() == nil || now.Sub(h.fresh[s]) > signingkey.Skew {
+			continue
+		}
+		for _, name := range clientNames {
+			c := realm.Client(team + "." + name)
+			if c == nil || !c.Usable(now) {
+				continue
+			}
+			status := realm.StatusClaim(c)
+			number := numberInURI.FindStringSubmatch(status.Prefix)
+			if number == nil {
+				continue
+			}
+			to := reference{number[1], c.ID, status.Index, types.UID(c.UID), h.serial[c.Version]}
+			if issued := h.tokens[to]; len(issued) == 0 || issued[len(issued)-1] < now.Unix() {
+				h.tokens[to] = append(issued, now.Unix())
+			}
+		}
+	}
+}
+
+func (h *indexHistory) expire() {
+	for to, issued := range h.tokens {
+		issued = slices.DeleteFunc(issued, func(at int64) bool { return time.Unix(at, 0).Add(tokenLifetime).Compare(time.Now()) <= 0 })
+		if h.tokens[to] = issued; len(issued) == 0 {
+			delete(h.tokens, to)
+		}
+	}
+}
+
+// checkServer checks the lists of a server.
+func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
+	now := time.Now()
+	recorded, ok := h.realmAt(s)
+	if !ok || s.old {
+		return
+	}
+	lists := map[string]statuslist.Bits{}
+	entries := func(number string) statuslist.Bits {
+		if bits, ok := lists[number]; ok {
+			return bits
+		}
+		if list, ok := realm.StatusList(number); ok {
+			lists[number], _ = realm.StatusEntries(list, now)
+		} else {
+			lists[number] = nil
+		}
+		return lists[number]
+	}
+	for _, to := range h.references() {
+		bits := entries(to.number)
+		switch {
+		case bits == nil:
+			h.checkMissing(w, s, recorded, to)
+		case to.index < bits.Len() && !bits.IsInvalid(to.index):
+			h.checkValid(w, s, realm, recorded, to)
+		}
+	}
+	used := map[int]string{}
+	for _, name := range clientNames {
+		c := realm.Client(team + "." + name)
+		if c == nil || !c.Usable(now) || c.StatusIndex == nil {
+			continue
+		}
+		index := c.StatusIndex.Index
+		if other := used[index]; other != "" {
+			w.violate(fmt.Errorf("I1: at %s, %s and %s have index %d", s.name, other, name, index))
+		}
+		used[index] = name
+		current := recorded.StatusLists
+		if realm.Disabled || !current.IsIssued() || current.ValidAfter.Before(recorded.TokensValidAfter) || c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) {
+			continue
+		}
+		if bits := entries(strconv.FormatInt(current.Number, 10)); bits == nil || index >= bits.Len() || bits.IsInvalid(index) {
+			w.violate(fmt.Errorf("I4: at %s, %s gets tokens with index %d, which is not VALID", s.name, name, index))
+		}
+	}
+}
+
+// realmAt returns the record of the Realm that a server has. It is unknown while the server has only the
+// records that the previous process saved.
+func (h *indexHistory) realmAt(s *server) (latest record.Realm, ok bool) {
+	if s.delivered == 0 {
+		return latest, false
+	}
+	at := int64(-1)
+	for revision, r := range h.realms {
+		if revision <= s.delivered && revision > at {
+			at, latest, ok = revision, r, true
+		}
+	}
+	return latest, ok
+}
+
+// checkMissing checks a token whose list a server doesn't serve. If it has had the list, the list is served
+// until the last token has expired, unless too many lists have ended.
+func (h *indexHistory) checkMissing(w *world, s *server, recorded record.Realm, to reference) {
+	began, known := h.known[to.number]
+	if !known || began > s.delivered || recorded.StatusLists != nil && len(recorded.StatusLists.Ended) == record.MaxEndedLists {
+		return
+	}
+	w.violate(fmt.Errorf("I6: %s does not serve list %s, to which tokens of %s refer", s.name, to.number, to.client))
+}
+
+// checkValid checks the tokens whose index is VALID at a server. I3: the server accepts them, apart from what
+// isn't permanent.
+func (h *indexHistory) checkValid(w *world, s *server, realm *registry.Realm, recorded record.Realm, to reference) {
+	c := realm.Client(to.client)
+	gone, isGone := h.gone[to.uid]
+	oldest := time.Unix(h.tokens[to][0], 0)
+	var why string
+	switch {
+	case c == nil || c.UID != string(to.uid):
+		if !isGone || gone > s.delivered {
+			return // The server hasn't loaded the client yet.
+		}
+		why = "the client is deleted"
+	case oldest.Before(c.TokensValidAfter):
+		why = "the client's tokens are revoked"
+	case oldest.Before(recorded.TokensValidAfter):
+		why = "the realm's tokens are revoked"
+	default:
+		return
+	}
+	w.violate(fmt.Errorf("I3: at %s, index %d of list %s is VALID, although %s: %s", s.name, to.index, to.number, why, to.uid))
+}
+
+// checkSettled checks the lists after all faults have ended: every client that can get tokens has an index, and
+// it is VALID.
+func (h *indexHistory) checkSettled(w *world) {
+	realm, err := w.api.store.Get(realmResource, types.NamespacedName{Name: realmName})
+	must(err)
+	enabled, _, _ := unstructured.NestedBool(realm.Object, "spec", "statusList", "enabled")
+	for _, s := range w.live() {
+		realm := s.registry.Realm(realmName)
+		for _, name := range clientNames {
+			c := realm.Client(team + "." + name)
+			if realm.Disabled || c == nil || !c.Usable(time.Now()) || c.TokensValidAfter.After(time.Now()) {
+				continue
+			}
+			status := realm.StatusClaim(c)
+			if enabled != (status.Prefix != "") {
+				w.violate(fmt.Errorf("I4: the tokens that %s issues for %s refer to a list: %t, want %t", s.name, name, !enabled, enabled))
+				return
+			}
+			if !enabled {
+				continue
+			}
+			number := numberInURI.FindStringSubmatch(status.Prefix)[1]
+			if _, ended := h.ends[numberOf(number)]; ended {
+				w.violate(fmt.Errorf("I5: the tokens of %s refer to list %s, which a restore has ended", name, number))
+			}
+			list, _ := realm.StatusList(number)
+			if bits, _ := realm.StatusEntries(list, time.Now()); bits.IsInvalid(status.Index) {
+				w.violate(fmt.Errorf("I4: at %s, index %d of %s is INVALID", s.name, status.Index, name))
+			}
+		}
+	}
+}
+
+func numberOf(list string) int64 {
+	number, err := strconv.ParseInt(list, 10, 64)
+	must(err)
+	return number
+}
+
+// clientNames are the names of all ApiClients.
+var clientNames = []string{"billing", "orders"}
+
+// setLists enables or disables the status lists of the Realm.
+func (w *world) setLists(enabled bool) {
+	w.change(realmResource, types.NamespacedName{Name: realmName}, enabled, "spec", "statusList", "enabled")
+}
+
+// revokeTokens revokes the tokens of a client that were issued before a time.
+func (w *world) revokeTokens(name string, at time.Time) {
+	w.edit(name, at.UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime")
+}
+
+// revokeRealmTokens revokes all tokens that were issued before a time.
+func (w *world) revokeRealmTokens(at time.Time) {
+	w.change(realmResource, types.NamespacedName{Name: realmName}, at.UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime")
+}
+
+// restoreRealm changes the Realm's record as a restore from a backup does.
+func (w *world) restoreRealm() {
+	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	for _, object := range records {
+		secret := asSecret(object)
+		if record.KindOf(secret) != record.KindRealm {
+			continue
+		}
+		body, err := record.ReadRealm(secret)
+		must(err)
+		w.history.indexes.end(body.StatusLists)
+		body.Basis = record.Basis{}
+		body.StatusLists = body.StatusLists.End(time.Now().Add(tokenLifetime + 10*time.Minute))
+		realm := &v1beta1.Realm{}
+		realm.Name, realm.UID = realmName, record.RealmUID(secret)
+		applied, err := record.ForRealm(recordsNamespace, realm, body)
+		must(err)
+		changed := object.DeepCopy()
+		must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
+		_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1beta1.FieldOwner})
+		must(err)
+		w.note("  the Realm is restored")
+	}
+}
+
+// findRollback makes the operators find that the API server was rolled back.
+func (w *world) findRollback() {
+	for _, r := range w.history.realms {
+		w.history.indexes.end(r.body.StatusLists)
+	}
+	w.rolledBack = time.Now()
+	for _, o := range w.operators {
+		o.add(item{acknowledgement.Realm, types.NamespacedName{Name: realmName}})
+	}
+}
+
+// waitsForIndex reports whether a client gets no tokens because it has no index.
+func (w *world) waitsForIndex(name string) bool {
+	return exists(name)(w) && w.readyReason(name) == string(v1beta1.ReasonStatusIndexUnavailable)
+}
+
+// end records that a restore or a rollback ends the current list.
+func (h *indexHistory) end(lists *record.StatusLists) {
+	if lists != nil && lists.Number != 0 {
+		h.ends[lists.Number] = struct{}{}
+	}
+}
+
+func revokesTokens(name string) action {
+	return action{name: "a user revokes the tokens of " + name, times: 2, possible: exists(name), do: func(w *world) { w.revokeTokens(name, time.Now()) }}
+}
+
+var revokesRealmTokens = action{name: "a user revokes the tokens of the Realm", times: 1, do: func(w *world) { w.revokeRealmTokens(time.Now()) }}
+
+func setsLists(enabled bool) action {
+	return action{name: fmt.Sprintf("a user sets statusList.enabled to %t", enabled), times: 1, do: func(w *world) { w.setLists(enabled) }}
+}
+
+var restoresRealm = action{name: "a restore changes the record of the Realm", times: 1, do: (*world).restoreRealm}
