@@ -172,7 +172,7 @@ func (h *indexHistory) issue(w *world) {
 		}
 		for _, name := range clientNames {
 			c := realm.Client(team + "." + name)
-			if c == nil || !c.Usable(now) {
+			if c == nil || !c.Usable(now) || getsRevoked(realm, c) {
 				continue
 			}
 			status := realm.StatusClaim(c)
@@ -237,13 +237,19 @@ func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
 		}
 		used[index] = name
 		current := recorded.StatusLists
-		if realm.Disabled || !current.IsIssued() || current.ValidAfter.Before(recorded.TokensValidAfter) || c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) {
+		if realm.Disabled || !current.IsIssued() || current.ValidAfter.Before(recorded.TokensValidAfter) || c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) || getsRevoked(realm, c) {
 			continue
 		}
 		if bits := entries(strconv.FormatInt(current.Number, 10)); bits == nil || index >= bits.Len() || bits.IsInvalid(index) {
 			w.violate(fmt.Errorf("I4: at %s, %s gets tokens with index %d, which is not VALID", s.name, name, index))
 		}
 	}
+}
+
+// getsRevoked reports whether tokens that a client gets now would be revoked, so that a server with lists refuses
+// them.
+func getsRevoked(realm *registry.Realm, c *registry.Client) bool {
+	return time.Now().Truncate(time.Second).Before(realm.StatusFrom(c))
 }
 
 // realmAt returns the record of the Realm that a server has. It is unknown while the server has only the
@@ -304,7 +310,7 @@ func (h *indexHistory) checkSettled(w *world) {
 		realm := s.registry.Realm(realmName)
 		for _, name := range clientNames {
 			c := realm.Client(team + "." + name)
-			if realm.Disabled || c == nil || !c.Usable(time.Now()) || c.TokensValidAfter.After(time.Now()) {
+			if realm.Disabled || c == nil || !c.Usable(time.Now()) || getsRevoked(realm, c) {
 				continue
 			}
 			status := realm.StatusClaim(c)
