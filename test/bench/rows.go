@@ -62,6 +62,9 @@ var rows = []row{
 	{"claims/16 on 10,000 clients", server, "Claims", "ratio", target{atLeast: 0.95}},
 	{"claims/handler, 16 claims", server, "ClaimsHandler/short", "ratio", target{atMost: 1.10}},
 	{"claims/handler, 2 KiB", server, "ClaimsHandler/largest", "ratio", target{}},
+	{"status/claim on 10,000 clients", server, "Status", "ratio", target{atLeast: 0.98}},
+	{"status/handler", server, "StatusHandler", "ratio", target{atMost: 1.10}},
+	{"status/list", server, "StatusList", "ratio", target{atLeast: 0.95}},
 	{"lookup/1,000 clients, ten active", registry, "Lookup/1000-ten-active", "ratio", target{atMost: 2}},
 	{"lookup/100,000 clients, ten active", registry, "Lookup/100000-ten-active", "ratio", target{atMost: 2}},
 	{"lookup/1,000,000 clients, ten active", registry, "Lookup/1000000-ten-active", "ratio", target{atMost: 2}},
@@ -79,10 +82,10 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   federated, assertions, exchange: 1/(1/plain + 1/verify + 1/sign), because a JWT is verified too.
   over TLS: the same with a net/http server over TLS.
   latency: no ratio, but the response times at 70 % of the capacity in the same round, in ms.
-  documents: the product's HTTP server with a handler that only returns the same bytes.
+  documents, status/list: the product's HTTP server with a handler that only returns the same bytes.
   audit: the same without an audit log.   wrong secrets: the same without wrong secrets.
   lookup: a realm with 10 clients.        records: 100 instead of 100,000 clients.
-  claims: the same without claims.
+  claims, status/claim, status/handler: the same without claims, or without the claim status.
   DPoP: the same request without a proof, and one verification, on one core.
   handler: one ES256 signature, on one core. Its allocations are those beyond the signature.
 noisy: the row misses its target, but other processes used more than 10 % of the cores. Repeat on
@@ -127,7 +130,7 @@ func (r row) missed(values []float64) bool {
 // robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
 // allocations in calls without a socket.
 func (r row) robust() bool {
-	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.metric == "KiB/client"
+	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.parent() == "StatusHandler" || r.metric == "KiB/client"
 }
 
 // parent returns the name of the benchmark without the name of the sub-benchmark.

@@ -51,7 +51,9 @@ func TestStatusListSizeScale(t *testing.T) {
 	realm := install.Realm("acme")
 	inst.Create(t, realm)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)
+	creating := time.Now()
 	namespace := create(t, inst, realm.Name, *size, 0)
+	t.Logf("%d ApiClients are Ready after %s", *size, time.Since(creating).Round(time.Second))
 	awaitHeartbeats(t, inst, 2)
 	operatorBefore, serverBefore := memory(t, inst), residentMemory(t, server)
 
