@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -292,6 +293,11 @@ func TestLargestRecordsFit(t *testing.T) {
 		client.Identities = append(client.Identities, record.Identity{ID: text[:63], Issuer: text[:256], IssuerName: text[:63], Claims: match})
 	}
 	client.Claims = []record.Claim{{Name: "a", Value: json.RawMessage(`"` + text + text + text + `"`)}}
+	list := record.EndedList{Number: math.MaxInt64 - 1, EndsAt: now}
+	realm.StatusLists = &record.StatusLists{
+		Number: math.MaxInt64, TTLSeconds: 600, ValidAfter: now, EndsAt: now, Ended: slices.Repeat([]record.EndedList{list}, record.MaxEndedLists),
+	}
+	client.StatusIndex, client.IndexSerial = &record.StatusIndex{Index: record.MaxIndexes - 1, ValidAfter: now}, math.MaxInt64
 	testkit.Value(record.ReadRealm(realmSecret(t, realm)))(t)
 	testkit.Value(record.ReadClient(clientSecret(t, client)))(t)
 	const most = 900 << 10
