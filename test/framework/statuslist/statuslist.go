@@ -93,34 +93,23 @@ func (l *List) AllInvalid() bool {
 
 // Get gets the list at uri and verifies it with the keys of the realm of a client with the given credentials.
 func Get(ctx context.Context, httpClient *http.Client, uri string, credentials *corev1.Secret) (*List, error) {
-	response, document, err := get(ctx, httpClient, uri)
+	document, header, err := get(ctx, httpClient, uri)
 	if err != nil {
 		return nil, err
 	}
-	list := &List{Document: string(document), Response: response.Header}
-	if got := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || got != "application/statuslist+jwt" {
-		return nil, fmt.Errorf("the response is %s %s: %s", response.Status, got, document)
+	if got := header.Get("Content-Type"); got != "application/statuslist+jwt" {
+		return nil, fmt.Errorf("%s has the type %q", uri, got)
+	}
+	body, _, err := get(ctx, httpClient, string(credentials.Data[v1beta1.SecretKeyJWKSURL]))
+	if err != nil {
+		return nil, err
 	}
 	var keys jose.JSONWebKeySet
-	response, body, err := get(ctx, httpClient, string(credentials.Data[v1beta1.SecretKeyJWKSURL]))
-	if err != nil {
-		return nil, err
-	}
 	if err := json.Unmarshal(body, &keys); err != nil {
-		return nil, fmt.Errorf("reading the keys, status %s: %w", response.Status, err)
+		return nil, fmt.Errorf("reading the keys: %w", err)
 	}
-	signed, err := jose.ParseSignedCompact(list.Document, algorithms)
-	if err != nil {
-		return nil, err
-	}
-	if typ := signed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType]; typ != "statuslist+jwt" {
-		return nil, fmt.Errorf("the type is %v", typ)
-	}
-	payload, err := signed.Verify(keys)
-	if err != nil {
-		return nil, fmt.Errorf("verifying the list: %w", err)
-	}
-	if err := json.Unmarshal(payload, list); err != nil {
+	list := &List{Document: string(document), Response: header}
+	if err := list.verify(keys); err != nil {
 		return nil, err
 	}
 	if now := time.Now().Unix(); list.Subject != uri || list.Issuer != string(credentials.Data[v1beta1.SecretKeyIssuer]) ||
@@ -131,7 +120,24 @@ func Get(ctx context.Context, httpClient *http.Client, uri string, credentials *
 	return list, err
 }
 
-func get(ctx context.Context, httpClient *http.Client, url string) (*http.Response, []byte, error) {
+// verify verifies the document, and reads its claims.
+func (l *List) verify(keys jose.JSONWebKeySet) error {
+	signed, err := jose.ParseSignedCompact(l.Document, algorithms)
+	if err != nil {
+		return err
+	}
+	if typ := signed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType]; typ != "statuslist+jwt" {
+		return fmt.Errorf("the type is %v", typ)
+	}
+	payload, err := signed.Verify(keys)
+	if err != nil {
+		return fmt.Errorf("verifying the list: %w", err)
+	}
+	return json.Unmarshal(payload, l)
+}
+
+// get returns the body and the header of a response with status 200.
+func get(ctx context.Context, httpClient *http.Client, url string) ([]byte, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +148,10 @@ func get(ctx context.Context, httpClient *http.Client, url string) (*http.Respon
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	return response, body, err
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s responded with %s: %s", url, response.Status, body)
+	}
+	return body, response.Header, err
 }
 
 // decode returns the bytes of a list (section 4.1).

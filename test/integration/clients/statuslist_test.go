@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -239,11 +240,11 @@ func testStatusListOverHTTP(t *testing.T, inst *install.Installation) {
 			if compressed.Header.Get("Content-Encoding") != "gzip" {
 				t.Fatalf("%s has the Content-Encoding %q", s.Name, compressed.Header.Get("Content-Encoding"))
 			}
-			r, err := gzip.NewReader(strings.NewReader(string(body)))
+			r, err := gzip.NewReader(bytes.NewReader(body))
 			if err != nil {
 				return err
 			}
-			if body, err = io.ReadAll(r); err != nil || string(body) != string(plain) {
+			if body, err = io.ReadAll(r); err != nil || !bytes.Equal(body, plain) {
 				return fmt.Errorf("%d bytes instead of %d: %w", len(body), len(plain), err)
 			}
 			return nil

@@ -78,10 +78,12 @@ func TestStatusListSizeScale(t *testing.T) {
 	}
 	l := &listRequests{inst: inst, credentials: inst.CredentialsSecret(t, c)}
 	l.uri = statuslist.Of(t, inst.AccessToken(t, l.credentials)).URI
-	l.measureSize(t)
+	l.measureSize(t, "all VALID")
 	l.measureCreation(t)
 	l.measureRate(t)
 	l.measureSuspension(t, namespace, inst.CredentialsSecret(t, other))
+	l.measureSize(t, "all suspended")
+	l.suspendRealm(t)
 }
 
 // residentMemory returns the bytes of memory that a token server uses.
@@ -126,7 +128,8 @@ type listRequests struct {
 	uri         string
 }
 
-func (l *listRequests) measureSize(t *testing.T) {
+// measureSize adds the size of the list. It is largest while many clients, at random indexes, are suspended.
+func (l *listRequests) measureSize(t *testing.T, state string) {
 	t.Helper()
 	list, err := statuslist.Get(t.Context(), l.inst.Servers()[0].Client(t), l.uri, l.credentials)
 	if err != nil {
@@ -136,7 +139,7 @@ func (l *listRequests) measureSize(t *testing.T) {
 	w := gzip.NewWriter(&compressed)
 	_, _ = io.WriteString(w, list.Document)
 	_ = w.Close()
-	addRow(t, list.Len() >= *size && list.Len() <= 4**size, fmt.Sprintf("status list of %d ApiClients, size", *size),
+	addRow(t, list.Len() >= *size && list.Len() <= 4**size, fmt.Sprintf("status list of %d ApiClients, %s, size", *size, state),
 		fmt.Sprintf("%d entries, lst %d bytes, JWT %d, with gzip %d", list.Len(), len(list.List.List), len(list.Document), compressed.Len()), "the next power of two with room")
 }
 
@@ -257,9 +260,12 @@ func (l *listRequests) measureSuspension(t *testing.T, namespace string, other *
 	rate := float64(versions) / took.Seconds()
 	addRow(t, rate <= maxVersions, fmt.Sprintf("%d ApiClients suspended one by one, versions of the list", *size), fmt.Sprintf("%d in %s, %.1f per second", versions, took.Round(time.Second), rate), fmt.Sprintf("at most %.0f per second", maxVersions))
 	addRow(t, true, "token requests of another realm in the meantime", fmt.Sprintf("median %s, p99 %s (before: %s, %s)", at(busy, 50), at(busy, 99), at(quiet, 50), at(quiet, 99)), "no target")
+}
 
-	realm := install.Realm("acme")
-	install.Change(t, l.inst, realm, func(r *v1beta1.Realm) { r.Spec.Suspend = true })
+// suspendRealm suspends the realm, which makes all entries INVALID.
+func (l *listRequests) suspendRealm(t *testing.T) {
+	t.Helper()
+	install.Change(t, l.inst, install.Realm("acme"), func(r *v1beta1.Realm) { r.Spec.Suspend = true })
 	began := time.Now()
 	statuslist.AwaitEnded(t, l.inst, l.credentials, l.uri)
 	addRow(t, true, fmt.Sprintf("realm with %d ApiClients suspended, until all entries are INVALID", *size), time.Since(began).Round(10*time.Millisecond).String(), "no target")

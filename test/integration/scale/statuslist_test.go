@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -136,7 +137,7 @@ func (r *revocations) measure(t *testing.T, name string, revoke func(*testing.T,
 	var times []time.Duration
 	t.Run(name, func(t *testing.T) {
 		for n := range *statusListTries {
-			t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
 				t.Parallel()
 				took := r.once(t, name, n, revoke)
 				mu.Lock()
