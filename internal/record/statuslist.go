@@ -15,9 +15,9 @@ import (
 // MaxIndexes is the maximum number of indexes in the status lists of a realm. It is a power of two.
 const MaxIndexes = 1 << 20
 
-// MaxEndedLists is the maximum number of ended lists that a realm still serves. Of older ones, none is
-// served, so verifiers reject the tokens.
-const MaxEndedLists = 4
+// MaxEndedLists is the maximum number of ended lists that a realm still serves. Older ones are not served, so
+// verifiers that have such a list use it until it expires.
+const MaxEndedLists = 16
 
 // StatusLists are the status lists of a realm (draft-ietf-oauth-status-list). One at a time is current, and
 // the clients have the same indexes in all of them.

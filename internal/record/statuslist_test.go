@@ -89,6 +89,14 @@ func TestReadClientRejectsInvalidStatusIndex(t *testing.T) {
 	}
 }
 
+// endedLists returns lists with the numbers from n to 1.
+func endedLists(n int) (all []record.EndedList) {
+	for number := int64(n); number > 0; number-- {
+		all = append(all, record.EndedList{Number: number, EndsAt: now})
+	}
+	return all
+}
+
 func TestReadRealmStatusLists(t *testing.T) {
 	list := func(change func(*record.StatusLists)) *record.StatusLists {
 		l := &record.StatusLists{Number: 9, TTLSeconds: 10, ValidAfter: now, EndsAt: now.Add(time.Hour), Ended: []record.EndedList{{8, now}, {7, now}}}
@@ -108,9 +116,7 @@ func TestReadRealmStatusLists(t *testing.T) {
 		"ended without number": {lists: list(func(l *record.StatusLists) { l.Ended[0].Number = 0 }), wantUnreadable: true},
 		"ended is current":     {lists: list(func(l *record.StatusLists) { l.Ended[0].Number = 9 }), wantUnreadable: true},
 		"ended is later":       {lists: list(func(l *record.StatusLists) { l.Ended[0].Number = 10 }), wantUnreadable: true},
-		"five ended": {lists: list(func(l *record.StatusLists) {
-			l.Ended = []record.EndedList{{5, now}, {4, now}, {3, now}, {2, now}, {1, now}}
-		}), wantUnreadable: true},
+		"too many ended":       {lists: list(func(l *record.StatusLists) { l.Number, l.Ended = 100, endedLists(record.MaxEndedLists+1) }), wantUnreadable: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -131,19 +137,20 @@ func TestReadRealmStatusLists(t *testing.T) {
 
 func TestStatusListsEnd(t *testing.T) {
 	until := now.Add(time.Hour)
-	four := []record.EndedList{{4, now}, {3, now}, {2, now}, {1, now}}
+	many := endedLists(record.MaxEndedLists)
+	next := int64(len(many) + 1)
 	tests := map[string]struct{ lists, want *record.StatusLists }{
 		"nil": {},
 		"no current list": {
-			lists: &record.StatusLists{TTLSeconds: 10, Ended: four}, want: &record.StatusLists{TTLSeconds: 10, Ended: four},
+			lists: &record.StatusLists{TTLSeconds: 10, Ended: many}, want: &record.StatusLists{TTLSeconds: 10, Ended: many},
 		},
 		"a current list": {
 			lists: &record.StatusLists{Number: 5, TTLSeconds: 10, ValidAfter: now, EndsAt: now},
 			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, until}}},
 		},
 		"too many ended lists": {
-			lists: &record.StatusLists{Number: 5, TTLSeconds: 10, Ended: four},
-			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, until}, {4, now}, {3, now}, {2, now}}},
+			lists: &record.StatusLists{Number: next, TTLSeconds: 10, Ended: many},
+			want:  &record.StatusLists{TTLSeconds: 10, Ended: append([]record.EndedList{{next, until}}, many[:len(many)-1]...)},
 		},
 	}
 	for name, tt := range tests {
@@ -154,7 +161,7 @@ func TestStatusListsEnd(t *testing.T) {
 			}
 		})
 	}
-	testkit.Diff(t, "the argument", []record.EndedList{{4, now}, {3, now}, {2, now}, {1, now}}, four)
+	testkit.Diff(t, "the argument", endedLists(record.MaxEndedLists), many)
 }
 
 func TestStatusListsWithEnded(t *testing.T) {
@@ -166,7 +173,11 @@ func TestStatusListsWithEnded(t *testing.T) {
 		"the latest of both, each once and as long as any of them": {
 			lists: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, now}, {3, now}, {1, now}}},
 			other: &record.StatusLists{TTLSeconds: 60, Ended: []record.EndedList{{5, later}, {4, now}, {2, now}}},
-			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, later}, {4, now}, {3, now}, {2, now}}},
+			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, later}, {4, now}, {3, now}, {2, now}, {1, now}}},
+		},
+		"too many of both": {
+			lists: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{100, now}}}, other: &record.StatusLists{TTLSeconds: 10, Ended: endedLists(record.MaxEndedLists)},
+			want: &record.StatusLists{TTLSeconds: 10, Ended: append([]record.EndedList{{100, now}}, endedLists(record.MaxEndedLists)[:record.MaxEndedLists-1]...)},
 		},
 	}
 	for name, tt := range tests {

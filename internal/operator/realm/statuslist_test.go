@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +24,10 @@ func TestStatusLists(t *testing.T) {
 	}
 	unchanged := func(*record.StatusLists) {}
 	ended := func(all ...record.EndedList) []record.EndedList { return all }
+	var many []record.EndedList
+	for i := range record.MaxEndedLists {
+		many = append(many, record.EndedList{Number: int64(1000 - i), EndsAt: earlier.EndsAt})
+	}
 	tests := map[string]struct {
 		disabled                     bool
 		ttl                          time.Duration
@@ -138,13 +143,11 @@ func TestStatusLists(t *testing.T) {
 			wantNext: earlier.EndsAt,
 		},
 		"the earliest of too many ended lists is no longer served": {
-			current: lists(func(l *record.StatusLists) {
-				l.Ended = ended(earlier, record.EndedList{Number: 999, EndsAt: earlier.EndsAt}, record.EndedList{Number: 998, EndsAt: earlier.EndsAt}, record.EndedList{Number: 997, EndsAt: earlier.EndsAt})
-			}),
-			tokensValidAfter: now,
-			want: &record.StatusLists{Number: number, TTLSeconds: 10, ValidAfter: now, Ended: ended(
-				record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}, earlier, record.EndedList{Number: 999, EndsAt: earlier.EndsAt}, record.EndedList{Number: 998, EndsAt: earlier.EndsAt},
-			)},
+			current: lists(func(l *record.StatusLists) { l.Ended = many }), tokensValidAfter: now,
+			want: &record.StatusLists{
+				Number: number, TTLSeconds: 10, ValidAfter: now,
+				Ended: slices.Concat(ended(record.EndedList{Number: began.Unix() + 1, EndsAt: lastExpired}), many[:record.MaxEndedLists-1]),
+			},
 			wantNext: earlier.EndsAt,
 		},
 		"the clock was set back": {
