@@ -10,7 +10,8 @@ import (
 //
 // If you delete an ApiClient and create it again, the new object is a different client: a generated
 // secret of the old one is rejected. Tokens of the old client fail introspection and the verify
-// endpoint, but verification with only the public keys accepts them until they expire.
+// endpoint, but verification with only the public keys accepts them until they expire, unless it also uses
+// the status list of the realm.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -158,9 +159,11 @@ type ApiClientSpec struct {
 	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
 	// tokens of the client that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
-	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
-	// are rejected because of their age.
+	// time in the future rejects every token until it has passed, and with spec.statusList of the Realm,
+	// clients get no tokens until then. Verifiers that only use the public keys are not notified: they
+	// accept tokens until the tokens expire, unless they use the status list. There, tokens that the client
+	// got between this time and the change are INVALID, too. If unset, no tokens are rejected because of
+	// their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional

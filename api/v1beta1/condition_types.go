@@ -45,8 +45,8 @@ const (
 	// It is False only for a failure or an intentional state: with ReasonSuspended,
 	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, with ReasonKMSUnavailable (Realm)
 	// while a live token server has not decrypted the active key, with ReasonStatusIndexUnavailable
-	// (ApiClient), or with the reason for which Accepted or Programmed is False. On the Instance it is False with ReasonNoTokenServer,
-	// ReasonRecordsNotLoaded, or ReasonKMSUnavailable.
+	// (ApiClient), or with the reason for which Accepted or Programmed is False. On the Instance it is
+	// False with ReasonNoTokenServer, ReasonRecordsNotLoaded, or ReasonKMSUnavailable.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
@@ -307,8 +307,8 @@ const (
 
 	// ReasonStatusIndexUnavailable is used with the Ready condition, and for a new client with the
 	// Programmed condition, when they are False because the client cannot have another index in the
-	// status list of the realm. The client, its namespace, or the realm has too many indexes to which
-	// tokens that have not expired refer. It resolves when they have expired.
+	// status list of the realm: the client or its namespace has too many indexes to which tokens that have
+	// not expired can refer, or the realm has no free index. It resolves when an index is released.
 	ReasonStatusIndexUnavailable ConditionReason = "StatusIndexUnavailable"
 )
 

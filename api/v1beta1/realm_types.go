@@ -171,9 +171,10 @@ type RealmSpec struct {
 	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
 	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
-	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire, unless statusList is
-	// enabled and they use it. If unset, no tokens are rejected because of their age.
+	// time in the future rejects every token until it has passed, and with statusList, clients get no
+	// tokens until then. Verifiers that only use the public keys are not notified: they accept tokens until
+	// the tokens expire, unless they use the status list. There, tokens that clients got between this time
+	// and the change are INVALID, too. If unset, no tokens are rejected because of their age.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`
 	// +optional
@@ -287,8 +288,8 @@ type RealmStatus struct {
 	JWKSURI string `json:"jwksURI,omitempty"`
 
 	// statusListURI is the URL of the realm's current status list, to which the claim status of its
-	// tokens refers (draft-ietf-oauth-status-list, section 5.1). It changes when tokensValidAfterTime of
-	// the Realm revokes tokens, and after a restore. Unset if no token that is still valid refers to a list.
+	// tokens refers (draft-ietf-oauth-status-list, section 6.2). It changes when tokensValidAfterTime of
+	// the Realm revokes tokens, after a restore, and after etcd was rolled back. Unset if no token that is still valid refers to a list.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +optional

@@ -228,8 +228,8 @@ var explanations = map[ConditionReason]Explanation{
 	},
 	ReasonStatusIndexUnavailable: {
 		Severity: SeverityWaiting,
-		Cause:    "The client cannot get another index in the status list of the realm before tokens that refer to earlier ones have expired, because tokensValidAfterTime was changed, or clients were deleted, too often.",
-		Action:   "Wait until the time in the message, or shorten the token lifetime. To stop the client, set spec.suspend, which needs no index.",
+		Cause:    "The client cannot get another index in the status list of the realm, because tokensValidAfterTime was changed, or clients of the namespace were deleted, too often, or because the realm has too many clients.",
+		Action:   "Wait until the time in the message. To stop the client, set spec.suspend, which needs no index. If the realm has no free index, delete clients that are not used.",
 	},
 	ReasonSecretNotFound: {
 		Severity: SeverityWaiting,

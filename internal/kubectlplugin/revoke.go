@@ -23,7 +23,8 @@ secret of an ApiClient, and reject the old one immediately. Use this if the secr
 For an ApiClient that was restored from a backup, this also rejects the secrets of the backup, with or
 without --secret.
 
-Resource servers that verify tokens offline accept existing tokens until these expire.`
+Resource servers that verify tokens offline accept existing tokens until these expire, unless they use
+the status list of the realm.`
 
 const revokeExamples = `  # Reject the tokens that a client got until now
   kubectl realmkeeper revoke apiclient/billing -n acme-apps --wait
@@ -93,7 +94,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 	default:
 		r.Commands = []string{t.command("revoke") + " --wait"}
 	}
-	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire.", timestamp(at)))
+	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire, unless they use the status list of the realm.", timestamp(at)))
 	if len(r.Commands) > 0 {
 		r.Messages = append(r.Messages, "Until every token server rejects the old secret, it can still get tokens. Revoke these after the client is Ready again:")
 	}

@@ -13,7 +13,8 @@ import (
 const suspendUsage = `Suspend an ApiClient, or a Realm with all its clients. It gets no tokens, and the introspection and
 verify endpoints reject its existing tokens. Nothing is deleted.
 
-Resource servers that verify tokens offline accept existing tokens until these expire.`
+Resource servers that verify tokens offline accept existing tokens until these expire, unless they use
+the status list of the realm.`
 
 const suspendExamples = `  # Stop a client until it is resumed
   kubectl realmkeeper suspend apiclient/billing -n acme-apps

@@ -101,7 +101,7 @@ type signedList struct {
 	mu       sync.Mutex
 	builtAt  time.Time
 	basis    listBasis
-	changeAt time.Time // when the entries change although the basis doesn't; zero if they don't
+	changeAt time.Time // when the entries change although the basis doesn't; before builtAt if they don't
 	document *listDocument
 }
 
@@ -134,7 +134,7 @@ func (s *signedList) current(l *statusLists, realm *registry.Realm, list registr
 	now := l.now()
 	basis := listBasis{realm: realm, changes: realm.StatusChanges(list), confirmed: l.confirmed().Unix()}
 	recent := now.Sub(s.builtAt) < minBuildInterval && !now.Before(s.builtAt)
-	unchanged := basis == s.basis && (s.changeAt.IsZero() || now.Before(s.changeAt))
+	unchanged := basis == s.basis && (s.changeAt.Before(s.builtAt) || now.Before(s.changeAt))
 	if s.document != nil && (recent || unchanged) {
 		return s.document, nil
 	}

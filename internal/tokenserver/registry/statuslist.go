@@ -125,13 +125,17 @@ func (r *Realm) StatusChanges(list StatusList) uint64 {
 	return r.tables.indexes.changes.Load()
 }
 
-// StatusEntries returns the entries of a list, and when they change next without a change of a record; zero
-// if they don't.
+// StatusEntries returns the entries of a list, and when they change next without a change of a record. If that
+// isn't later than now, they don't.
 //
-// A held index is INVALID unless its client can be used and has it for tokens that it gets now. An index
-// that nobody holds is VALID: no valid token refers to it, and lists don't show how many clients there are.
+// A held index is INVALID unless its client can be used and has it for tokens that it gets now. A free index
+// is VALID: no valid token refers to it, and lists don't show how many clients there are.
 func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslist.Bits, next time.Time) {
 	entries = r.tables.indexes.copy()
+	if revokedUntil := r.tokensValidAfter; list.allInvalid || now.Before(revokedUntil) {
+		entries.SetAllInvalid()
+		return entries, revokedUntil
+	}
 	r.tables.clients.Range(func(_ string, c *Client) bool {
 		if c.StatusIndex == nil {
 			return true
@@ -149,14 +153,6 @@ func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslis
 		}
 		return true
 	})
-	switch {
-	case list.allInvalid:
-		entries.SetAllInvalid()
-		return entries, time.Time{}
-	case now.Before(r.tokensValidAfter):
-		entries.SetAllInvalid()
-		return entries, r.tokensValidAfter
-	}
 	return entries, next
 }
 

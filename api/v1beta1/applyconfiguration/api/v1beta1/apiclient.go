@@ -23,7 +23,8 @@ import (
 //
 // If you delete an ApiClient and create it again, the new object is a different client: a generated
 // secret of the old one is rejected. Tokens of the old client fail introspection and the verify
-// endpoint, but verification with only the public keys accepts them until they expire.
+// endpoint, but verification with only the public keys accepts them until they expire, unless it also uses
+// the status list of the realm.
 type ApiClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard Kubernetes object metadata. If spec.clientID is unset, the client ID

@@ -75,9 +75,11 @@ type ApiClientSpecApplyConfiguration struct {
 	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
 	// tokens of the client that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
-	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire. If unset, no tokens
-	// are rejected because of their age.
+	// time in the future rejects every token until it has passed, and with spec.statusList of the Realm,
+	// clients get no tokens until then. Verifiers that only use the public keys are not notified: they
+	// accept tokens until the tokens expire, unless they use the status list. There, tokens that the client
+	// got between this time and the change are INVALID, too. If unset, no tokens are rejected because of
+	// their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 	// secret selects the source of the client secret, exactly one of generated, provided, and
 	// hashed. You can change the source later. The previous secret then stays valid for the overlap

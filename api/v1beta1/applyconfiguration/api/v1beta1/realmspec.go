@@ -82,9 +82,10 @@ type RealmSpecApplyConfiguration struct {
 	// tokensValidAfterTime revokes older tokens: introspection and the verify endpoint reject
 	// tokens of the realm that were issued before this time, an RFC 3339 time between the years
 	// 1000 and 2999, such as "2026-03-01T12:00:00Z". Issue times are truncated to whole seconds. A
-	// time in the future rejects every token until it has passed. Verifiers that only use the
-	// public keys are not notified: they accept tokens until the tokens expire, unless statusList is
-	// enabled and they use it. If unset, no tokens are rejected because of their age.
+	// time in the future rejects every token until it has passed, and with statusList, clients get no
+	// tokens until then. Verifiers that only use the public keys are not notified: they accept tokens until
+	// the tokens expire, unless they use the status list. There, tokens that clients got between this time
+	// and the change are INVALID, too. If unset, no tokens are rejected because of their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 

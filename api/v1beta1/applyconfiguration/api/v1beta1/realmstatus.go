@@ -35,8 +35,8 @@ type RealmStatusApplyConfiguration struct {
 	// section 5).
 	JWKSURI *string `json:"jwksURI,omitempty"`
 	// statusListURI is the URL of the realm's current status list, to which the claim status of its
-	// tokens refers (draft-ietf-oauth-status-list, section 5.1). It changes when tokensValidAfterTime of
-	// the Realm revokes tokens, and after a restore. Unset if no token that is still valid refers to a list.
+	// tokens refers (draft-ietf-oauth-status-list, section 6.2). It changes when tokensValidAfterTime of
+	// the Realm revokes tokens, after a restore, and after etcd was rolled back. Unset if no token that is still valid refers to a list.
 	StatusListURI *string `json:"statusListURI,omitempty"`
 	// tokenLifetime is the effective lifetime of the realm's tokens: spec.tokenLifetime, or the
 	// instance's default if that is unset.
