@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +55,7 @@ func TestReadIndexRejectsInvalidRecord(t *testing.T) {
 		"text as index":      setBody("index", canary),
 		"name of a client's": func(s *corev1.Secret) { s.Name = record.ClientSecretName(realmUID, "billing") },
 	}
-	for name, alter := range invalidRecords {
-		tests[name] = alter
-	}
+	maps.Copy(tests, invalidRecords)
 	for name, alter := range tests {
 		t.Run(name, func(t *testing.T) {
 			secret := indexSecret(t, goodIndex())

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/base64"
-	"fmt"
 	"io"
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,7 +43,7 @@ func TestEncodeVectorOfTheDraft(t *testing.T) {
 
 func TestNewBitsHasAPowerOfTwoOfEntries(t *testing.T) {
 	for index, want := range map[int]int{0: 1024, 1023: 1024, 1024: 2048, 2047: 2048, 2048: 4096, 1<<20 - 1: 1 << 20} {
-		t.Run(fmt.Sprint(index), func(t *testing.T) {
+		t.Run(strconv.Itoa(index), func(t *testing.T) {
 			list := statuslist.NewBits(index)
 			if list.Len() != want {
 				t.Errorf("the list has %d entries, want %d", list.Len(), want)

@@ -77,8 +77,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		return d, nil
 	}
 	d.index = statusindex.Make(seen.index)
-	needsRecord := d.index.Waiting == statusindex.ClientFull // The record gives up indexes that it never had.
-	if d.incomplete = d.waiting(seen, plan); d.incomplete != nil && seen.recordSecret == nil && !needsRecord {
+	if d.incomplete = d.waiting(seen, plan); d.waitsWithoutRecord(seen) {
 		d.blocked = d.incomplete
 		return d, nil
 	}
@@ -108,6 +107,12 @@ func (d *decision) releases(seen *observed) bool {
 	}
 	d.release = heldUntil(seen.recordSecret, until)
 	return d.release
+}
+
+// waitsWithoutRecord reports whether a new client gets no record yet. One that holds too many indexes needs a
+// record, which gives up those that it never had.
+func (d *decision) waitsWithoutRecord(seen *observed) bool {
+	return d.incomplete != nil && seen.recordSecret == nil && d.index.Waiting != statusindex.ClientFull
 }
 
 // waiting returns what an accepted client waits for before its record and its secret are complete; nil if

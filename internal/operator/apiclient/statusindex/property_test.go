@@ -199,7 +199,7 @@ func (m *model) reconcile(o *operator, name string, live bool) {
 			versions[i] = held.version
 		}
 	}
-	slices.SortFunc(facts.Held, func(a, b record.Index) int { return a.StatusIndex.Index - b.StatusIndex.Index })
+	slices.SortFunc(facts.Held, func(a, b record.Index) int { return a.Index - b.Index })
 	if facts.Current != nil && versions[facts.Current.Index] == 0 {
 		if lost := m.latest().indexes[facts.Current.Index]; lost.version != 0 {
 			facts.CurrentLost = lost.UID != c.uid
