@@ -100,6 +100,7 @@ type signedList struct {
 
 	mu       sync.Mutex
 	builtAt  time.Time
+	pause    time.Duration // until the next version
 	basis    listBasis
 	changeAt time.Time // when the entries change although the basis doesn't; before builtAt if they don't
 	document *listDocument
@@ -123,17 +124,20 @@ func (s *signedList) served(reg *registry.Registry, key statusKey) bool {
 	return ok && list.URI == key.uri
 }
 
-// minBuildInterval is the shortest time between two versions of a list. It limits the work for a list when
-// many clients change, and for requests when nothing does.
-const minBuildInterval = 250 * time.Millisecond
+// The time between two versions of a list while clients change. A version takes about a tenth of this time, so
+// that many changes of a large list don't use up a core.
+const (
+	minBuildInterval = 250 * time.Millisecond
+	maxBuildInterval = time.Second
+)
 
-// current returns the list for the current state. While many clients change, it can be minBuildInterval old.
+// current returns the list for the current state. While clients change, it can be maxBuildInterval old.
 func (s *signedList) current(l *statusLists, realm *registry.Realm, list registry.StatusList) (*listDocument, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.now()
 	basis := listBasis{realm: realm, changes: realm.StatusChanges(list), confirmed: l.confirmed().Unix()}
-	recent := now.Sub(s.builtAt) < minBuildInterval && !now.Before(s.builtAt)
+	recent := now.Sub(s.builtAt) < s.pause && !now.Before(s.builtAt)
 	unchanged := basis == s.basis && (s.changeAt.Before(s.builtAt) || now.Before(s.changeAt))
 	if s.document != nil && (recent || unchanged) {
 		return s.document, nil
@@ -144,6 +148,7 @@ func (s *signedList) current(l *statusLists, realm *registry.Realm, list registr
 		return nil, err
 	}
 	s.builtAt, s.basis, s.changeAt, s.document = now, basis, changeAt, document
+	s.pause = min(max(minBuildInterval, 10*l.now().Sub(now)), maxBuildInterval)
 	return document, nil
 }
 
