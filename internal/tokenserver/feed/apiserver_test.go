@@ -225,10 +225,8 @@ func (a *apiServer) changeBeacon(ctx context.Context) {
 }
 
 func (a *apiServer) beaconSecret() *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: a.beacon},
-		Data:       beacon.Secret("records", beacon.Content{Time: a.written}).Data,
-	}
+	written := beacon.Secret("records", beacon.Content{Time: a.written})
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: a.beacon, Labels: written.Labels}, Data: written.Data}
 }
 
 func (a *apiServer) listed() int {

@@ -113,6 +113,56 @@ func TestFederationRecords(t *testing.T) {
 	}
 }
 
+// The feed copies what status lists need from the records, and releases an index when its record is deleted.
+func TestStatusRecords(t *testing.T) {
+	f, reg := newFeed("")
+	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
+	key.State, key.ActiveAt = signingkey.Active, time.Now()
+	realm := stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
+		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
+		StatusLists: &record.StatusLists{Number: 7, TTLSeconds: 10},
+	}))
+	client := stored(t)(record.ForClient("records", record.Client{
+		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
+		Audiences: []string{"https://orders.example.com"}, StatusIndex: &record.StatusIndex{Index: 3},
+	}))
+	index := func(i int) *corev1.Secret {
+		return stored(t)(record.ForIndex("records", record.Index{
+			StatusIndex: record.StatusIndex{Index: i}, Serial: 1, UID: "c1", Namespace: "apps", Name: "deploy", RealmUID: realmUID,
+		}))
+	}
+	damaged := index(4)
+	damaged.Data = nil
+	invalid := func() (all []int) {
+		acme := reg.Realm("acme")
+		list, _ := acme.StatusList("7")
+		entries, _ := acme.StatusEntries(list, time.Now())
+		for i := range entries.Len() {
+			if entries.IsInvalid(i) {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	for _, step := range []struct {
+		name   string
+		change func() error
+		want   []int
+	}{
+		{"listed", func() error { return f.Replace([]any{realm, client, index(3), damaged}, "1") }, []int{4}},
+		{"added", func() error { return f.Add(index(5)) }, []int{4, 5}},
+		{"client deleted", func() error { return f.Delete(client) }, []int{3, 4, 5}},
+		{"released", func() error { return f.Delete(index(3)) }, []int{4, 5}},
+		{"listed again", func() error { return f.Replace([]any{realm, client, index(3), index(5)}, "2") }, []int{5}},
+	} {
+		testkit.Do(t, step.change())
+		testkit.Diff(t, step.name+": INVALID entries", step.want, invalid())
+	}
+	if status := reg.Realm("acme").StatusClaim(reg.ClientOf(client.Name)); status.Index != 3 || status.Prefix == "" {
+		t.Errorf("the claim of the client's tokens is %+v", status)
+	}
+}
+
 // stored returns a function that returns the Secret that the API server stores.
 func stored(t *testing.T) func(*corev1ac.SecretApplyConfiguration, error) *corev1.Secret {
 	return func(applied *corev1ac.SecretApplyConfiguration, err error) *corev1.Secret {

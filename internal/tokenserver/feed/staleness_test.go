@@ -103,6 +103,18 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
+// A server that has just listed the records has their state, too.
+func TestConfirmedByList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &apiServer{beacon: "1", written: time.Now().Add(-4 * time.Second)}
+		f, _ := start(t, api, "")
+		time.Sleep(2 * time.Second)
+		if age := time.Since(f.Confirmed()); age != 6*time.Second {
+			t.Errorf("the state is %s old after the list", age)
+		}
+	})
+}
+
 // A server that is cut off doesn't make the state younger, even if the operator's clock is ahead.
 func TestConfirmedWithoutContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
