@@ -80,6 +80,9 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	if !statusindex.NeedsFree(seen.index) {
 		return nil
 	}
+	if err := r.confirmRecord(ctx, seen); err != nil {
+		return err
+	}
 	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
 		return err
 	}
@@ -95,6 +98,24 @@ func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.
 	}
 	body, _ := record.ReadRealm(secret) // The Realm's status has the error.
 	return body.StatusLists, nil
+}
+
+// confirmRecord checks that the cache has the latest record of a client that needs another index. Otherwise, an
+// operator whose cache lags behind its own write would acquire an index that the client never uses.
+//
+// Errors: errInconclusive.
+func (r *Reconciler) confirmRecord(ctx context.Context, seen *observed) error {
+	if seen.live || seen.recordSecret == nil {
+		return nil
+	}
+	latest, err := r.Records.Live(ctx, seen.recordSecret.Name)
+	if err != nil {
+		return err
+	}
+	if latest == nil || latest.ResourceVersion != seen.recordSecret.ResourceVersion {
+		return fmt.Errorf("%w: record %s has changed", errInconclusive, seen.recordSecret.Name)
+	}
+	return nil
 }
 
 // hold adds an index that the client holds. It ignores those of other objects and unreadable records.
