@@ -33,29 +33,38 @@ type StatusLists struct {
 	// RolledBackAt is when an operator had last found, before the list began, that the API server had been
 	// rolled back; zero if never.
 	RolledBackAt time.Time `json:"rolledBackAt,omitzero"`
-	// EndsAt is the time up to which the current list is served, if new tokens don't refer to it. It is
-	// zero if they do.
+	// Ending means that new tokens don't refer to the current list. It is served until EndsAt, which is zero
+	// until the operator has found Ending in the record: the write of the record can take effect late.
+	Ending bool      `json:"ending,omitempty"`
 	EndsAt time.Time `json:"endsAt,omitzero"`
 	// Ended are earlier lists of which every index is INVALID, the latest first.
 	Ended []EndedList `json:"ended,omitempty"`
 }
 
-// EndedList is a list that is served until the last token that refers to it has expired.
+// EndedList is a list that is served until the last token that refers to it has expired. EndsAt is zero until the
+// operator has found it in the record.
 type EndedList struct {
 	Number int64     `json:"number"`
-	EndsAt time.Time `json:"endsAt"`
+	EndsAt time.Time `json:"endsAt,omitzero"`
+}
+
+// latest is the latest time at which the list can end.
+func (e EndedList) latest() time.Time {
+	if e.EndsAt.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return e.EndsAt
 }
 
 // IsIssued reports whether new tokens refer to the current list.
-func (l *StatusLists) IsIssued() bool { return l != nil && l.Number != 0 && l.EndsAt.IsZero() }
+func (l *StatusLists) IsIssued() bool { return l != nil && l.Number != 0 && !l.Ending }
 
-// End ends the current list, so that every index of it is INVALID until the given time. It returns nil for
-// nil.
-func (l *StatusLists) End(until time.Time) *StatusLists {
+// End ends the current list, so that every index of it is INVALID. It returns nil for nil.
+func (l *StatusLists) End() *StatusLists {
 	if l == nil || l.Number == 0 {
 		return l
 	}
-	ended := append([]EndedList{{Number: l.Number, EndsAt: until.UTC()}}, l.Ended...)
+	ended := append([]EndedList{{Number: l.Number}}, l.Ended...)
 	return &StatusLists{TTLSeconds: l.TTLSeconds, Ended: ended[:min(len(ended), MaxEndedLists)]}
 }
 
@@ -67,7 +76,7 @@ func (l *StatusLists) WithEnded(other *StatusLists) *StatusLists {
 	all := *l
 	all.Ended = slices.Concat(l.Ended, other.Ended)
 	slices.SortFunc(all.Ended, func(a, b EndedList) int {
-		return cmp.Or(cmp.Compare(b.Number, a.Number), b.EndsAt.Compare(a.EndsAt))
+		return cmp.Or(cmp.Compare(b.Number, a.Number), b.latest().Compare(a.latest()))
 	})
 	all.Ended = slices.CompactFunc(all.Ended, func(a, b EndedList) bool { return a.Number == b.Number })
 	all.Ended = all.Ended[:min(len(all.Ended), MaxEndedLists)]

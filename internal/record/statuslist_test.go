@@ -135,7 +135,6 @@ func TestReadRealmStatusLists(t *testing.T) {
 }
 
 func TestStatusListsEnd(t *testing.T) {
-	until := now.Add(time.Hour)
 	many := endedLists(record.MaxEndedLists)
 	next := int64(len(many) + 1)
 	tests := map[string]struct{ lists, want *record.StatusLists }{
@@ -145,17 +144,17 @@ func TestStatusListsEnd(t *testing.T) {
 		},
 		"a current list": {
 			lists: &record.StatusLists{Number: 5, TTLSeconds: 10, ValidAfter: now, EndsAt: now},
-			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, until}}},
+			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{Number: 5}}},
 		},
 		"too many ended lists": {
 			lists: &record.StatusLists{Number: next, TTLSeconds: 10, Ended: many},
-			want:  &record.StatusLists{TTLSeconds: 10, Ended: append([]record.EndedList{{next, until}}, many[:len(many)-1]...)},
+			want:  &record.StatusLists{TTLSeconds: 10, Ended: append([]record.EndedList{{Number: next}}, many[:len(many)-1]...)},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "lists", tt.want, tt.lists.End(until))
-			if ended := tt.lists.End(until); ended.IsIssued() {
+			testkit.Diff(t, "lists", tt.want, tt.lists.End())
+			if ended := tt.lists.End(); ended.IsIssued() {
 				t.Error("new tokens refer to the ended list")
 			}
 		})
@@ -173,6 +172,10 @@ func TestStatusListsWithEnded(t *testing.T) {
 			lists: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, now}, {3, now}, {1, now}}},
 			other: &record.StatusLists{TTLSeconds: 60, Ended: []record.EndedList{{5, later}, {4, now}, {2, now}}},
 			want:  &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, later}, {4, now}, {3, now}, {2, now}, {1, now}}},
+		},
+		"one that is not counted down yet": {
+			lists: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{5, now}}}, other: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{Number: 5}}},
+			want: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{Number: 5}}},
 		},
 		"too many of both": {
 			lists: &record.StatusLists{TTLSeconds: 10, Ended: []record.EndedList{{100, now}}}, other: &record.StatusLists{TTLSeconds: 10, Ended: endedLists(record.MaxEndedLists)},
@@ -194,7 +197,7 @@ func TestIsIssued(t *testing.T) {
 		"nil":             {},
 		"no current list": {lists: &record.StatusLists{TTLSeconds: 10}},
 		"current":         {lists: &record.StatusLists{Number: 1, TTLSeconds: 10}, want: true},
-		"disabled":        {lists: &record.StatusLists{Number: 1, TTLSeconds: 10, EndsAt: now}},
+		"disabled":        {lists: &record.StatusLists{Number: 1, TTLSeconds: 10, Ending: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.lists.IsIssued(); got != tt.want {

@@ -47,14 +47,8 @@ func putRealm(backed record.Realm, backupTime, now time.Time) record.Realm {
 		}
 	}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, backed.Restored)
-	body.StatusLists = endedLists(backed, now)
+	body.StatusLists = backed.StatusLists.End() // Which clients got which indexes after the backup is unknown.
 	return body
-}
-
-// endedLists returns the status lists of a record whose current list ends, because which clients got which
-// indexes after the backup is unknown. The operator begins another list.
-func endedLists(r record.Realm, now time.Time) *record.StatusLists {
-	return r.StatusLists.End(now.UTC().Truncate(time.Second).Add(longestLifetime(r) + 2*signingkey.Skew))
 }
 
 // addRealm returns the record of a Realm that has keys of its own, with those of the backup.
@@ -69,7 +63,7 @@ func addRealm(current, backed record.Realm, algorithm signingkey.Algorithm, back
 	body.Keys, body.Basis = keys, record.Basis{}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, current.Restored)
 	body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
-	body.StatusLists = endedLists(current, now).WithEnded(endedLists(backed, now))
+	body.StatusLists = current.StatusLists.End().WithEnded(backed.StatusLists.End())
 	return body, nil
 }
 

@@ -310,7 +310,7 @@ func only(header http.Header, names map[string]string) map[string]string {
 // Tokens refer to the current list if the realm has one that is not about to end, and the client an index.
 func TestStatusClaim(t *testing.T) {
 	ending := lists()
-	ending.EndsAt = now.Add(time.Hour)
+	ending.Ending = true
 	for name, tc := range map[string]struct {
 		lists *record.StatusLists
 		index *record.StatusIndex

@@ -1,7 +1,6 @@
 package realm
 
 import (
-	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -21,16 +20,16 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	if current != nil {
 		lists = *current
 	}
-	lastExpired := roundUp(now.Add(signingkey.LongestLifetime(keys) + 2*skew))
+	countDown(&lists, roundUp(now.Add(signingkey.LongestLifetime(keys)+2*skew)), now)
 	if lists.ValidAfter.Before(tokensValidAfter) || lists.RolledBackAt.Before(rolledBackAt) {
-		lists = *lists.End(lastExpired)
+		lists = *lists.End()
 	}
 	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
-	lists.Ended = slices.DeleteFunc(slices.Clone(lists.Ended), func(l record.EndedList) bool { return !now.Before(l.EndsAt) })
-	if spec.Enabled {
+	switch {
+	case spec.Enabled:
 		issue(&lists, tokensValidAfter, rolledBackAt, now)
-	} else {
-		phaseOut(&lists, lastExpired, now)
+	case lists.Number != 0:
+		lists.Ending = true
 	}
 	if lists.Number == 0 && len(lists.Ended) == 0 {
 		return nil, time.Time{}
@@ -42,23 +41,34 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	return &lists, next
 }
 
+// countDown sets when the lists to which no new token refers end, and drops those that have ended. It counts from
+// a record that says so, because servers can issue such tokens until its write has landed.
+func countDown(lists *record.StatusLists, lastExpired, now time.Time) {
+	var ended []record.EndedList
+	for _, l := range lists.Ended {
+		if l.EndsAt.IsZero() {
+			l.EndsAt = lastExpired
+		}
+		if now.Before(l.EndsAt) {
+			ended = append(ended, l)
+		}
+	}
+	lists.Ended = ended
+	switch {
+	case !lists.Ending:
+	case lists.EndsAt.IsZero():
+		lists.EndsAt = lastExpired
+	case !now.Before(lists.EndsAt):
+		*lists = record.StatusLists{Ended: ended}
+	}
+}
+
 // issue makes new tokens refer to the current list, and begins one if there is none.
 func issue(lists *record.StatusLists, tokensValidAfter, rolledBackAt, now time.Time) {
 	if lists.Number == 0 {
 		lists.Number, lists.ValidAfter, lists.RolledBackAt = nextNumber(lists, now), tokensValidAfter, rolledBackAt.UTC()
 	}
-	lists.EndsAt = time.Time{}
-}
-
-// phaseOut keeps the current list until the last token that refers to it has expired.
-func phaseOut(lists *record.StatusLists, lastExpired, now time.Time) {
-	switch {
-	case lists.Number == 0:
-	case lists.EndsAt.IsZero():
-		lists.EndsAt = lastExpired
-	case !now.Before(lists.EndsAt):
-		*lists = record.StatusLists{TTLSeconds: lists.TTLSeconds, Ended: lists.Ended}
-	}
+	lists.Ending, lists.EndsAt = false, time.Time{}
 }
 
 // nextNumber returns a number that no list of the realm has had, even if the records were rolled back.

@@ -369,7 +369,7 @@ func (w *world) restoreRealm() {
 		must(err)
 		w.history.indexes.end(body.StatusLists)
 		body.Basis = record.Basis{}
-		body.StatusLists = body.StatusLists.End(time.Now().Add(tokenLifetime + 10*time.Minute))
+		body.StatusLists = body.StatusLists.End()
 		realm := &v1beta1.Realm{}
 		realm.Name, realm.UID = realmName, record.RealmUID(secret)
 		applied, err := record.ForRealm(recordsNamespace, realm, body)
