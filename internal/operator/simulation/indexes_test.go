@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -349,12 +350,23 @@ func (w *world) setLists(enabled bool) {
 
 // revokeTokens revokes the tokens of a client that were issued before a time.
 func (w *world) revokeTokens(name string, at time.Time) {
-	w.edit(name, at.UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime")
+	w.revoke(clientResource, types.NamespacedName{Namespace: team, Name: name}, at)
 }
 
 // revokeRealmTokens revokes all tokens that were issued before a time.
 func (w *world) revokeRealmTokens(at time.Time) {
-	w.change(realmResource, types.NamespacedName{Name: realmName}, at.UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime")
+	w.revoke(realmResource, types.NamespacedName{Name: realmName}, at)
+}
+
+// revoke sets tokensValidAfterTime. It never sets an earlier time than before, because S5 takes that for a lagging
+// operator.
+func (w *world) revoke(gvr schema.GroupVersionResource, key types.NamespacedName, at time.Time) {
+	live, err := w.api.store.Get(gvr, key)
+	must(err)
+	value := at.UTC().Format(time.RFC3339)
+	if before, _, _ := unstructured.NestedString(live.Object, "spec", "tokensValidAfterTime"); before < value {
+		w.change(gvr, key, value, "spec", "tokensValidAfterTime")
+	}
 }
 
 // restoreRealm changes the Realm's record as a restore from a backup does.
@@ -387,7 +399,12 @@ func (w *world) findRollback() {
 	for _, r := range w.history.realms {
 		w.history.indexes.end(r.body.StatusLists)
 	}
-	w.rolledBack = time.Now()
+	// Two rollbacks are never found in the same nanosecond.
+	if now := time.Now(); now.After(w.rolledBack) {
+		w.rolledBack = now
+	} else {
+		w.rolledBack = w.rolledBack.Add(time.Nanosecond)
+	}
 	for _, o := range w.operators {
 		o.add(item{acknowledgement.Realm, types.NamespacedName{Name: realmName}})
 	}
