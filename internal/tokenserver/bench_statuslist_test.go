@@ -2,54 +2,63 @@ package tokenserver_test
 
 import (
 	"fmt"
-	mathrand "math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
-// BenchmarkStatusList measures how long it takes to build and sign the list of a realm, of whose clients some
-// are suspended, and the sizes of the response.
-func BenchmarkStatusList(b *testing.B) {
-	for _, size := range []int{1_000, 100_000} {
-		for _, suspended := range []int{0, 1, 50, 100} {
-			b.Run(fmt.Sprintf("%d-clients-%d%%-suspended", size, suspended), func(b *testing.B) { benchmarkStatusList(b, size, suspended) })
-		}
-	}
+// BenchmarkStatus measures tokens per second over loopback of clients whose tokens refer to a status list. The
+// baseline is the same without status lists.
+func BenchmarkStatus(b *testing.B) {
+	with, without := listedPopulation(b), benchPopulation(b, signingkey.ES256)
+	rates := measure(b, map[string]rate{
+		"status": serve(b, productServer(with.handler), anyOf(with.requests)).rate,
+		"plain":  serve(b, productServer(without.handler), anyOf(without.requests)).rate,
+	})
+	b.ReportMetric(rates["status"]/rates["plain"], "ratio")
 }
 
-func benchmarkStatusList(b *testing.B, size, suspended int) {
-	at := now
-	s := start(b, func(o *tokenserver.Options) {
-		o.Confirmed, o.Now = func() time.Time { return confirmed }, func() time.Time { return at }
+// BenchmarkStatusHandler measures the time and allocations of such a token request, on one core and without a
+// socket.
+func BenchmarkStatusHandler(b *testing.B) { compareHandlers(b, listedPopulation(b)) }
+
+// BenchmarkStatusList measures requests for the status list of a realm with 100,000 clients. The baseline is the
+// same HTTP server with a handler that only writes the same bytes.
+func BenchmarkStatusList(b *testing.B) {
+	p := listedPopulation(b)
+	requests := [][]byte{fmt.Appendf(nil, "GET /realm-0%s1 HTTP/1.1\r\nHost: %s\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n", oauth.StatusListPath, host)}
+	plain := fixedResponse(responseTo(b, p.handler, requests[0]))
+	rates := measure(b, map[string]rate{
+		"product": serve(b, productServer(p.handler), anyOf(requests)).rate,
+		"plain":   serve(b, productServer(plain), anyOf(requests)).rate,
 	})
-	capacity := 1024
-	for capacity < size {
-		capacity *= 2
-	}
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	var clients []*registry.Client
-	var held []registry.Index
-	for i, index := range random.Perm(capacity)[:size] {
-		held = append(held, registry.Index{RealmUID: "uid-acme", Index: index})
-		clients = append(clients, &registry.Client{
-			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("uid-%d", i), RealmUID: "uid-acme", ID: fmt.Sprintf("team.client-%d", i),
-			StatusIndex: &record.StatusIndex{Index: index}, Disabled: i*100 < suspended*size,
-		})
-	}
-	realm := newRealm(b, "acme", func(r *registry.RealmSettings) { r.StatusLists = lists() })
-	s.registry.Replace([]*registry.Realm{realm}, clients, nil, held, func(string) bool { return false })
-	client := s.direct()
-	var plain, compressed response
-	for b.Loop() {
-		at = at.Add(time.Second)
-		s.registry.SetClient(clients[0]) // a change, so that the list is built
-		plain = s.send(b, client, request{method: "GET", path: currentList})
-	}
-	compressed = s.send(b, client, request{method: "GET", path: currentList, header: map[string][]string{"Accept-Encoding": {"gzip"}}})
-	b.ReportMetric(float64(len(plain.body)), "bytes")
-	b.ReportMetric(float64(len(compressed.body)), "gzip-bytes")
+	b.ReportMetric(rates["product"]/rates["plain"], "ratio")
+}
+
+// listedPopulation returns a population whose clients hold indexes, with as many in a realm as 100,000 clients
+// have.
+func listedPopulation(b *testing.B) *population {
+	b.Helper()
+	index := 0
+	started := time.Now()
+	return newPopulation(b, signingkey.ES256, func(o *tokenserver.Options) {
+		o.Confirmed = func() time.Time { return started }
+		for i := range benchRealms {
+			realm := benchRealm(b, fmt.Sprintf("realm-%d", i), signingkey.ES256, func(s *registry.RealmSettings) {
+				s.StatusLists = &record.StatusLists{Number: 1, TTLSeconds: 10}
+			})
+			o.Registry.SetRealm(realm)
+			for held := i; held < 100_000; held += benchRealms {
+				o.Registry.SetIndex(registry.Index{Record: fmt.Sprintf("index-%d-%d", i, held), RealmUID: realm.UID, Index: held})
+			}
+		}
+	}, func(c *registry.Client) {
+		c.StatusIndex = &record.StatusIndex{Index: index * 10}
+		index++
+	})
 }
