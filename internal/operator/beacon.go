@@ -61,7 +61,7 @@ func (r *rollbacks) found() {
 }
 
 // adopt records which beacon is in the API server, and reports whether that shows that the API server was
-// rolled back. A beacon that someone has deleted doesn't show it.
+// rolled back. A deleted beacon doesn't show it.
 func (r *rollbacks) adopt(version string, content beacon.Content) (rolledBack bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -115,7 +115,7 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 		}
 		api.rollBack(nil)
 		if err := lead(next, time.Minute); err != nil {
-			t.Errorf("%v after someone has deleted the beacon", err)
+			t.Errorf("%v after a user has deleted the beacon", err)
 		}
 	})
 }

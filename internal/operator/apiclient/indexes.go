@@ -227,8 +227,8 @@ const (
 	indexTries = 64
 )
 
-// freeIndex returns a random index that nobody holds according to the cache, or statusindex.None. It is less
-// than the smallest power of two from the number of the realm's clients on that leaves enough room.
+// freeIndex returns a random index that is free according to the cache, or statusindex.None. It chooses below
+// the smallest power of two that is at least the number of clients, and doubles this range while it is too full.
 func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, error) {
 	size := minIndexes
 	if clients := realm.Status.Clients; clients != nil && *clients > minIndexes {

@@ -20,7 +20,7 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	if current != nil {
 		lists = *current
 	}
-	countDown(&lists, roundUp(now.Add(signingkey.LongestLifetime(keys)+2*skew)), now)
+	countDown(&lists, now.Add(signingkey.LongestLifetime(keys)+2*skew).UTC(), now)
 	if lists.ValidAfter.Before(tokensValidAfter) || lists.RolledBackAt.Before(rolledBackAt) {
 		lists = *lists.End()
 	}
@@ -86,10 +86,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-func roundUp(t time.Time) time.Time {
-	return t.UTC().Add(time.Second - time.Nanosecond).Truncate(time.Second)
 }
 
 // statusListURI returns the URL of the realm's current list; empty if there is none.

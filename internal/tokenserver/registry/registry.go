@@ -138,7 +138,7 @@ func (r *Registry) SetIndex(index Index) {
 	r.tablesOf(index.RealmUID).indexes.add(index.Index)
 }
 
-// RemoveIndex removes an index that nobody holds any longer.
+// RemoveIndex removes an index that is free again.
 func (r *Registry) RemoveIndex(index Index) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,12 +40,12 @@ type Facts struct {
 	Serial  int64
 	// Held are the indexes that the client holds.
 	Held []record.Index
-	// CurrentLost means that the client doesn't hold Current, and that someone else does.
+	// CurrentLost means that another client holds Current.
 	CurrentLost bool
 	// ValidAfter is the time before which the client's tokens are revoked; zero if none are. Until it has
 	// passed, a client with an index gets no tokens.
 	ValidAfter time.Time
-	// Free is an index that nobody holds; None if the realm has none.
+	// Free is a free index; None if the realm has none.
 	Free int
 	// NamespaceFull means that too many indexes of the namespace are retired.
 	NamespaceFull bool
@@ -87,7 +87,7 @@ func Make(f Facts) Plan {
 		return Plan{Serial: f.Serial}
 	case f.keeps():
 		p := Plan{Current: f.Current, Serial: f.Serial}
-		if f.held(f.Current.Index) == nil { // The record was deleted by someone else.
+		if f.held(f.Current.Index) == nil { // A user has deleted the record.
 			p.Create = &record.Index{StatusIndex: *f.Current, Serial: max(1, f.Serial)}
 		}
 		return p

@@ -95,7 +95,7 @@ func TestMake(t *testing.T) {
 			want:      statusindex.Plan{Current: index(7, never), Serial: 3, Create: &record.Index{StatusIndex: *index(7, never), Serial: 3}},
 			wantsFree: true,
 		},
-		"a client whose index nobody holds acquires it again": {
+		"a client whose index is free acquires it again": {
 			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, ValidAfter: revoked, Free: statusindex.None},
 			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2, Create: &record.Index{StatusIndex: *index(3, revoked), Serial: 2}},
 		},
