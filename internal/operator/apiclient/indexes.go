@@ -45,7 +45,7 @@ func tokensValidAfter(seen *observed, restored *record.Restored) time.Time {
 	return after
 }
 
-// gatherIndexes reads the indexes that the client holds, and looks for a free one if the client needs it.
+// gatherIndexes reads the indexes that the client holds.
 func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	seen.indexSet = indexSet{records: map[int]*corev1.Secret{}}
 	if seen.realm == nil {
@@ -74,15 +74,18 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
 		return err
 	}
-	if err := r.gatherHold(ctx, seen); err != nil {
-		return err
-	}
-	if !statusindex.NeedsFree(seen.index) {
+	return r.gatherHold(ctx, seen)
+}
+
+// gatherFreeIndex looks for a free index if an accepted client needs one. Another client acquires nothing.
+func (r *Reconciler) gatherFreeIndex(ctx context.Context, seen *observed, accepted bool) error {
+	if !accepted || !statusindex.NeedsFree(seen.index) {
 		return nil
 	}
 	if err := r.confirmRecord(ctx, seen); err != nil {
 		return err
 	}
+	var err error
 	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
 		return err
 	}

@@ -114,7 +114,11 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (
 	if seen.recordMayBeOld() {
 		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.recordSecret.Name)
 	}
-	if err := r.gatherSubjects(ctx, &seen, accepted(&seen).Status == metav1.ConditionTrue); err != nil {
+	accepted := accepted(&seen).Status == metav1.ConditionTrue
+	if err := r.gatherSubjects(ctx, &seen, accepted); err != nil {
+		return seen, err
+	}
+	if err := r.gatherFreeIndex(ctx, &seen, accepted); err != nil {
 		return seen, err
 	}
 	if seen.recordSecret != nil {
