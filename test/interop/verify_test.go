@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/api/verify"
+	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
 // verifyLibrary checks that the library for APIs accepts tokens from a token server only for the scopes that
@@ -19,6 +20,11 @@ func verifyLibrary(t *testing.T, i *installation) func(*testing.T, string) {
 	t.Cleanup(verifier.Close)
 	client := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, verify.FromContext(r.Context()).ClientID) })
 	return func(t *testing.T, token string) {
+		// Keys are loaded at most every 5 seconds, and only in tests a realm publishes a key for less before it signs.
+		install.Eventually(t, "the verifier to know the key of the token", func() error {
+			_, err := verifier.Verify(t.Context(), token)
+			return err
+		})
 		for _, call := range []struct {
 			token, scope string
 			wantStatus   int
