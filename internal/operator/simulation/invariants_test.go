@@ -175,8 +175,8 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name})
-	if owner := metav1.GetControllerOf(secret); owner != nil && of.uid != "" && owner.UID != of.uid {
-		return // It belongs to a deleted ApiClient with the same name.
+	if owner := metav1.GetControllerOf(secret); owner != nil && owner.UID != of.uid {
+		return // It belongs to a deleted ApiClient, to which no promise is made.
 	}
 	text := string(secret.Data[v1beta1.SecretKeyClientSecret])
 	first := true
