@@ -340,6 +340,7 @@ func (m *machine) heal() {
 			w.settle()
 		}
 	})
+	m.world.steps = 0 // Everything that was held up took any number of them.
 	for range 8 {
 		m.do("a minute passes", func(w *world) { w.sleep(time.Minute) })
 	}
