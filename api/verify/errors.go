@@ -31,7 +31,8 @@ var (
 	ErrScope = errors.New("token lacks scope")
 	// ErrScheme means that a token that is bound to a key was sent as Bearer, or another one as DPoP.
 	ErrScheme = errors.New("token has another type than the authorization scheme")
-	// ErrProof means that a token that is bound to a key has no valid DPoP proof.
+	// ErrProof means that a token that is bound to a key has no valid DPoP proof, or that a token isn't bound
+	// to a key although DPoP.Required says so.
 	ErrProof = errors.New("token has no valid DPoP proof")
 )
 
@@ -62,8 +63,8 @@ var (
 	ErrListMalformed = errors.New("status list is malformed")
 	// ErrListTooLarge means that the response has over 256 KiB, or the list over 2^20 entries.
 	ErrListTooLarge = errors.New("status list is too large")
-	// ErrListTooShort means that the list has no entry for the token, even after it was loaded again.
-	// No statement about the token is possible, so it is rejected with this error.
+	// ErrListTooShort means that the list has no entry for the token, although it was loaded within the last
+	// second. No statement about the token is possible, so it is rejected with this error.
 	ErrListTooShort = errors.New("status list has no entry for the token")
 	// ErrListExpired means that the list has expired.
 	ErrListExpired = errors.New("status list has expired")

@@ -195,23 +195,34 @@ func TestURLOfTheAPI(t *testing.T) {
 	v := r.verifier(func(o *verify.Options) { o.DPoP.URL = audience + "/v1" })
 	h := holder{t, jose.ES256, keyPairs()[jose.ES256]}
 	token := r.token(h.bound())
-	for url, want := range map[string]int{
-		audience + "/v1/prefix/orders%2F1": 200, audience + "/v1/prefix/orders/1": 401, audience + "/v1/orders%2F1": 401,
-		audience + "/prefix/orders%2F1": 401, "https://evil.example/v1/prefix/orders%2F1": 401,
+	const path, complete = "/prefix/orders%2f1?x", "https://evil.example/prefix/orders%2f1?x"
+	for _, test := range []struct {
+		target, url string
+		want        int
+	}{
+		{path, audience + "/v1/prefix/orders%2F1", 200},
+		{path, audience + "/v1/prefix/orders/1", 401},
+		{path, audience + "/v1/orders%2F1", 401},
+		{path, audience + "/prefix/orders%2F1", 401},
+		{path, "https://evil.example/v1/prefix/orders%2F1", 401},
+		{complete, audience + "/v1/prefix/orders%2F1", 200},
+		{complete, audience + "/v1/orders%2F1", 401},
+		{"https://evil.example/prefix?/orders", audience + "/v1/prefix", 200},
+		{"/prefix/orders#x", audience + "/v1/prefix/orders", 401}, // the handler's path ends with #x
 	} {
-		request := httptest.NewRequest(http.MethodGet, "/prefix/orders%2f1?x", http.NoBody)
+		request := httptest.NewRequest(http.MethodGet, test.target, http.NoBody)
 		request.Host = "evil.example"
-		request.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {h.proof(token, nil, object{"htu": url})}, "X-Forwarded-Host": {"evil.example"}}
+		request.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {h.proof(token, nil, object{"htu": test.url})}, "X-Forwarded-Host": {"evil.example"}}
 		w := httptest.NewRecorder()
 		ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		http.StripPrefix("/prefix", v.Require()(ok)).ServeHTTP(w, request)
-		if w.Code != want {
-			t.Errorf("%s: status is %d, want %d", url, w.Code, want)
+		if w.Code != test.want {
+			t.Errorf("%s with a proof for %s: status is %d, want %d", test.target, test.url, w.Code, test.want)
 		}
 	}
 }
 
-// TestUsedProofs checks that a rejected request doesn't use a proof up, that one key leaves space for others, and
+// TestUsedProofs checks that a rejected request doesn't use a proof up, that one client leaves space for others, and
 // that space is free again when proofs have expired.
 func TestUsedProofs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -223,6 +234,7 @@ func TestUsedProofs(t *testing.T) {
 		}
 		expires := object{"exp": time.Now().Add(time.Hour).Unix()}
 		token, another := r.token(h.bound().with(expires)), r.token(other.bound().with(expires))
+		otherClient := r.token(other.bound().with(expires).with(object{"client_id": "acme-apps.orders", "sub": "acme-apps.orders"}))
 		proof := h.proof(token, nil, nil)
 		for i, want := range []int{403, 200, 401} {
 			if got := use(token, proof, []string{"missing", "orders.read", "orders.read"}[i]); got != want {
@@ -235,13 +247,13 @@ func TestUsedProofs(t *testing.T) {
 				accepted++
 			}
 			if accepted != want {
-				t.Errorf("round %d: %d proofs of one key, want %d", round, accepted, want)
+				t.Errorf("round %d: %d proofs of one client, want %d", round, accepted, want)
 			}
-			if got := use(token, h.proof(token, nil, nil)); got != 503 {
-				t.Errorf("status is %d", got)
-			}
-			if got := use(another, other.proof(another, nil, nil)); got != 200 {
+			if got := use(another, other.proof(another, nil, nil)); got != 503 {
 				t.Errorf("status of another key is %d", got)
+			}
+			if got := use(otherClient, other.proof(otherClient, nil, nil)); got != 200 {
+				t.Errorf("status of another client is %d", got)
 			}
 			time.Sleep(2 * time.Minute)
 		}

@@ -58,14 +58,14 @@ func newKeySet(issuer string, options Options, life *lifetime, web *source) *key
 // Errors: ErrSignature, ErrKeysUnavailable.
 func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 	now := k.now()
-	key, known, _ := k.get(id)
+	key, known, err := k.get(id)
 	switch age := k.flight.age(now); {
-	case known && age >= keysIdleAge:
-		// If this fails, the keys remain.
-		if wait(ctx, k.flight.start(now, keysInterval)) == nil {
-			key, known, _ = k.get(id)
+	case known && (age < 0 || age >= keysIdleAge):
+		if err := wait(ctx, k.flight.start(now, keysInterval)); err != nil {
+			return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 		}
-	case known && age >= keysMaxAge:
+		key, known, _ = k.get(id) // If the load failed, the keys remain.
+	case known && (age >= keysMaxAge || err != nil):
 		k.flight.start(now, keysInterval)
 	}
 	if known {
@@ -74,7 +74,7 @@ func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 	if err := wait(ctx, k.flight.start(now, keysInterval)); err != nil {
 		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
-	key, known, err := k.get(id)
+	key, known, err = k.get(id)
 	switch {
 	case known:
 		return key, nil

@@ -131,7 +131,7 @@ type flight struct {
 
 	mu      sync.Mutex
 	running chan struct{} // closed when the running load ends; nil if none runs
-	started time.Time     // start of the last load
+	started time.Time     // start of the last load that has ended
 }
 
 // landed is for callers that don't have to wait.
@@ -158,18 +158,19 @@ func (f *flight) start(now time.Time, interval time.Duration) <-chan struct{} {
 		defer cancel()
 		f.load(ctx)
 		f.mu.Lock()
-		f.running = nil
+		f.running, f.started = nil, now
 		f.mu.Unlock()
 		close(done)
 	})
 	if !started {
 		return landed
 	}
-	f.running, f.started = done, now
+	f.running = done
 	return done
 }
 
-// age returns the time since the last load was started. It is negative if there was none.
+// age returns the time since the start of the last load that has ended, so that what it loaded isn't older. It
+// is negative if there was none, or if the clock was set back.
 func (f *flight) age(now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

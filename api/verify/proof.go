@@ -75,14 +75,14 @@ func (v *Verifier) checkProof(jkt, token string, r *http.Request, now time.Time)
 		return nil, fmt.Errorf("%w: %w", ErrProof, err)
 	}
 	hash := sha256.Sum256([]byte(token))
-	issuedAt := claims.IssuedAt.time()
+	requested, issuedAt := target(r), claims.IssuedAt.time()
 	expires := issuedAt.Add(proofLifetime)
 	switch {
 	case claims.ID == "" || len(claims.ID) > maxProofID:
 		return nil, fmt.Errorf("%w: jti must have 1 to %d bytes", ErrProof, maxProofID)
 	case claims.Method != r.Method:
 		return nil, fmt.Errorf("%w: it is for another method", ErrProof)
-	case !sameURL(claims.URL, v.options.DPoP.URL+target(r)):
+	case strings.Contains(requested, "#") || !sameURL(claims.URL, v.options.DPoP.URL+requested): // net/http has # in paths
 		return nil, fmt.Errorf("%w: it is for another URL", ErrProof)
 	case now.After(expires) || issuedAt.After(now.Add(v.options.Skew)):
 		return nil, fmt.Errorf("%w: it is too old or from the future", ErrProof)
@@ -109,10 +109,16 @@ func checkProofKey(parsed *jws, jkt string) error {
 	return nil
 }
 
-// target returns the path that the caller requested. Handlers such as http.StripPrefix change only r.URL.
+// target returns the path that the caller requested, also from a complete URL (RFC 9112 §3.2.2). Handlers such as
+// http.StripPrefix change only r.URL.
 func target(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI
+	}
+	if _, rest, ok := strings.Cut(r.RequestURI, "://"); ok {
+		rest, _, _ = strings.Cut(rest, "?")
+		_, path, _ := strings.Cut(rest, "/")
+		return "/" + path
 	}
 	return r.URL.EscapedPath()
 }

@@ -159,6 +159,14 @@ func (r *realm) addKey(key jose.JSONWebKey) {
 	r.keys = append(r.keys, key)
 }
 
+// replaceKeys gives the realm another key, and removes the ones that it has.
+func (r *realm) replaceKeys() {
+	key := newKey(r.t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = []jose.JSONWebKey{key}
+}
+
 func (r *realm) header(changes object) object {
 	key := r.key()
 	return object{"alg": key.Algorithm, "kid": key.KeyID, "typ": "at+jwt"}.with(changes)

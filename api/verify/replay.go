@@ -15,25 +15,25 @@ const proofRetention = 30 * time.Second
 type usedProofs struct {
 	limit int
 
-	mu      sync.Mutex
-	used    map[[16]byte]usedProof
-	byKey   map[string]int
-	cleaned time.Time
+	mu       sync.Mutex
+	used     map[[16]byte]usedProof
+	byClient map[string]int
+	cleaned  time.Time
 }
 
 type usedProof struct {
-	jkt     string
+	client  string
 	expires time.Time
 }
 
 func newUsedProofs(limit int) *usedProofs {
-	return &usedProofs{limit: limit, used: map[[16]byte]usedProof{}, byKey: map[string]int{}}
+	return &usedProofs{limit: limit, used: map[[16]byte]usedProof{}, byClient: map[string]int{}}
 }
 
-// use records a proof by the key.
+// use records a client's proof by the key. It counts by client, because a client can have any number of keys.
 //
 // Errors: ErrProof, ErrTooManyProofs.
-func (u *usedProofs) use(jkt, id string, expires, now time.Time) error {
+func (u *usedProofs) use(client, jkt, id string, expires, now time.Time) error {
 	hash := sha256.Sum256([]byte(jkt + " " + id)) // a JKT contains no space
 	name := [16]byte(hash[:16])
 	u.mu.Lock()
@@ -44,12 +44,12 @@ func (u *usedProofs) use(jkt, id string, expires, now time.Time) error {
 	if _, used := u.used[name]; used {
 		return fmt.Errorf("%w: it was used before", ErrProof)
 	}
-	// A quarter of the free space, rounded up, leaves space for other keys.
-	if u.byKey[jkt] >= (u.limit-len(u.used)+3)/4 {
+	// A quarter of the free space, rounded up, leaves space for other clients.
+	if u.byClient[client] >= (u.limit-len(u.used)+3)/4 {
 		return ErrTooManyProofs
 	}
-	u.used[name] = usedProof{jkt, expires}
-	u.byKey[jkt]++
+	u.used[name] = usedProof{client, expires}
+	u.byClient[client]++
 	return nil
 }
 
@@ -59,8 +59,8 @@ func (u *usedProofs) clean(now time.Time) {
 		if now.Before(proof.expires.Add(proofRetention)) {
 			continue
 		}
-		if u.byKey[proof.jkt]--; u.byKey[proof.jkt] == 0 {
-			delete(u.byKey, proof.jkt)
+		if u.byClient[proof.client]--; u.byClient[proof.client] == 0 {
+			delete(u.byClient, proof.client)
 		}
 		delete(u.used, name)
 	}

@@ -9,12 +9,14 @@ import (
 )
 
 const (
-	// maxLists is how many lists are kept. A realm's tokens refer to one, or to two after a restore.
-	maxLists = 4
+	// maxLists is how many lists are kept. A realm publishes one, and up to 16 that have ended.
+	maxLists = 17
 	// listIdle is how long a list is loaded again after the last token that referred to it.
 	listIdle = 5 * time.Minute
 	// listInterval is the minimum time between two loads of a list.
 	listInterval = time.Second
+	// listDelay is how much later than planned the next load of a list that is in use can end.
+	listDelay = loadTimeout + time.Second
 	// maxListNumber is the maximum number of digits of a list's number.
 	maxListNumber = 19
 )
@@ -63,10 +65,7 @@ func (s *statusLists) check(ctx context.Context, uri string, index int) error {
 	revoked, ok := current.revoked(index)
 	if !ok {
 		// The list can be older than the client.
-		if err := wait(ctx, l.flight.start(s.now(), listInterval)); err != nil {
-			return fmt.Errorf("%w: %w", ErrStatusUnavailable, err)
-		}
-		if current, err = l.state(); err != nil {
+		if current, err = l.reload(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrStatusUnavailable, err)
 		}
 		if revoked, ok = current.revoked(index); !ok {
@@ -127,24 +126,41 @@ type statusList struct {
 	dropped  chan struct{} // closed if other lists replaced it
 
 	mu         sync.Mutex
-	current    *list // the last valid one; nil if there is none
-	err        error // of the last load
+	current    *list         // the last valid one; nil if there is none
+	err        error         // of the last load
+	pause      time.Duration // from the last load to the next one
 	refreshing bool
 }
 
-// get returns the list. It waits until the list is loaded if there is none, or if it wasn't loaded again in
-// the background.
+// get returns the list. It waits until the list is loaded if there is none, or if it should have been loaded
+// again: it wasn't used, or has expired earlier than expected.
 func (l *statusList) get(ctx context.Context) (*list, error) {
+	now := l.now()
+	age := l.flight.age(now)
 	l.mu.Lock()
-	recent := l.refreshing && l.current != nil
+	recent := l.current != nil && age >= 0 && age < l.pause+listDelay && (l.err != nil || now.Before(l.current.expires))
 	if !l.refreshing {
 		l.refreshing = l.life.run(l.refresh)
 	}
 	l.mu.Unlock()
 	if !recent {
-		if err := wait(ctx, l.flight.start(l.now(), listInterval)); err != nil {
+		if err := wait(ctx, l.flight.start(now, listInterval)); err != nil {
 			return nil, err
 		}
+	}
+	return l.state()
+}
+
+// reload returns the list after it was loaded again, unless that was done in the last second.
+func (l *statusList) reload(ctx context.Context) (*list, error) {
+	if err := wait(ctx, l.flight.start(l.now(), listInterval)); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	err := l.err
+	l.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
 	return l.state()
 }
@@ -171,8 +187,11 @@ func (l *statusList) refresh(ctx context.Context) {
 		if wait(ctx, l.flight.start(l.now(), listInterval)) != nil {
 			return
 		}
+		l.mu.Lock()
+		pause := l.pause
+		l.mu.Unlock()
 		select {
-		case <-time.After(l.pause()):
+		case <-time.After(pause):
 		case <-l.dropped:
 			return
 		case <-ctx.Done():
@@ -188,16 +207,6 @@ func (l *statusList) refresh(ctx context.Context) {
 	}
 }
 
-// pause returns the time until the next load: the TTL, or the minimum if there is no list.
-func (l *statusList) pause() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.current == nil || l.err != nil {
-		return minTTL
-	}
-	return l.current.ttl
-}
-
 // load loads the list once. It never replaces a list by an older one.
 func (l *statusList) load(ctx context.Context) {
 	var loaded *list
@@ -210,8 +219,9 @@ func (l *statusList) load(ctx context.Context) {
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err = err; err == nil {
-		l.current = loaded
+	l.err, l.pause = err, minTTL
+	if err == nil {
+		l.current, l.pause = loaded, max(minTTL, min(loaded.ttl, loaded.expires.Sub(l.now())))
 	}
 }
 

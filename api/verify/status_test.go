@@ -408,10 +408,74 @@ func TestListIsShorterThanIndex(t *testing.T) {
 		if _, err := v.Verify(t.Context(), l.token(status(1024))); err != nil {
 			t.Error(err)
 		}
+		time.Sleep(time.Second)
+		l.respond(listPath, unavailable) // Then nothing is known about the token.
+		if _, err := v.Verify(t.Context(), l.token(status(2048))); err != nil {
+			t.Error(err)
+		}
+		if _, err := l.verifier(nil).Verify(t.Context(), l.token(status(2048))); !errors.Is(err, verify.ErrStatusUnavailable) {
+			t.Error(err)
+		}
 	})
 }
 
-// TestOnlySignedTokensLoadLists checks that forged tokens cause no requests, and that only the latest lists are
+// TestUnusedListIsNotTrusted checks that all tokens that refer to a list that was not in use wait until it is
+// loaded again, and don't outlive their expiration meanwhile.
+func TestUnusedListIsNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLive(t, nil)
+		v := l.verifier(nil)
+		day := object{"exp": time.Now().Add(24 * time.Hour).Unix()}
+		if _, err := v.Verify(t.Context(), l.token(status(7))); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(30 * time.Minute)
+		l.revoke(7)
+		current := l.responses[listPath]
+		l.respond(listPath, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(3 * time.Second)
+			current(w, r)
+		})
+		for token, want := range map[string]error{
+			l.token(status(7).with(day)): verify.ErrRevoked, l.token(status(7)): verify.ErrRevoked, l.token(status(6)): nil,
+			l.token(status(6).with(object{"exp": time.Now().Add(2 * time.Second).Unix()})): verify.ErrExpired,
+		} {
+			go func() {
+				if _, err := v.Verify(t.Context(), token); !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestListExpiresEarly checks that a list is loaded again when it expires before its TTL is over, also if the clock
+// was set forward.
+func TestListExpiresEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLive(t, nil)
+		var ahead time.Duration
+		v := l.verifier(func(o *verify.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
+		token := l.token(status(7).with(object{"exp": time.Now().Add(24 * time.Hour).Unix()}))
+		soon := func(from time.Time) object { return object{"ttl": 600, "exp": from.Add(2 * time.Minute).Unix()} }
+		for range 60 { // from a token server that is cut off
+			l.publish(l.list(l.listClaims(soon(time.Now()))))
+			if _, err := v.Verify(t.Context(), token); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		ahead = 3 * time.Minute
+		l.publish(l.list(l.listClaims(soon(time.Now().Add(ahead)))))
+		if _, err := v.Verify(t.Context(), token); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOnlySignedTokensLoadLists checks that forged tokens cause no requests, and that only the latest 17 lists are
 // kept and loaded.
 func TestOnlySignedTokensLoadLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -433,7 +497,7 @@ func TestOnlySignedTokensLoadLists(t *testing.T) {
 				t.Errorf("%d requests for forged tokens", got)
 			}
 		}
-		for n := range 10 {
+		for n := range 20 {
 			claims := r.listClaims(object{"sub": fmt.Sprintf("%s/oauth2/status/%d", issuer, n)})
 			r.publishAt(path(n), r.list(claims))
 			if _, err := v.Verify(t.Context(), r.token(at(n))); err != nil {
@@ -445,8 +509,8 @@ func TestOnlySignedTokensLoadLists(t *testing.T) {
 		clear(r.requests)
 		r.mu.Unlock()
 		time.Sleep(time.Minute)
-		for n := range 10 {
-			if got := r.requestsOf(path(n)); (got > 0) != (n >= 6) {
+		for n := range 20 {
+			if got := r.requestsOf(path(n)); (got > 0) != (n >= 3) {
 				t.Errorf("list %d was loaded %d times", n, got)
 			}
 		}

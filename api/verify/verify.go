@@ -22,7 +22,7 @@
 // background after each of its TTLs (at least 5 seconds, at most an hour) until no token has referred to it
 // for 5 minutes. A revoked token is rejected at most a TTL later, plus the time that the realm needs to
 // change the list. If the list can't be loaded, the last one remains until it expires, at most 24 hours after
-// it was issued. A list never replaces a newer one. The 4 lists that were last used are kept.
+// it was issued. A list never replaces a newer one. The 17 lists that were last used are kept.
 package verify
 
 import (
@@ -95,15 +95,16 @@ type DPoP struct {
 	URL string
 	// Required rejects tokens that aren't bound to a key.
 	Required bool
-	// MaxProofs is how many used proofs are remembered, each for about 2 minutes. Beyond that, requests
-	// are rejected with ErrTooManyProofs. One key can use at most a quarter of the free space.
-	// Defaults to 65,536, which takes about 10 MiB.
+	// MaxProofs is how many used proofs are remembered, each for about 90 seconds. Beyond that, requests
+	// are rejected with ErrTooManyProofs. One client can use a quarter of the space that the others leave
+	// free: at most a fifth of all. Defaults to 262,144, which takes up to 40 MiB and is enough for 500
+	// requests per second by one client.
 	MaxProofs int
 }
 
 const (
 	defaultSkew      = 30 * time.Second
-	defaultMaxProofs = 1 << 16
+	defaultMaxProofs = 1 << 18
 	// maxToken is the maximum size of a token in bytes. Those of realms have at most about 8,000.
 	maxToken = 16 << 10
 	// accessTokenType is the typ of access tokens (RFC 9068 §2.1).
@@ -219,13 +220,16 @@ func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Clai
 	if err := v.checkStatus(ctx, claims); err != nil {
 		return nil, err
 	}
+	if !v.options.Now().Before(claims.ExpiresAt) {
+		return nil, ErrExpired // while the list was loaded
+	}
 	for _, scope := range p.scopes {
 		if !claims.HasScope(scope) {
 			return nil, fmt.Errorf("%w %q", ErrScope, scope)
 		}
 	}
 	if proof != nil {
-		if err := v.proofs.use(claims.JKT, proof.id, proof.expires, now); err != nil {
+		if err := v.proofs.use(claims.ClientID, claims.JKT, proof.id, proof.expires, now); err != nil {
 			return nil, err
 		}
 	}

@@ -342,7 +342,7 @@ func TestRemovedKeyIsForgotten(t *testing.T) {
 				v := r.verifier(nil)
 				start := time.Now()
 				token := r.token(object{"exp": start.Add(24 * time.Hour).Unix()})
-				r.keys = []jose.JSONWebKey{newKey(t)}
+				r.replaceKeys()
 				for range test.tokens {
 					if _, err := v.Verify(t.Context(), token); time.Since(start) <= 5*time.Minute && err != nil {
 						t.Error(err)
@@ -355,6 +355,59 @@ func TestRemovedKeyIsForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnusedKeysAreNotTrusted checks that all tokens wait for the keys that weren't in use for a long time, also
+// those whose request has ended.
+func TestUnusedKeysAreNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRealm(t)
+		v := r.verifier(nil)
+		forged := r.token(object{"exp": time.Now().Add(24 * time.Hour).Unix()})
+		r.replaceKeys()
+		keys := r.responses["/acme/oauth2/jwks"]
+		r.respond("/acme/oauth2/jwks", func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(3 * time.Second)
+			keys(w, r)
+		})
+		time.Sleep(time.Hour)
+		for _, test := range []struct {
+			patience time.Duration
+			want     error
+		}{{time.Minute, verify.ErrSignature}, {time.Second, verify.ErrKeysUnavailable}, {time.Minute, verify.ErrSignature}} {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), test.patience)
+				defer cancel()
+				if _, err := v.Verify(ctx, forged); !errors.Is(err, test.want) {
+					t.Errorf("got %v, want %v", err, test.want)
+				}
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// TestKeysAreLoadedAgainSoonAfterAFailure checks that a removed key isn't used for another interval.
+func TestKeysAreLoadedAgainSoonAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRealm(t)
+		v := r.verifier(nil)
+		token := r.token(nil)
+		keys := r.responses["/acme/oauth2/jwks"]
+		for _, step := range []struct {
+			response http.HandlerFunc
+			pause    time.Duration
+			want     error
+		}{{keys, 5 * time.Minute, nil}, {unavailable, 5 * time.Second, nil}, {keys, time.Second, nil}, {keys, 0, verify.ErrSignature}} {
+			r.respond("/acme/oauth2/jwks", step.response)
+			if _, err := v.Verify(t.Context(), token); !errors.Is(err, step.want) {
+				t.Errorf("got %v, want %v", err, step.want)
+			}
+			time.Sleep(step.pause)
+			r.replaceKeys()
+		}
+	})
 }
 
 // TestFloodOfUnknownKeys checks that tokens with unknown key IDs, which anyone can send, cause one request

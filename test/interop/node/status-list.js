@@ -6,7 +6,7 @@ import { getListFromStatusListJWT } from '@sd-jwt/jwt-status-list'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 
 const { ISSUER, AUDIENCE } = process.env
-const keys = createRemoteJWKSet(new URL(ISSUER + '/oauth2/jwks'))
+const keys = createRemoteJWKSet(new URL(ISSUER + '/oauth2/jwks'), { cacheMaxAge: 300_000 })
 const prefix = ISSUER + '/oauth2/status/'
 const lists = new Map() // by URI
 
@@ -25,11 +25,9 @@ async function checkStatus({ uri, idx }) {
   if (!uri.startsWith(prefix) || !/^\d+$/.test(uri.slice(prefix.length))) throw new Error('status list of another issuer')
   const entry = lists.get(uri) ?? { next: 0 }
   lists.set(uri, entry)
-  if (Date.now() >= entry.next) {
-    // Tokens that arrive at the same time share one request.
-    entry.loading ??= load(uri, entry).finally(() => { entry.loading = undefined })
-    await entry.loading
-  }
+  // Tokens that arrive at the same time share one request, and wait for it.
+  if (Date.now() >= entry.next) entry.loading ??= load(uri, entry).finally(() => { entry.loading = undefined })
+  await entry.loading
   // If the list can't be loaded, the last one remains until it expires.
   if (!(Date.now() < entry.exp * 1000)) throw new Error('status list is unavailable')
   if (entry.list.getStatus(idx) !== 0) throw new Error('token is revoked') // throws if there is no entry
@@ -39,7 +37,7 @@ async function load(uri, entry) {
   entry.next = Date.now() + 5000 // if this fails
   try {
     const response = await fetch(uri, {
-      headers: { accept: 'application/statuslist+jwt' }, redirect: 'error', signal: AbortSignal.timeout(5000),
+      headers: { accept: 'application/statuslist+jwt' }, redirect: 'error', signal: AbortSignal.timeout(2000),
     })
     if (!response.ok) throw new Error(`status ${response.status}`)
     const jwt = await response.text()
