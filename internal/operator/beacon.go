@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,8 @@ type rollbacks struct {
 
 	mu      sync.Mutex
 	written string    // resource version of the last beacon that this process wrote or adopted; may be empty
-	seen    time.Time // when the last beacon that arrived was written
+	last    string    // resource version of the last beacon that arrived; may be empty
+	seen    time.Time // when that was written
 	at      time.Time
 }
 
@@ -46,18 +48,33 @@ func (r *rollbacks) RolledBackAt() time.Time {
 	return r.at
 }
 
-// arrived records when a beacon that arrived was written.
-func (r *rollbacks) arrived(content beacon.Content) {
+// arrived records a beacon that arrived, and reports whether the API server has lost the one before it. This process
+// may then be the only one that knows of the rollback, because the next leader's beacon is later than both.
+func (r *rollbacks) arrived(version string, content beacon.Content) (rolledBack bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen = content.Time
+	rolledBack = r.last != "" && beacon.RolledBack(r.last, version)
+	if rolledBack {
+		r.record(content)
+	}
+	if content.RolledBackAt.After(r.seen) {
+		r.at = content.RolledBackAt // Another operator has found the same rollback.
+	}
+	r.last, r.seen = version, content.Time
+	return rolledBack
 }
 
 // found records that the API server has been rolled back.
 func (r *rollbacks) found() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.written, r.at = "", r.now()
+	r.record(beacon.Content{})
+}
+
+// record records a rollback. It is later than those before, whatever the clock says. The caller holds mu.
+func (r *rollbacks) record(content beacon.Content) {
+	r.written, r.last = "", ""
+	r.at = slices.MaxFunc([]time.Time{r.now(), r.at.Add(1), content.RolledBackAt.Add(1)}, time.Time.Compare)
 }
 
 // adopt records which beacon is in the API server, and reports whether that shows that the API server was
@@ -66,6 +83,7 @@ func (r *rollbacks) adopt(version string, content beacon.Content) (rolledBack bo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.written != "" && version != "" && beacon.RolledBack(r.written, version) {
+		r.record(content)
 		return true
 	}
 	r.written = version
@@ -153,7 +171,6 @@ func (w *beaconWriter) adopt(ctx context.Context) error {
 		return err
 	}
 	if w.rollbacks.adopt(secret.ResourceVersion, beacon.Read(secret)) {
-		w.rollbacks.found()
 		return errRolledBack
 	}
 	return w.apply(ctx, secret.ResourceVersion)
@@ -177,10 +194,7 @@ func newBeaconReader(records cache.Cache, live client.Reader, namespace string, 
 		List: list,
 		RolledBack: func() {
 			rolledBack.found()
-			select {
-			case r.failed <- errRolledBack:
-			default:
-			}
+			r.startOver()
 		},
 		Recovered: recovered,
 		Now:       time.Now,
@@ -240,9 +254,21 @@ func (r *beaconReader) Start(ctx context.Context) error {
 }
 
 func (r *beaconReader) arrived(obj any) {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		r.rollbacks.arrived(beacon.Read(secret))
+	secret, ok := obj.(*corev1.Secret)
+	switch {
+	case !ok:
+	case r.rollbacks.arrived(secret.ResourceVersion, beacon.Read(secret)):
+		r.startOver()
+	default:
 		r.monitor.Arrived(secret.ResourceVersion)
+	}
+}
+
+// startOver makes Start return, because the caches contain what the API server has lost.
+func (r *beaconReader) startOver() {
+	select {
+	case r.failed <- errRolledBack:
+	default:
 	}
 }
 

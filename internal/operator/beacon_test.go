@@ -108,10 +108,23 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 			t.Errorf("%v, rolled back at %s according to the beacon of the next leader, want %s", err, rolledBackAt(), at)
 		}
 		standby := &rollbacks{now: func() time.Time { return time.Now().Add(-time.Minute) }}
-		standby.arrived(beacon.Content{Time: earlier.CreationTimestamp.Time})
+		standby.arrived("1", beacon.Content{})
 		standby.found() // later than the leader
 		if err := lead(standby, time.Minute); err != nil || !rolledBackAt().Equal(at) {
 			t.Errorf("%v, rolled back at %s according to a standby that found the same rollback, want %s", err, rolledBackAt(), at)
+		}
+		standby = &rollbacks{now: time.Now}
+		if standby.arrived("2", beacon.Content{Time: at.Add(-time.Minute)}) || !standby.arrived("1", beacon.Content{Time: at.Add(-time.Hour)}) {
+			t.Error("a standby has found a rollback too early, or doesn't find it when an earlier beacon arrives")
+		}
+		if latest := api.current(); standby.arrived(latest.ResourceVersion, beacon.Read(latest)) || !standby.RolledBackAt().Equal(at) {
+			t.Errorf("rolled back at %s according to a standby after the leader's beacon arrived, want %s", standby.RolledBackAt(), at)
+		}
+		slow := &rollbacks{now: func() time.Time { return at.Add(-time.Hour) }}
+		latest := api.current()
+		slow.adopt(latest.ResourceVersion, beacon.Read(latest))
+		if slow.found(); !slow.RolledBackAt().After(at) {
+			t.Errorf("another rollback at %s according to a slow clock, want after %s", slow.RolledBackAt(), at)
 		}
 		api.rollBack(nil)
 		if err := lead(next, time.Minute); err != nil {
