@@ -54,7 +54,7 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 	seen.index = statusindex.Facts{
 		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
 		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
-		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored),
+		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored), Suspended: seen.client.Spec.Suspend,
 	}
 	if !seen.index.Served && seen.index.Current != nil {
 		// The status can be older than the record.
@@ -235,7 +235,7 @@ const (
 func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, error) {
 	size := minIndexes
 	if clients := realm.Status.Clients; clients != nil && *clients > minIndexes {
-		size = 1 << bits.Len32(uint32(*clients-1))
+		size = min(1<<bits.Len32(uint32(*clients-1)), record.MaxIndexes) // Clients that aren't Accepted count, too.
 	}
 	var random [4]byte
 	for ; size <= record.MaxIndexes; size *= 2 {

@@ -24,6 +24,9 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	if lists.ValidAfter.Before(tokensValidAfter) || lists.RolledBackAt.Before(rolledBackAt) {
 		lists = *lists.End()
 	}
+	if lists.Number != 0 {
+		lists.ValidAfter = tokensValidAfter // If it is earlier than it was, a later one than this must end the list.
+	}
 	lists.TTLSeconds = int64(spec.EffectiveTTL() / time.Second)
 	switch {
 	case spec.Enabled:

@@ -105,7 +105,7 @@ func TestStatusLists(t *testing.T) {
 		},
 		"a revocation is taken back": {
 			current: lists(func(l *record.StatusLists) { l.ValidAfter = now }), tokensValidAfter: began,
-			want: lists(func(l *record.StatusLists) { l.ValidAfter = now }),
+			want: lists(func(l *record.StatusLists) { l.ValidAfter = began }),
 		},
 		"revoked while disabled": {
 			disabled: true, current: lists(func(l *record.StatusLists) { l.Ending, l.EndsAt = true, now.Add(time.Second) }), tokensValidAfter: now,

@@ -45,6 +45,8 @@ type Facts struct {
 	// ValidAfter is the time before which the client's tokens are revoked; zero if none are. Until it has
 	// passed, a client with an index gets no tokens.
 	ValidAfter time.Time
+	// Suspended means that the client gets no tokens until its spec changes.
+	Suspended bool
 	// Free is a free index; None if the realm has none.
 	Free int
 	// NamespaceFull means that too many indexes of the namespace are retired.
@@ -77,7 +79,7 @@ type Plan struct {
 
 // NeedsFree reports whether the client needs a free index.
 func NeedsFree(f Facts) bool {
-	return f.Served && !f.keeps() && f.unused() == nil
+	return f.Served && !f.Suspended && !f.keeps() && f.unused() == nil
 }
 
 // Make plans the index of a client.
@@ -86,9 +88,11 @@ func Make(f Facts) Plan {
 	case !f.Served:
 		return Plan{Serial: f.Serial}
 	case f.keeps():
-		p := Plan{Current: f.Current, Serial: f.Serial}
-		if f.held(f.Current.Index) == nil { // A user has deleted the record.
-			p.Create = &record.Index{StatusIndex: *f.Current, Serial: max(1, f.Serial)}
+		// If ValidAfter is earlier than it was, later times must be later than this one to revoke tokens.
+		current := &record.StatusIndex{Index: f.Current.Index, ValidAfter: f.ValidAfter}
+		p := Plan{Current: current, Serial: f.Serial}
+		if f.held(current.Index) == nil { // A user has deleted the record.
+			p.Create = &record.Index{StatusIndex: *current, Serial: max(1, f.Serial)}
 		}
 		return p
 	}
@@ -100,6 +104,7 @@ func Make(f Facts) Plan {
 		p.Current = nil
 	}
 	switch {
+	case f.Suspended: // A suspension must not wait for another index.
 	case len(f.obsolete(f.Current))+f.abandoned() >= MaxRetired:
 		// With this serial, the abandoned ones are obsolete.
 		p.Waiting, p.Serial = ClientFull, f.nextSerial()-1

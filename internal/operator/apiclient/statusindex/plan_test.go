@@ -71,8 +71,21 @@ func TestMake(t *testing.T) {
 			want:  statusindex.Plan{Current: index(7, later), Serial: 1},
 		},
 		"a revocation that is taken back leaves a client its index": {
-			facts: statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, revoked, never)}, Free: 7},
+			facts: statusindex.Facts{Current: index(3, later), Serial: 2, Held: []record.Index{held(3, 2, later, never)}, ValidAfter: revoked, Free: 7},
 			want:  statusindex.Plan{Current: index(3, revoked), Serial: 2},
+		},
+		"a revocation after that gives a client another index": {
+			facts:     statusindex.Facts{Current: index(3, revoked), Serial: 2, Held: []record.Index{held(3, 2, later, never)}, ValidAfter: now, Free: 7},
+			want:      statusindex.Plan{Current: index(7, now), Serial: 3, Create: &record.Index{StatusIndex: *index(7, now), Serial: 3}},
+			wantsFree: true,
+		},
+		"a suspended client waits for no index": {
+			facts: statusindex.Facts{Current: index(3, never), Serial: 2, Held: []record.Index{held(3, 2, never, never)}, ValidAfter: now, Suspended: true, Free: statusindex.None},
+			want:  statusindex.Plan{Current: index(3, never), Serial: 2},
+		},
+		"a suspended client has no index of another client": {
+			facts: statusindex.Facts{Current: index(3, never), Serial: 2, CurrentLost: true, Suspended: true, Free: statusindex.None},
+			want:  statusindex.Plan{Serial: 2},
 		},
 		"an index that was created before a crash is used": {
 			facts: statusindex.Facts{Current: index(3, never), Serial: 2, ValidAfter: revoked, Free: 7, Held: []record.Index{
