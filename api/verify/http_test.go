@@ -220,6 +220,11 @@ func TestURLOfTheAPI(t *testing.T) {
 			t.Errorf("%s with a proof for %s: status is %d, want %d", test.target, test.url, w.Code, test.want)
 		}
 	}
+	request := httptest.NewRequest(http.MethodGet, "https://evil.example?/orders", http.NoBody) // has no path
+	request.Header = http.Header{"Authorization": {"DPoP " + token}, "Dpop": {h.proof(token, nil, object{"htu": audience + "/v1/orders"})}}
+	if _, err := v.VerifyRequest(request); !errors.Is(err, verify.ErrProof) {
+		t.Error(err)
+	}
 }
 
 // TestUsedProofs checks that a rejected request doesn't use a proof up, that one client leaves space for others, and

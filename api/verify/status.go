@@ -15,8 +15,9 @@ const (
 	listIdle = 5 * time.Minute
 	// listInterval is the minimum time between two loads of a list.
 	listInterval = time.Second
-	// listDelay is how much later than planned the next load of a list that is in use can end.
-	listDelay = loadTimeout + time.Second
+	// listDelay is how long the last load and the next one of a list that is in use can take together, which the
+	// pause between them doesn't contain.
+	listDelay = 2*loadTimeout + time.Second
 	// maxListNumber is the maximum number of digits of a list's number.
 	maxListNumber = 19
 )
@@ -221,7 +222,7 @@ func (l *statusList) load(ctx context.Context) {
 	defer l.mu.Unlock()
 	l.err, l.pause = err, minTTL
 	if err == nil {
-		l.current, l.pause = loaded, max(minTTL, min(loaded.ttl, loaded.expires.Sub(l.now())))
+		l.current, l.pause = loaded, loaded.ttl
 	}
 }
 
