@@ -53,9 +53,9 @@ func (r *rollbacks) RolledBackAt() time.Time {
 func (r *rollbacks) arrived(version string, content beacon.Content) (rolledBack bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rolledBack = r.last != "" && beacon.RolledBack(r.last, version)
+	rolledBack = beacon.RolledBack(r.last, version)
 	if rolledBack {
-		r.record(content)
+		r.record()
 	}
 	if content.RolledBackAt.After(r.seen) {
 		r.at = content.RolledBackAt // Another operator has found the same rollback.
@@ -68,13 +68,13 @@ func (r *rollbacks) arrived(version string, content beacon.Content) (rolledBack 
 func (r *rollbacks) found() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.record(beacon.Content{})
+	r.record()
 }
 
 // record records a rollback. It is later than those before, whatever the clock says. The caller holds mu.
-func (r *rollbacks) record(content beacon.Content) {
+func (r *rollbacks) record() {
 	r.written, r.last = "", ""
-	r.at = slices.MaxFunc([]time.Time{r.now(), r.at.Add(1), content.RolledBackAt.Add(1)}, time.Time.Compare)
+	r.at = slices.MaxFunc([]time.Time{r.now(), r.at.Add(1)}, time.Time.Compare)
 }
 
 // adopt records which beacon is in the API server, and reports whether that shows that the API server was
@@ -83,7 +83,7 @@ func (r *rollbacks) adopt(version string, content beacon.Content) (rolledBack bo
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.written != "" && version != "" && beacon.RolledBack(r.written, version) {
-		r.record(content)
+		r.record()
 		return true
 	}
 	r.written = version

@@ -120,6 +120,9 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 		if latest := api.current(); standby.arrived(latest.ResourceVersion, beacon.Read(latest)) || !standby.RolledBackAt().Equal(at) {
 			t.Errorf("rolled back at %s according to a standby after the leader's beacon arrived, want %s", standby.RolledBackAt(), at)
 		}
+		if standby.found(); standby.arrived("1", beacon.Content{Time: at.Add(time.Second), RolledBackAt: at}) || !standby.RolledBackAt().Equal(time.Now()) {
+			t.Errorf("rolled back at %s according to a standby after an earlier beacon arrived again, want %s", standby.RolledBackAt(), time.Now())
+		}
 		slow := &rollbacks{now: func() time.Time { return at.Add(-time.Hour) }}
 		latest := api.current()
 		slow.adopt(latest.ResourceVersion, beacon.Read(latest))
@@ -131,6 +134,24 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 			t.Errorf("%v after a user has deleted the beacon", err)
 		}
 	})
+}
+
+// The operator starts over when a beacon arrives that is earlier than the one before it.
+func TestEarlierBeaconStartsOver(t *testing.T) {
+	r := &beaconReader{rollbacks: &rollbacks{now: time.Now}, monitor: beacon.NewMonitor(beacon.Options{Now: time.Now}), failed: make(chan error, 1)}
+	for _, version := range []string{"9", "10", "10"} {
+		r.arrived(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}})
+	}
+	if len(r.failed) != 0 {
+		t.Fatal("starts over without a rollback")
+	}
+	for range 2 { // It doesn't wait until someone receives the error.
+		r.arrived(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "9"}})
+		r.arrived(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "8"}})
+	}
+	if err := <-r.failed; !errors.Is(err, errRolledBack) || r.rollbacks.RolledBackAt().IsZero() {
+		t.Error(err)
+	}
 }
 
 // Everything is reconciled soon after an outage of any length, because a write has failed in each that lasts
