@@ -137,6 +137,17 @@ func testStatusOfRevokedToken(t *testing.T, inst *install.Installation) {
 
 	before := l.reference(t)
 	sameList := func(r statuslist.Reference) bool { return r.URI == before.URI && r.Index != before.Index }
+	inAnHour := metav1.NewTime(time.Now().Add(time.Hour)) // by mistake
+	install.Change(t, inst, l.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend, c.Spec.TokensValidAfterTime = true, &inAnHour })
+	l.await(t, before, statuslist.Invalid)
+	install.Change(t, inst, l.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend, c.Spec.TokensValidAfterTime = false, nil })
+	l.awaitReference(t, "to have the same index after a suspension", func(r statuslist.Reference) bool { return r == before })
+
+	install.Change(t, inst, l.client, func(c *v1beta1.ApiClient) { c.Spec.TokensValidAfterTime = &inAnHour })
+	l.await(t, before, statuslist.Invalid)
+	install.Change(t, inst, l.client, func(c *v1beta1.ApiClient) { c.Spec.TokensValidAfterTime = nil })
+	before = l.awaitReference(t, "to have another index after tokensValidAfterTime was removed", sameList)
+	l.await(t, before, statuslist.Valid)
 	install.Change(t, inst, l.client, func(c *v1beta1.ApiClient) {
 		c.Spec.TokensValidAfterTime = &metav1.Time{Time: time.Now().Add(time.Second)}
 	})
