@@ -462,8 +462,10 @@ func TestUnusedListIsNotTrusted(t *testing.T) {
 func TestListExpiresEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLive(t, nil)
-		var ahead time.Duration
-		v := l.verifier(func(o *verify.Options) { o.Now = func() time.Time { return time.Now().Add(ahead) } })
+		var ahead atomic.Int64 // nanoseconds
+		v := l.verifier(func(o *verify.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
 		token := l.token(status(7).with(object{"exp": time.Now().Add(24 * time.Hour).Unix()}))
 		soon := func(from time.Time) object { return object{"ttl": 600, "exp": from.Add(2 * time.Minute).Unix()} }
 		for range 60 { // from a token server that is cut off
@@ -475,10 +477,10 @@ func TestListExpiresEarly(t *testing.T) {
 		}
 		for i, step := range []time.Duration{3 * time.Minute, 0} {
 			time.Sleep(time.Second)
-			ahead = step
-			l.publish(l.list(l.listClaims(soon(time.Now().Add(ahead)), 7*i)))
+			ahead.Store(int64(step))
+			l.publish(l.list(l.listClaims(soon(time.Now().Add(step)), 7*i)))
 			if _, err := v.Verify(t.Context(), token); (i == 1) != errors.Is(err, verify.ErrRevoked) {
-				t.Errorf("%s ahead: %v", ahead, err)
+				t.Errorf("%s ahead: %v", step, err)
 			}
 		}
 	})
