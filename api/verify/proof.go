@@ -82,7 +82,7 @@ func (v *Verifier) checkProof(jkt, token string, r *http.Request, now time.Time)
 		return nil, fmt.Errorf("%w: jti must have 1 to %d bytes", ErrProof, maxProofID)
 	case claims.Method != r.Method:
 		return nil, fmt.Errorf("%w: it is for another method", ErrProof)
-	case strings.Contains(requested, "#") || !sameURL(claims.URL, v.options.DPoP.URL+requested): // net/http has # in paths
+	case strings.Contains(requested, "#") || !sameURL(claims.URL, v.options.DPoP.URL+requested): // net/http keeps a # in the path
 		return nil, fmt.Errorf("%w: it is for another URL", ErrProof)
 	case now.After(expires) || issuedAt.After(now.Add(v.options.Skew)):
 		return nil, fmt.Errorf("%w: it is too old or from the future", ErrProof)

@@ -15,8 +15,8 @@ const (
 	listIdle = 5 * time.Minute
 	// listInterval is the minimum time between two loads of a list.
 	listInterval = time.Second
-	// listDelay is how long the last load and the next one of a list that is in use can take together, which the
-	// pause between them doesn't contain.
+	// listDelay is the maximum duration of two loads. A list that is in use can be older than the pause between
+	// loads by this time.
 	listDelay = 2*loadTimeout + time.Second
 	// maxListNumber is the maximum number of digits of a list's number.
 	maxListNumber = 19
@@ -133,8 +133,8 @@ type statusList struct {
 	refreshing bool
 }
 
-// get returns the list. It waits until the list is loaded if there is none, or if it should have been loaded
-// again: it wasn't used, or has expired earlier than expected.
+// get returns the list. It waits for a load if there is no list, if the last load was too long ago because no token
+// referred to the list, or if the list has expired since.
 func (l *statusList) get(ctx context.Context) (*list, error) {
 	now := l.now()
 	age := l.flight.age(now)
@@ -152,7 +152,7 @@ func (l *statusList) get(ctx context.Context) (*list, error) {
 	return l.state()
 }
 
-// reload returns the list after it was loaded again, unless that was done in the last second.
+// reload loads the list again, unless that was done in the last second, and returns it.
 func (l *statusList) reload(ctx context.Context) (*list, error) {
 	if err := wait(ctx, l.flight.start(l.now(), listInterval)); err != nil {
 		return nil, err

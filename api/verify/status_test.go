@@ -325,7 +325,7 @@ func TestListIsUnavailable(t *testing.T) {
 					check("with the list", status(7), test.until)
 					l.respond(listPath, response)
 					for range 50 {
-						time.Sleep(time.Minute + time.Second) // at any point between two loads
+						time.Sleep(time.Minute + time.Second) // each time at another point between two loads
 						start := time.Now()
 						check("until it expires", status(7), test.until)
 						if time.Since(start) != 0 {
@@ -425,8 +425,8 @@ func TestListIsShorterThanIndex(t *testing.T) {
 	})
 }
 
-// TestUnusedListIsNotTrusted checks that all tokens that refer to a list that was not in use wait until it is
-// loaded again, and don't outlive their expiration meanwhile.
+// TestUnusedListIsNotTrusted checks that after a long time without tokens, every token waits until the list is
+// loaded again. A token that expires first is rejected.
 func TestUnusedListIsNotTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLive(t, nil)

@@ -95,10 +95,10 @@ type DPoP struct {
 	URL string
 	// Required rejects tokens that aren't bound to a key.
 	Required bool
-	// MaxProofs is how many used proofs are remembered, each for about 90 seconds. Beyond that, requests
-	// are rejected with ErrTooManyProofs. One client can use a quarter of the space that the others leave
-	// free: at most a fifth of all. Defaults to 262,144, which takes up to 40 MiB and is enough for 500
-	// requests per second by one client.
+	// MaxProofs is how many used proofs are remembered, each for 90 to 120 seconds. If there is no space, a
+	// request is rejected with ErrTooManyProofs. A client gets no more than a quarter of the free space, so it
+	// can use at most a fifth of MaxProofs. The default is 262,144. It allows 400 requests per second by one
+	// client, and takes up to 50 MiB.
 	MaxProofs int
 }
 
@@ -221,7 +221,7 @@ func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Clai
 		return nil, err
 	}
 	if !v.options.Now().Before(claims.ExpiresAt) {
-		return nil, ErrExpired // while the list was loaded
+		return nil, ErrExpired // It was valid before the list was loaded.
 	}
 	for _, scope := range p.scopes {
 		if !claims.HasScope(scope) {

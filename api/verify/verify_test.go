@@ -357,8 +357,8 @@ func TestRemovedKeyIsForgotten(t *testing.T) {
 	}
 }
 
-// TestUnusedKeysAreNotTrusted checks that all tokens wait for the keys that weren't in use for a long time, also
-// those whose request has ended.
+// TestUnusedKeysAreNotTrusted checks that after a long time without tokens, every token waits until the keys are
+// loaded again. A token whose request ends first is rejected.
 func TestUnusedKeysAreNotTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRealm(t)
@@ -538,7 +538,7 @@ func TestNow(t *testing.T) {
 	if _, err := v.Verify(t.Context(), token); !errors.Is(err, verify.ErrExpired) {
 		t.Error(err)
 	}
-	// When the clock was set back, nobody knows how old the keys are.
+	// After the clock was set back, the age of the keys is unknown.
 	ahead = 0
 	r.replaceKeys()
 	if _, err := v.Verify(t.Context(), token); !errors.Is(err, verify.ErrSignature) {
