@@ -27,8 +27,8 @@ type StatusLists struct {
 	Number int64 `json:"number,omitempty"`
 	// TTLSeconds is how long verifiers can use a list, at least 1.
 	TTLSeconds int64 `json:"ttlSeconds"`
-	// ValidAfter is the TokensValidAfter of the realm when the list began. While the realm has a later
-	// one, or one in the future, all indexes of the list are INVALID.
+	// ValidAfter is the TokensValidAfter of the realm when the list began, or an earlier one that the realm
+	// has had since. While the realm has a later one, or one in the future, all indexes of the list are INVALID.
 	ValidAfter time.Time `json:"validAfter,omitzero"`
 	// RolledBackAt is when an operator had last found, before the list began, that the API server had been
 	// rolled back; zero if never.
@@ -92,8 +92,8 @@ func (l *StatusLists) valid() bool {
 type StatusIndex struct {
 	// Index is less than MaxIndexes.
 	Index int `json:"index"`
-	// ValidAfter is the TokensValidAfter of the client when it got the index. While the client has a
-	// later one, or one in the future, the index is INVALID.
+	// ValidAfter is the TokensValidAfter of the client when it got the index, or an earlier one that the client
+	// has had since. While the client has a later one, or one in the future, the index is INVALID.
 	ValidAfter time.Time `json:"validAfter,omitzero"`
 }
 
