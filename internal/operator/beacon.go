@@ -71,7 +71,8 @@ func (r *rollbacks) found() {
 	r.record()
 }
 
-// record records a rollback. It is later than those before, whatever the clock says. The caller holds mu.
+// record records a rollback with a time after that of the last one, even if the clock is slow. The caller must hold
+// mu.
 func (r *rollbacks) record() {
 	r.written, r.last = "", ""
 	r.at = slices.MaxFunc([]time.Time{r.now(), r.at.Add(1)}, time.Time.Compare)

@@ -20,7 +20,7 @@ func verifyLibrary(t *testing.T, i *installation) func(*testing.T, string) {
 	t.Cleanup(verifier.Close)
 	client := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, verify.FromContext(r.Context()).ClientID) })
 	return func(t *testing.T, token string) {
-		// Keys are loaded at most every 5 seconds, and only in tests a realm publishes a key for less before it signs.
+		// The verifier loads keys at most every 5 seconds. In this test, a new key signs sooner than that.
 		install.Eventually(t, "the verifier to know the key of the token", func() error {
 			_, err := verifier.Verify(t.Context(), token)
 			return err

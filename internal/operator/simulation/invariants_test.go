@@ -176,7 +176,7 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 	}
 	of := h.client(types.NamespacedName{Namespace: secret.Namespace, Name: secret.Name})
 	if owner := metav1.GetControllerOf(secret); owner != nil && owner.UID != of.uid {
-		return // It belongs to a deleted ApiClient, to which no promise is made.
+		return // It belongs to a deleted ApiClient, for which no invariant holds.
 	}
 	text := string(secret.Data[v1beta1.SecretKeyClientSecret])
 	first := true

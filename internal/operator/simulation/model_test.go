@@ -19,7 +19,8 @@
 // TestExplore, or -rapid.seed to TestRandomRuns.
 //
 // Clients choose from 16 indexes of status lists, so that they soon get those of others. The simulation records to
-// which indexes the tokens of each server refer. It checks that no other client gets such an index while a token is valid.
+// which indexes the tokens of each server refer. It checks that no other client gets such an index while a token
+// is valid.
 //
 // A token server that was cut off for longer than heartbeat.Duration doesn't count until it has caught up,
 // because the operator may go on without it.

@@ -340,7 +340,7 @@ func (m *machine) heal() {
 			w.settle()
 		}
 	})
-	m.world.steps = 0 // Everything that was held up took any number of them.
+	m.world.steps = 0 // The writes that were held up can have used up the limit.
 	for range 8 {
 		m.do("a minute passes", func(w *world) { w.sleep(time.Minute) })
 	}

@@ -334,7 +334,7 @@ func testForeignExchange(t *testing.T, b *bank) {
 			return slices.ContainsFunc(rules, func(own v1beta1.Exchange) bool { return own.Name == e.Name })
 		})
 	})
-	// Until the operator has the change, it grants a new client what the cache contains.
+	// Until the change reaches the operator's cache, a new client gets the earlier grant.
 	b.inst.AwaitReady(t, thieves["labels of the rule"].client, metav1.ConditionFalse, v1beta1.ReasonNotGranted)
 	expectRejected(t, b.inst, attacker.apiClient("greedy", bankName, "", acting)(t), v1beta1.ReasonNotGranted)
 }
