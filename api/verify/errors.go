@@ -39,7 +39,8 @@ var (
 // These errors mean that a token is neither known to be valid nor to be invalid. The same request can
 // succeed later. Require responds with 503 and Retry-After.
 var (
-	// ErrKeysUnavailable means that the keys of the issuer can't be loaded.
+	// ErrKeysUnavailable means that the keys of the issuer can't be loaded, or that too many tokens wait
+	// for them.
 	ErrKeysUnavailable = errors.New("keys of the issuer are unavailable")
 	// ErrStatusUnavailable means that the token's status list can't be loaded, and that the last one
 	// has expired. The error also matches the reason, such as ErrListSignature.

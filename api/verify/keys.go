@@ -22,12 +22,21 @@ const (
 	// send, cause at most one load in this time.
 	keysInterval = 5 * time.Second
 
+	// maxUnknown is how many tokens with unknown key IDs wait for a load. Anyone can send them, and each one
+	// holds a request of the API for up to loadTimeout.
+	maxUnknown = 64
+	// maxWaiting is how many other tokens wait for a load, because there are no keys yet, or because they
+	// weren't used for keysIdleAge. Valid tokens also wait then, so it is enough for 10,000 requests per second
+	// and a load of 0.1 seconds.
+	maxWaiting = 1024
+
 	maxKeys = 64
 )
 
 var (
 	errMetadata = errors.New("metadata is of another issuer, or has no https jwks_uri")
 	errNoKeys   = errors.New("no usable keys")
+	errWaiting  = errors.New("too many tokens wait for keys")
 )
 
 // keySet has the keys of the issuer. They remain in use if the issuer is unavailable.
@@ -38,6 +47,8 @@ type keySet struct {
 	flight flight
 	fixed  bool // url doesn't come from metadata
 
+	waiting, unknown places
+
 	mu   sync.Mutex
 	url  string // of the keys; empty if it isn't known
 	keys map[string]publicKey
@@ -45,7 +56,7 @@ type keySet struct {
 }
 
 func newKeySet(issuer string, options Options, life *lifetime, web *source) *keySet {
-	k := &keySet{issuer: issuer, now: options.Now, web: web}
+	k := &keySet{issuer: issuer, now: options.Now, web: web, waiting: make(places, maxWaiting), unknown: make(places, maxUnknown)}
 	if options.RealmURL != "" {
 		k.url, k.fixed = options.RealmURL+"/oauth2/jwks", true
 	}
@@ -53,35 +64,55 @@ func newKeySet(issuer string, options Options, life *lifetime, web *source) *key
 	return k
 }
 
-// find returns the key with the ID. It loads the keys again if there is none, and if they are old.
+// find returns the key with the ID. It loads the keys again if there is none, and if they are old. If too many
+// callers wait for that already, it fails immediately.
 //
 // Errors: ErrSignature, ErrKeysUnavailable.
 func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 	now := k.now()
-	key, known, err := k.get(id)
-	switch age := k.flight.age(now); {
-	case known && (age < 0 || age >= keysIdleAge):
-		if err := wait(ctx, k.flight.start(now, keysInterval)); err != nil {
-			return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+	keys, err := k.current()
+	key, known := keys[id]
+	age := k.flight.age(now)
+	if known && age >= 0 && age < keysIdleAge {
+		if age >= keysMaxAge || err != nil {
+			k.flight.start(now, keysInterval)
 		}
-		key, known, _ = k.get(id) // If the load failed, the keys remain.
-	case known && (age >= keysMaxAge || err != nil):
-		k.flight.start(now, keysInterval)
-	}
-	if known {
 		return key, nil
 	}
-	if err := wait(ctx, k.flight.start(now, keysInterval)); err != nil {
+	limit := k.waiting
+	if len(keys) > 0 && !known {
+		limit = k.unknown
+	}
+	if err := limit.wait(ctx, k.flight.start(now, keysInterval)); err != nil {
 		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
-	key, known, err = k.get(id)
-	switch {
+	keys, err = k.current()
+	switch key, known = keys[id]; {
 	case known:
-		return key, nil
+		return key, nil // If the load failed, the keys remain.
 	case err != nil:
 		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
 	return publicKey{}, fmt.Errorf("%w: unknown kid", ErrSignature)
+}
+
+// places limit how many callers wait.
+type places chan struct{}
+
+// wait waits until the channel is closed. It returns errWaiting if there is no place, or the error of ctx.
+func (p places) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	default:
+	}
+	select {
+	case p <- struct{}{}:
+	default:
+		return errWaiting
+	}
+	defer func() { <-p }()
+	return wait(ctx, done)
 }
 
 // load loads the keys and waits for them.
@@ -90,7 +121,7 @@ func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 func (k *keySet) load(ctx context.Context) error {
 	err := wait(ctx, k.flight.start(k.now(), keysInterval))
 	if err == nil {
-		_, _, err = k.get("")
+		_, err = k.current()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
@@ -98,15 +129,14 @@ func (k *keySet) load(ctx context.Context) error {
 	return nil
 }
 
-// get returns a key and the error of the last load.
-func (k *keySet) get(id string) (key publicKey, known bool, err error) {
+// current returns the keys, which must not be changed, and the error of the last load.
+func (k *keySet) current() (map[string]publicKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key, known = k.keys[id]
 	if k.keys == nil && k.err == nil {
-		return key, known, errClosed // nothing was loaded, and nothing will be
+		return nil, errClosed // nothing was loaded, and nothing will be
 	}
-	return key, known, k.err
+	return k.keys, k.err
 }
 
 // refresh loads the keys.

@@ -16,9 +16,17 @@
 // Keys are loaded again in the background after 5 minutes, and at most every 5 seconds for a token with
 // an unknown key ID. If the issuer is unavailable, the last ones remain.
 //
+// At most 64 tokens with unknown key IDs, which anyone can send, wait for a load. Any more are rejected with
+// ErrKeysUnavailable. Tokens with known keys are verified meanwhile.
+//
+// Valid tokens also wait, until there are keys (see Options.Lazy), and after 10 minutes without tokens. At most
+// 1,024 tokens do so at a time. Any more are rejected with ErrKeysUnavailable, even if they are valid, because
+// it isn't known without current keys which tokens are.
+//
 // # Status lists
 //
-// The first token that refers to a list waits until it is loaded. From then on, it is loaded again in the
+// The first token that refers to a list waits until it is loaded. Only a token that the issuer signed for this
+// API, and that hasn't expired, can wait for a list or cause a load. From then on, it is loaded again in the
 // background after each of its TTLs (at least 5 seconds, at most an hour) until no token has referred to it
 // for 5 minutes. A revoked token is rejected at most a TTL later, plus the time that the realm needs to
 // change the list. If the list can't be loaded, the last one remains until it expires, at most 24 hours after
@@ -48,7 +56,8 @@ type Options struct {
 	// seconds and doesn't follow redirects, whatever the Client does.
 	Client *http.Client
 	// Lazy loads the keys when the first token is verified instead of in New, so that an API can
-	// start while the token service is unavailable.
+	// start while the token service is unavailable. Until they are loaded, invalid tokens can take
+	// the places of valid ones that wait for them.
 	Lazy bool
 
 	// Status says how status lists are used. Defaults to StatusIfPresent.

@@ -9,7 +9,10 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -432,6 +435,116 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 			t.Errorf("%d requests, want 2", got)
 		}
 	})
+}
+
+// held returns a handler that answers after release was called. It answers as next does.
+func held(next http.HandlerFunc) (handler http.HandlerFunc, release func()) {
+	released := make(chan struct{})
+	return func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-released:
+			next(w, r)
+		case <-r.Context().Done():
+		}
+	}, sync.OnceFunc(func() { close(released) })
+}
+
+// flood verifies tokens at the same time. It returns how many of them wait, and a channel with all results.
+func flood(t *testing.T, v *verify.Verifier, tokens []string) (waiting int, results chan error) {
+	t.Helper()
+	results = make(chan error, len(tokens))
+	for _, token := range tokens {
+		go func() {
+			_, err := v.Verify(t.Context(), token)
+			results <- err
+		}()
+	}
+	synctest.Wait()
+	return len(tokens) - len(results), results
+}
+
+// wantResults reads n results.
+func wantResults(t *testing.T, results chan error, n int, want error) {
+	t.Helper()
+	for range n {
+		if err := <-results; !errors.Is(err, want) {
+			t.Fatalf("got %v, want %v", err, want)
+		}
+	}
+}
+
+// TestFewTokensWaitForUnknownKeys checks that tokens that anyone can send don't pile up while the issuer doesn't
+// respond, and that tokens with a known key are verified meanwhile.
+func TestFewTokensWaitForUnknownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRealm(t)
+		var ahead atomic.Int64 // nanoseconds
+		v := r.verifier(func(o *verify.Options) {
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		})
+		ahead.Store(int64(5 * time.Second))
+		keys := r.responses["/acme/oauth2/jwks"]
+		handler, release := held(keys)
+		r.respond("/acme/oauth2/jwks", handler)
+		var unknown []string
+		for range 1000 {
+			unknown = append(unknown, sign(t, r.key().Key, r.header(object{"kid": rand.Text()}), r.claims(nil)))
+		}
+		waiting, results := flood(t, v, unknown)
+		if waiting > 64 {
+			t.Errorf("%d tokens wait", waiting)
+		}
+		wantResults(t, results, 1000-waiting, verify.ErrKeysUnavailable)
+		if _, err := v.Verify(t.Context(), r.token(nil)); err != nil {
+			t.Errorf("a token with a known key: %v", err)
+		}
+		release()
+		wantResults(t, results, waiting, verify.ErrSignature)
+		// Nothing waits any more.
+		ahead.Store(int64(10 * time.Second))
+		handler, release = held(keys)
+		r.respond("/acme/oauth2/jwks", handler)
+		if waiting, results = flood(t, v, unknown[:64]); waiting != 64 {
+			t.Errorf("%d of 64 tokens wait", waiting)
+		}
+		release()
+		wantResults(t, results, 64, verify.ErrSignature)
+	})
+}
+
+// TestManyTokensWaitForTheFirstKeys checks that a verifier without current keys rejects no valid tokens under
+// load, but that there is a limit, because anyone can send tokens.
+func TestManyTokensWaitForTheFirstKeys(t *testing.T) {
+	for name, test := range map[string]struct {
+		lazy bool
+		idle time.Duration
+	}{"at the start": {lazy: true}, "not in use": {idle: time.Hour}, "keys too old": {idle: 25 * time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRealm(t)
+				var ahead atomic.Int64 // nanoseconds
+				v := r.verifier(func(o *verify.Options) {
+					o.Lazy = test.lazy
+					o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+				})
+				ahead.Store(int64(test.idle))
+				handler, release := held(r.responses["/acme/oauth2/jwks"])
+				r.respond("/acme/oauth2/jwks", handler)
+				token := r.token(object{"exp": time.Now().Add(test.idle + time.Hour).Unix()})
+				waiting, results := flood(t, v, slices.Repeat([]string{token}, 1024))
+				if waiting != 1024 {
+					t.Errorf("%d of 1024 tokens wait", waiting)
+				}
+				more, rejected := flood(t, v, slices.Repeat([]string{token}, 1000))
+				if more != 0 {
+					t.Errorf("%d more tokens wait", more)
+				}
+				wantResults(t, rejected, 1000-more, verify.ErrKeysUnavailable)
+				release()
+				wantResults(t, results, 1024, nil)
+			})
+		})
+	}
 }
 
 // TestKeysRemainIfTheIssuerIsUnavailable checks that known keys are used, without waiting for the issuer.
