@@ -39,8 +39,8 @@ var (
 // These errors mean that a token is neither known to be valid nor to be invalid. The same request can
 // succeed later. Require responds with 503 and Retry-After.
 var (
-	// ErrKeysUnavailable means that the keys of the issuer can't be loaded, or that too many tokens wait
-	// for them.
+	// ErrKeysUnavailable means that the keys of the issuer can't be loaded and the last ones are older than
+	// 24 hours or don't contain the token's key, or that too many tokens wait for a load.
 	ErrKeysUnavailable = errors.New("keys of the issuer are unavailable")
 	// ErrStatusUnavailable means that the token's status list can't be loaded, and that the last one
 	// has expired. The error also matches the reason, such as ErrListSignature.

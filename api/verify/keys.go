@@ -14,10 +14,13 @@ import (
 )
 
 const (
-	// keysMaxAge is how long keys are used before they are loaded again in the background.
-	keysMaxAge = 5 * time.Minute
+	// keysRefreshAge is how long keys are used before they are loaded again in the background.
+	keysRefreshAge = 5 * time.Minute
 	// keysIdleAge is when a token waits until they are loaded again, because no token needed them.
-	keysIdleAge = 2 * keysMaxAge
+	keysIdleAge = 2 * keysRefreshAge
+	// keysMaxAge is how long keys are used if they can't be loaded again. The realm may have removed one because
+	// it was stolen. It is the same time as for lists.
+	keysMaxAge = maxListAge
 	// keysInterval is the minimum time between two loads. Tokens with unknown key IDs, which anyone can
 	// send, cause at most one load in this time.
 	keysInterval = 5 * time.Second
@@ -39,7 +42,7 @@ var (
 	errWaiting  = errors.New("too many tokens wait for keys")
 )
 
-// keySet has the keys of the issuer. They remain in use if the issuer is unavailable.
+// keySet has the keys of the issuer. They remain in use for keysMaxAge if the issuer is unavailable.
 type keySet struct {
 	issuer string
 	now    func() time.Time
@@ -49,10 +52,11 @@ type keySet struct {
 
 	waiting, unknown places
 
-	mu   sync.Mutex
-	url  string // of the keys; empty if it isn't known
-	keys map[string]publicKey
-	err  error // of the last load
+	mu     sync.Mutex
+	url    string // of the keys; empty if it isn't known
+	keys   map[string]publicKey
+	loaded time.Time // start of the load of keys
+	err    error     // of the last load
 }
 
 func newKeySet(issuer string, options Options, life *lifetime, web *source) *keySet {
@@ -74,7 +78,7 @@ func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 	key, known := keys[id]
 	age := k.flight.age(now)
 	if known && age >= 0 && age < keysIdleAge {
-		if age >= keysMaxAge || err != nil {
+		if age >= keysRefreshAge || err != nil {
 			k.flight.start(now, keysInterval)
 		}
 		return key, nil
@@ -129,18 +133,29 @@ func (k *keySet) load(ctx context.Context) error {
 	return nil
 }
 
-// current returns the keys, which must not be changed, and the error of the last load.
+// current returns the keys, which must not be changed, and the error of the last load. There are no keys if they
+// are too old.
 func (k *keySet) current() (map[string]publicKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys == nil && k.err == nil {
+	if k.keys != nil && elapsed(k.loaded, k.now()) < keysMaxAge {
+		return k.keys, k.err
+	}
+	if k.err == nil {
 		return nil, errClosed // nothing was loaded, and nothing will be
 	}
-	return k.keys, k.err
+	return nil, k.err
+}
+
+// elapsed returns the time from start to end. It is the longer one of two clocks: the monotonic clock stops while a
+// machine sleeps, and the wall clock can be set back.
+func elapsed(start, end time.Time) time.Duration {
+	return max(end.Sub(start), end.Round(0).Sub(start.Round(0)))
 }
 
 // refresh loads the keys.
 func (k *keySet) refresh(ctx context.Context) {
+	start := k.now()
 	url, err := k.discover(ctx)
 	var keys map[string]publicKey
 	if err == nil {
@@ -154,7 +169,7 @@ func (k *keySet) refresh(ctx context.Context) {
 	k.err = err
 	switch {
 	case err == nil:
-		k.url, k.keys = url, keys
+		k.url, k.keys, k.loaded = url, keys, start
 	case !k.fixed:
 		k.url = "" // look it up again
 	}

@@ -80,6 +80,23 @@ func (s *statusLists) check(ctx context.Context, uri string, index int) error {
 	return nil
 }
 
+// wasRevoked reports whether an entry was INVALID in the last valid list, even if that has expired.
+func (s *statusLists) wasRevoked(uri string, index int) bool {
+	s.mu.Lock()
+	l := s.lists[uri]
+	s.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.current == nil {
+		return false
+	}
+	revoked, _ := l.current.revoked(index)
+	return revoked
+}
+
 // use returns a list, which it creates if there is none. If there are too many, it drops the one that was
 // least recently used.
 func (s *statusLists) use(uri, number string) *statusList {

@@ -295,7 +295,7 @@ func TestListIsUnavailable(t *testing.T) {
 	}{
 		"if present":  {policy: verify.StatusIfPresent, before: verify.ErrStatusUnavailable, until: verify.ErrRevoked, after: verify.ErrStatusUnavailable},
 		"required":    {policy: verify.StatusRequired, before: verify.ErrStatusUnavailable, until: verify.ErrRevoked, after: verify.ErrStatusUnavailable, has: verify.ErrStatus},
-		"best effort": {policy: verify.StatusBestEffort, until: verify.ErrRevoked},
+		"best effort": {policy: verify.StatusBestEffort, until: verify.ErrRevoked, after: verify.ErrRevoked},
 		"ignored":     {policy: verify.StatusIgnored},
 	} {
 		for failure, response := range map[string]http.HandlerFunc{"error": unavailable, "not found": http.NotFound, "no response": hang} {
@@ -340,7 +340,7 @@ func TestListIsUnavailable(t *testing.T) {
 					if time.Since(start) != 0 {
 						t.Errorf("waited %s after the list has expired", time.Since(start))
 					}
-					if want := test.policy == verify.StatusBestEffort; (unchecked == 3) != want {
+					if want := test.policy == verify.StatusBestEffort; (unchecked == 1) != want {
 						t.Errorf("%d tokens without a list", unchecked)
 					}
 					l.respond(listPath, working)
@@ -350,6 +350,48 @@ func TestListIsUnavailable(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestBestEffortRemembersRevocations checks that an attacker who interrupts the connection to the realm can't make a
+// revoked token valid by waiting until the list expires, and that other tokens are accepted.
+func TestBestEffortRemembersRevocations(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"in use": 2 * time.Hour, "much later": 3 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLive(t, nil)
+				working := l.responses[listPath]
+				l.revoke(7)
+				unchecked := 0
+				v := l.verifier(func(o *verify.Options) {
+					o.Status = verify.StatusBestEffort
+					o.Metrics.Unchecked = func(error) { unchecked++ }
+				})
+				check := func(index int, want error) {
+					t.Helper()
+					token := l.token(status(index).with(object{"exp": time.Now().Add(time.Hour).Unix()}))
+					if _, err := v.Verify(t.Context(), token); !errors.Is(err, want) {
+						t.Errorf("entry %d: got %v, want %v", index, err, want)
+					}
+				}
+				check(7, verify.ErrRevoked)
+				l.respond(listPath, unavailable)
+				time.Sleep(outage)
+				for range 2 { // The first one waits for a load.
+					check(7, verify.ErrRevoked)
+					check(6, nil)
+					check(1024, nil) // The list has no entry for it.
+				}
+				if unchecked != 4 {
+					t.Errorf("%d tokens without a list, want 4", unchecked)
+				}
+				l.respond(listPath, working)
+				l.revoke(6)
+				time.Sleep(10 * time.Second)
+				check(7, nil)
+				check(6, verify.ErrRevoked)
+			})
+		})
 	}
 }
 

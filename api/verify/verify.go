@@ -14,7 +14,8 @@
 // # Keys
 //
 // Keys are loaded again in the background after 5 minutes, and at most every 5 seconds for a token with
-// an unknown key ID. If the issuer is unavailable, the last ones remain.
+// an unknown key ID. If the issuer is unavailable, the last ones remain for 24 hours after they were loaded.
+// Then every token is rejected with ErrKeysUnavailable, because the realm may have removed a stolen key.
 //
 // At most 64 tokens with unknown key IDs, which anyone can send, wait for a load. Any more are rejected with
 // ErrKeysUnavailable. Tokens with known keys are verified meanwhile.
@@ -88,9 +89,10 @@ const (
 	StatusIfPresent StatusPolicy = iota
 	// StatusRequired is StatusIfPresent, but rejects tokens that refer to no list with ErrStatus.
 	StatusRequired
-	// StatusBestEffort is StatusIfPresent, but accepts tokens while their list can't be loaded. An
-	// attacker who can interrupt the connection to the token service can then use a revoked token
-	// until it expires. Metrics.Unchecked counts these tokens.
+	// StatusBestEffort is StatusIfPresent, but accepts tokens while their list can't be loaded, unless
+	// they were revoked in the last list. That list decides even after it has expired, and is forgotten
+	// when the process ends. An attacker who can interrupt the connection to the token service can use
+	// other revoked tokens until they expire. Metrics.Unchecked counts the tokens that are accepted.
 	StatusBestEffort
 	// StatusIgnored loads no lists. A revoked token is accepted until it expires.
 	StatusIgnored
@@ -294,9 +296,12 @@ func (v *Verifier) checkStatus(ctx context.Context, c *Claims) error {
 		return fmt.Errorf("%w: it refers to no status list", ErrStatus)
 	}
 	err := v.lists.check(ctx, c.status.uri, c.status.index)
-	if policy == StatusBestEffort && errors.Is(err, ErrStatusUnavailable) && ctx.Err() == nil {
-		v.options.Metrics.unchecked(err)
-		return nil
+	if policy != StatusBestEffort || !errors.Is(err, ErrStatusUnavailable) || ctx.Err() != nil {
+		return err
 	}
-	return err
+	if v.lists.wasRevoked(c.status.uri, c.status.index) {
+		return ErrRevoked // The list has expired, but time alone makes no revoked token valid.
+	}
+	v.options.Metrics.unchecked(err)
+	return nil
 }

@@ -578,6 +578,56 @@ func TestKeysRemainIfTheIssuerIsUnavailable(t *testing.T) {
 	}
 }
 
+// TestKeysExpire checks that a verifier stops trusting keys that it couldn't load for a day, because the realm may
+// have removed them.
+func TestKeysExpire(t *testing.T) {
+	const day = 24 * time.Hour
+	never := func(time.Duration) bool { return false }
+	for name, test := range map[string]struct {
+		pause     time.Duration            // between tokens
+		available func(time.Duration) bool // whether the issuer is available so long after the start
+		expires   time.Duration
+	}{
+		"in use":           {5 * time.Minute, never, day},
+		"not in use":       {time.Hour, never, day},
+		"rarely available": {5 * time.Minute, func(since time.Duration) bool { return since%(day-time.Hour) < 10*time.Minute }, 1000 * day},
+	} {
+		for failure, response := range map[string]http.HandlerFunc{"error": unavailable, "no response": hang} {
+			t.Run(name+", "+failure, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRealm(t)
+					keys := r.responses["/acme/oauth2/jwks"]
+					v := r.verifier(nil)
+					start := time.Now()
+					r.respond("/acme/oauth2/jwks", func(w http.ResponseWriter, request *http.Request) {
+						if test.available(time.Since(start)) {
+							keys(w, request)
+							return
+						}
+						response(w, request)
+					})
+					token := r.token(object{"exp": start.Add(1000 * time.Hour).Unix()})
+					for time.Since(start) < 2*day {
+						time.Sleep(test.pause)
+						var want error
+						if time.Since(start) >= test.expires {
+							want = verify.ErrKeysUnavailable
+						}
+						if _, err := v.Verify(t.Context(), token); !errors.Is(err, want) {
+							t.Fatalf("after %s: got %v, want %v", time.Since(start), err, want)
+						}
+					}
+					r.respond("/acme/oauth2/jwks", keys)
+					time.Sleep(5 * time.Second)
+					if _, err := v.Verify(t.Context(), token); err != nil {
+						t.Errorf("after the outage: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestLazy checks that a verifier starts without the issuer, and recovers.
 func TestLazy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
