@@ -20,6 +20,15 @@ import (
 // credentials and URLs that a third party would have.
 func (i *installation) node(ctx context.Context, t *testing.T, program string) *exec.Cmd {
 	t.Helper()
+	return nodeCommand(ctx, t, program, "NODE_EXTRA_CA_CERTS="+i.authority, "ISSUER="+i.issuer, "JWKS_URL="+i.issuer+"/oauth2/jwks",
+		"KEY_CLIENT_ID="+i.signer.id, "PRIVATE_KEY="+i.signer.private(t),
+		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret,
+		"GATEWAY_CLIENT_ID="+string(i.gateway.Data["client_id"]), "GATEWAY_CLIENT_SECRET="+string(i.gateway.Data["client_secret"]),
+		"AUDIENCE="+audience, "SCOPE="+scope, "SPEED_UP="+strconv.Itoa(speedUp))
+}
+
+func nodeCommand(ctx context.Context, t *testing.T, program string, env ...string) *exec.Cmd {
+	t.Helper()
 	if _, err := os.Stat(filepath.Join("node", "node_modules")); err != nil {
 		t.Fatalf("The npm packages are missing; run `make peers` to install them: %v", err)
 	}
@@ -29,11 +38,7 @@ func (i *installation) node(ctx context.Context, t *testing.T, program string) *
 	}
 	command := exec.CommandContext(ctx, "node", "--import", platform, program)
 	command.Dir = "node"
-	command.Env = append(os.Environ(), "NODE_EXTRA_CA_CERTS="+i.authority, "ISSUER="+i.issuer, "JWKS_URL="+i.issuer+"/oauth2/jwks",
-		"KEY_CLIENT_ID="+i.signer.id, "PRIVATE_KEY="+i.signer.private(t),
-		"CLIENT_ID="+i.clientID, "CLIENT_SECRET="+i.clientSecret,
-		"GATEWAY_CLIENT_ID="+string(i.gateway.Data["client_id"]), "GATEWAY_CLIENT_SECRET="+string(i.gateway.Data["client_secret"]),
-		"AUDIENCE="+audience, "SCOPE="+scope, "SPEED_UP="+strconv.Itoa(speedUp))
+	command.Env = append(os.Environ(), env...)
 	return command
 }
 
@@ -99,7 +104,11 @@ type nodeResult struct {
 func (i *installation) startVerifier(t *testing.T, program string) *nodeVerifier {
 	t.Helper()
 	// Closing its standard input ends the program. Canceling the test's context must not kill it.
-	command := i.node(context.WithoutCancel(t.Context()), t, program)
+	return startVerifier(t, program, i.node(context.WithoutCancel(t.Context()), t, program))
+}
+
+func startVerifier(t *testing.T, program string, command *exec.Cmd) *nodeVerifier {
+	t.Helper()
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {

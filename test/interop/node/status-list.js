@@ -1,8 +1,8 @@
-// jose and jwt-status-list: reads tokens from standard input, one per line, and verifies them and their
-// entries in a status list. Prints the payload of each token, or the error.
+// jose: reads tokens from standard input, one per line, and verifies them and their entries in a status
+// list. Prints the payload of each token, or the error.
 //
 // docs/verify.md shows everything between this comment and the next import.
-import { getListFromStatusListJWT } from '@sd-jwt/jwt-status-list'
+import { inflateSync } from 'node:zlib'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 
 const { ISSUER, AUDIENCE } = process.env
@@ -30,7 +30,10 @@ async function checkStatus({ uri, idx }) {
   await entry.loading
   // If the list can't be loaded, the last one remains until it expires.
   if (!(Date.now() < entry.exp * 1000)) throw new Error('status list is unavailable')
-  if (entry.list.getStatus(idx) !== 0) throw new Error('token is revoked') // throws if there is no entry
+  // Each token has one bit. The first one is the least significant bit of the first byte.
+  const byte = Number.isInteger(idx) ? entry.bits[Math.floor(idx / 8)] : undefined
+  if (byte === undefined) throw new Error('status list has no entry for the token')
+  if ((byte >> idx % 8) & 1) throw new Error('token is revoked')
 }
 
 async function load(uri, entry) {
@@ -45,8 +48,9 @@ async function load(uri, entry) {
       issuer: ISSUER, subject: uri, typ: 'statuslist+jwt', requiredClaims: ['iat', 'exp', 'ttl', 'status_list'],
     })
     if (payload.iat < entry.iat) throw new Error('older than the last one')
-    const list = getListFromStatusListJWT(jwt)
-    Object.assign(entry, { list, iat: payload.iat, exp: payload.exp, next: Date.now() + Math.max(payload.ttl, 5) * 1000 })
+    if (payload.status_list.bits !== 1) throw new Error('not one bit for each token')
+    const bits = inflateSync(Buffer.from(payload.status_list.lst, 'base64url'), { maxOutputLength: 131_072 }) // 2^20 entries
+    Object.assign(entry, { bits, iat: payload.iat, exp: payload.exp, next: Date.now() + Math.max(payload.ttl, 5) * 1000 })
   } catch (error) {
     console.error(`Failed to load ${uri}: ${error.message}`)
   }
