@@ -101,6 +101,14 @@ func testApplications(t *testing.T, i *installation) {
 		a.mount(t, a.secret)
 		a.wantSuccess(t, "with the right CA")
 		a.wantSuccess(t, "with the cached token")
+		served.fail(a.client, true)
+		for range 3 {
+			if result := a.call(t); !strings.Contains(result, "401") {
+				t.Errorf("%s: while the API responds with 401 to all tokens, the result is %s", a.name, result)
+			}
+		}
+		served.fail(a.client, false)
+		a.wantSuccess(t, "with the same token afterwards")
 		a.wantTokens(t, 1)
 	}
 
@@ -108,6 +116,7 @@ func testApplications(t *testing.T, i *installation) {
 	all.change(t, func(c *v1beta1.ApiClient) { c.Spec.TokenLifetime = &v1beta1.Duration{Duration: 10 * time.Second} })
 	for _, a := range all {
 		served.reject(a.client)
+		a.passTime(t)
 		a.wantSuccess(t, "after the API rejected the token")
 		a.wantTokens(t, 2)
 	}
@@ -295,6 +304,14 @@ func (a *application) call(t *testing.T) string {
 	return a.results.Text()
 }
 
+// passTime makes the token of the program older than 30 seconds, which is the minimum age to replace it.
+func (a *application) passTime(t *testing.T) {
+	t.Helper()
+	if _, err := io.WriteString(a.urls, "later\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (a *application) wantSuccess(t *testing.T, when string) {
 	t.Helper()
 	if result := a.call(t); result != "200" {
@@ -336,11 +353,13 @@ type api struct {
 	used map[string][]string // the tokens of each client in the order of their first use
 	// rejected are the tokens that the API rejects, as if they were revoked.
 	rejected map[string]bool
+	// failing are the clients all of whose tokens the API rejects, as middlewares do that can't reach the issuer.
+	failing map[string]bool
 }
 
 func (i *installation) startAPI(t *testing.T, issuer string) *api {
 	t.Helper()
-	a := &api{used: map[string][]string{}, rejected: map[string]bool{}}
+	a := &api{used: map[string][]string{}, rejected: map[string]bool{}, failing: map[string]bool{}}
 	httpClient := i.httpClient(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		authorization := r.Header.Get("Authorization")
@@ -358,7 +377,7 @@ func (i *installation) startAPI(t *testing.T, issuer string) *api {
 		status, clientID, token := response.StatusCode, response.Header.Get("X-Auth-Client-Id"), strings.TrimPrefix(authorization, "Bearer ")
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.rejected[token] {
+		if a.rejected[token] || a.failing[clientID] {
 			status = http.StatusUnauthorized
 		}
 		if !slices.Contains(a.used[clientID], token) {
@@ -375,6 +394,13 @@ func (a *api) tokens(c *v1beta1.ApiClient) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.used[c.Status.ClientID])
+}
+
+// fail sets whether the API rejects all tokens of the client.
+func (a *api) fail(c *v1beta1.ApiClient, failing bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failing[c.Status.ClientID] = failing
 }
 
 // reject rejects the tokens that the client has used.

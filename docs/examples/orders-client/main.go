@@ -45,6 +45,7 @@ func main() {
 type caller struct {
 	secret string
 	token  *oauth2.Token
+	issued time.Time
 }
 
 func (c *caller) call(ctx context.Context, url string) error {
@@ -54,7 +55,7 @@ func (c *caller) call(ctx context.Context, url string) error {
 		if err != nil {
 			return err
 		}
-		c.token = token
+		c.token, c.issued = token, time.Now()
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -66,8 +67,10 @@ func (c *caller) call(ctx context.Context, url string) error {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode == http.StatusUnauthorized {
-		c.token = nil // it may be revoked
+	// The token may be revoked. But if it is new, the API probably rejects all tokens, such as because it can't
+	// reach the issuer.
+	if response.StatusCode == http.StatusUnauthorized && time.Since(c.issued) > 30*time.Second {
+		c.token = nil
 	}
 	body, err := io.ReadAll(response.Body)
 	log.Printf("%s: %s", response.Status, strings.TrimSpace(string(body)))
