@@ -42,7 +42,8 @@ var (
 	errWaiting  = errors.New("too many tokens wait for keys")
 )
 
-// keySet has the keys of the issuer. They remain in use for keysMaxAge if the issuer is unavailable.
+// keySet has keys of the issuer, those for tokens or those for status lists. They remain in use for keysMaxAge if
+// the issuer is unavailable.
 type keySet struct {
 	issuer string
 	now    func() time.Time
@@ -59,10 +60,11 @@ type keySet struct {
 	err    error     // of the last load
 }
 
-func newKeySet(issuer string, options Options, life *lifetime, web *source) *keySet {
-	k := &keySet{issuer: issuer, now: options.Now, web: web, waiting: make(places, maxWaiting), unknown: make(places, maxUnknown)}
-	if options.RealmURL != "" {
-		k.url, k.fixed = options.RealmURL+"/oauth2/jwks", true
+// newKeySet returns the keys at url. If it is empty, it is looked up in the issuer's metadata.
+func newKeySet(issuer, url string, options Options, life *lifetime, web *source) *keySet {
+	k := &keySet{
+		issuer: issuer, now: options.Now, web: web, url: url, fixed: url != "",
+		waiting: make(places, maxWaiting), unknown: make(places, maxUnknown),
 	}
 	k.flight = flight{life: life, load: k.refresh}
 	return k

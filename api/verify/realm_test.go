@@ -54,7 +54,8 @@ type realm struct {
 	issuer string
 
 	mu        sync.Mutex
-	keys      []jose.JSONWebKey // the last one signs
+	keys      []jose.JSONWebKey // the last one signs tokens
+	listKeys  []jose.JSONWebKey // the last one signs lists
 	responses map[string]http.HandlerFunc
 	requests  map[string]int
 }
@@ -82,21 +83,28 @@ func newKey(tb testing.TB) jose.JSONWebKey {
 
 func newRealm(tb testing.TB) *realm {
 	tb.Helper()
-	r := &realm{t: tb, issuer: issuer, keys: []jose.JSONWebKey{newKey(tb)}, responses: map[string]http.HandlerFunc{}, requests: map[string]int{}}
+	r := &realm{t: tb, issuer: issuer, keys: []jose.JSONWebKey{newKey(tb)}, listKeys: []jose.JSONWebKey{newKey(tb)}, responses: map[string]http.HandlerFunc{}, requests: map[string]int{}}
 	r.respond("/.well-known/oauth-authorization-server/acme", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(object{"issuer": r.issuer, "jwks_uri": r.issuer + "/oauth2/jwks"})
 	})
-	r.respond("/acme/oauth2/jwks", func(w http.ResponseWriter, _ *http.Request) {
-		var public jose.JSONWebKeySet
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, key := range r.keys {
-			public.Keys = append(public.Keys, key.Public())
-		}
-		_ = json.NewEncoder(w).Encode(public)
-	})
+	for path, keys := range map[string]*[]jose.JSONWebKey{keysPath: &r.keys, listKeysPath: &r.listKeys} {
+		r.respond(path, func(w http.ResponseWriter, _ *http.Request) {
+			var public jose.JSONWebKeySet
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, key := range *keys {
+				public.Keys = append(public.Keys, key.Public())
+			}
+			_ = json.NewEncoder(w).Encode(public)
+		})
+	}
 	return r
 }
+
+const (
+	keysPath     = "/acme/oauth2/jwks"
+	listKeysPath = "/acme/oauth2/status/jwks"
+)
 
 func (r *realm) respond(path string, handler http.HandlerFunc) {
 	r.mu.Lock()
@@ -203,8 +211,17 @@ func (r *realm) listClaims(changes object, revoked ...int) object {
 	}.with(changes)
 }
 
-func (r *realm) list(claims object) string {
-	return sign(r.t, r.key().Key, r.header(object{"typ": "statuslist+jwt"}), claims)
+func (r *realm) list(claims object) string { return sign(r.t, r.listKey().Key, r.listHeader(), claims) }
+
+func (r *realm) listKey() jose.JSONWebKey {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.listKeys[len(r.listKeys)-1]
+}
+
+func (r *realm) listHeader() object {
+	key := r.listKey()
+	return object{"alg": key.Algorithm, "kid": key.KeyID, "typ": "statuslist+jwt"}
 }
 
 // publish serves a list at the path of listURI.

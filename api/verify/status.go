@@ -31,21 +31,24 @@ type statusLists struct {
 	now    func() time.Time
 	life   *lifetime
 	web    *source
-	keys   *keySet
+	// keys are those that sign lists. They sign no tokens, so a token is never a list, and a list never a token
+	// (RFC 8725 §3.12).
+	keys *keySet
 
 	mu    sync.Mutex
 	lists map[string]*statusList
 }
 
-func newStatusLists(issuer string, options Options, life *lifetime, web *source, keys *keySet) *statusLists {
+func newStatusLists(issuer string, options Options, life *lifetime, web *source) *statusLists {
 	const path = "/oauth2/status/"
 	s := &statusLists{
 		issuer: issuer, prefix: issuer + path, base: issuer + path, skew: options.Skew, now: options.Now,
-		life: life, web: web, keys: keys, lists: map[string]*statusList{},
+		life: life, web: web, lists: map[string]*statusList{},
 	}
 	if options.RealmURL != "" {
 		s.base = options.RealmURL + path
 	}
+	s.keys = newKeySet(issuer, s.base+"jwks", options, life, web)
 	return s
 }
 

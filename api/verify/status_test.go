@@ -57,7 +57,7 @@ func TestInvalidListsAreRejected(t *testing.T) {
 			return r.list(r.listClaims(object{"status_list": object{"bits": 1, "lst": deflate(bits)}}))
 		}},
 		"other typ": {list: func(r *realm) string {
-			return sign(t, r.key().Key, r.header(object{"typ": "at+jwt"}), r.listClaims(nil))
+			return sign(t, r.listKey().Key, r.listHeader().with(object{"typ": "at+jwt"}), r.listClaims(nil))
 		}, want: verify.ErrListType},
 		"access token": {list: func(r *realm) string { return r.token(nil) }, want: verify.ErrListType},
 		"other media type": {response: func(r *realm) http.HandlerFunc {
@@ -65,13 +65,16 @@ func TestInvalidListsAreRejected(t *testing.T) {
 			return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(list)) }
 		}, want: verify.ErrListType},
 		"other key": {list: func(r *realm) string {
-			return sign(t, newKey(t).Key, r.header(object{"typ": "statuslist+jwt"}), r.listClaims(nil))
+			return sign(t, newKey(t).Key, r.listHeader(), r.listClaims(nil))
+		}, want: verify.ErrListSignature},
+		"key for tokens": {list: func(r *realm) string {
+			return sign(t, r.key().Key, r.header(object{"typ": "statuslist+jwt"}), r.listClaims(nil))
 		}, want: verify.ErrListSignature},
 		"unknown key": {list: func(r *realm) string {
-			return sign(t, r.key().Key, r.header(object{"typ": "statuslist+jwt", "kid": "x"}), r.listClaims(nil))
+			return sign(t, r.listKey().Key, r.listHeader().with(object{"kid": "x"}), r.listClaims(nil))
 		}, want: verify.ErrListSignature},
 		"not signed": {list: func(r *realm) string {
-			return sign(t, []byte("x"), r.header(object{"typ": "statuslist+jwt", "alg": "none"}), r.listClaims(nil))
+			return sign(t, []byte("x"), r.listHeader().with(object{"alg": "none"}), r.listClaims(nil))
 		}, want: verify.ErrListSignature},
 		"other realm":      {list: changed(object{"iss": issuer + "2"}), want: verify.ErrListIssuer},
 		"no issuer":        {list: changed(object{"iss": nil}), want: verify.ErrListIssuer},
@@ -570,6 +573,31 @@ func TestOnlySignedTokensLoadLists(t *testing.T) {
 	})
 }
 
+// TestListKeyRotation checks that a list is accepted if a key signed it that the realm published since the keys were
+// loaded.
+func TestListKeyRotation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLive(t, nil)
+		v := l.verifier(nil)
+		check := func(want error) {
+			t.Helper()
+			token := l.token(status(7).with(object{"exp": time.Now().Add(time.Hour).Unix()}))
+			if _, err := v.Verify(t.Context(), token); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+		check(nil)
+		time.Sleep(time.Minute)
+		key := newKey(t)
+		l.mu.Lock()
+		l.listKeys = append(l.listKeys, key)
+		l.mu.Unlock()
+		l.revoke(7)
+		time.Sleep(20 * time.Second) // two TTLs
+		check(verify.ErrRevoked)
+	})
+}
+
 // TestRealmURL checks that lists are loaded where the API reaches the realm, and that their URIs are those of the
 // issuer.
 func TestRealmURL(t *testing.T) {
@@ -583,7 +611,8 @@ func TestRealmURL(t *testing.T) {
 	if _, err := v.Verify(t.Context(), l.token(status(7))); !errors.Is(err, verify.ErrRevoked) {
 		t.Error(err)
 	}
-	if want := []string{"https://token-server.svc/acme/oauth2/jwks", "https://token-server.svc/acme/oauth2/status/1795746250"}; !slices.Equal(urls, want) {
+	const base = "https://token-server.svc/acme/oauth2/"
+	if want := []string{base + "jwks", base + "status/jwks", base + "status/1795746250"}; !slices.Equal(urls, want) {
 		t.Errorf("loaded %v, want %v", urls, want)
 	}
 }

@@ -157,8 +157,12 @@ func New(ctx context.Context, issuer string, options Options) (*Verifier, error)
 	}
 	v := &Verifier{issuer: issuer, options: options, life: newLifetime(), proofs: newUsedProofs(options.DPoP.MaxProofs)}
 	web := newSource(options)
-	v.keys = newKeySet(issuer, options, v.life, web)
-	v.lists = newStatusLists(issuer, options, v.life, web, v.keys)
+	keysURL := ""
+	if options.RealmURL != "" {
+		keysURL = options.RealmURL + "/oauth2/jwks"
+	}
+	v.keys = newKeySet(issuer, keysURL, options, v.life, web)
+	v.lists = newStatusLists(issuer, options, v.life, web)
 	if options.Lazy {
 		return v, nil
 	}

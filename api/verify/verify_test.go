@@ -110,6 +110,7 @@ func TestForgedTokensAreRejected(t *testing.T) {
 		"public key as HMAC secret":  {sign(t, public, r.header(object{"alg": "HS256"}), r.claims(nil)), verify.ErrSignature},
 		"no alg":                     {token(object{"alg": nil}, nil), verify.ErrSignature},
 		"other alg":                  {token(object{"alg": "ES384"}, nil), verify.ErrSignature},
+		"key for lists":              {sign(t, r.listKey().Key, r.listHeader().with(object{"typ": "at+jwt"}), r.claims(nil)), verify.ErrSignature},
 		"other realm's key":          {sign(t, attacker.Key, r.header(nil), r.claims(nil)), verify.ErrSignature},
 		"key in jwk":                 {sign(t, attacker.Key, r.header(object{"jwk": &attackerJWK}), r.claims(nil)), verify.ErrSignature},
 		"unknown kid":                {token(object{"kid": "x"}, nil), verify.ErrSignature},

@@ -20,7 +20,7 @@ const dataKeySize = 32
 // Errors: ErrUnavailable, ErrRejected, and signingkey.ErrSealed if the key has no private part in
 // plaintext.
 func (e *Encrypter) Seal(ctx context.Context, realmUID string, key *signingkey.Key) (signingkey.Key, error) {
-	private, err := key.PrivateJWK()
+	private, err := key.PrivateJWKS()
 	if err != nil {
 		return signingkey.Key{}, err
 	}

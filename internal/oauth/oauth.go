@@ -60,6 +60,9 @@ const (
 	StatusListPath = "/oauth2/status/"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"
+	// ListJWKSPath is the path of the public keys that sign the realm's status lists, after the realm. They
+	// are none of those at JWKSPath, so that no list passes as a token (RFC 8725 §3.12).
+	ListJWKSPath = StatusListPath + "jwks"
 	// ServerMetadataPath is the well-known prefix of RFC 8414 §3, before the realm.
 	ServerMetadataPath = "/.well-known/oauth-authorization-server"
 	// OpenIDConfigurationPath is the metadata path of OpenID Connect Discovery, after the realm.
@@ -98,6 +101,10 @@ type Metadata struct {
 	// (draft-ietf-oauth-identity-assertion-authz-grant).
 	AuthorizationGrantProfilesSupported []string `json:"authorization_grant_profiles_supported,omitempty"`
 
+	// StatusListJWKSURI is where the keys are that sign status lists. No specification defines a member for it
+	// (RFC 8414 §2 allows others).
+	StatusListJWKSURI string `json:"status_list_jwks_uri,omitempty"`
+
 	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
 	// DPoPSigningAlgValuesSupported lists the algorithms for proofs (RFC 9449 §5.1).
 	DPoPSigningAlgValuesSupported []string `json:"dpop_signing_alg_values_supported"`
@@ -116,6 +123,7 @@ type Optional struct {
 	TokenExchange bool // it has rules for token exchange
 	IDJAG         bool // it accepts ID-JAGs
 	SPIFFE        bool // it trusts a SPIFFE trust domain
+	StatusLists   bool // it has status lists
 }
 
 // NewMetadata returns the metadata of the realm with the given issuer. RFC 8414 requires
@@ -136,6 +144,10 @@ func NewMetadata(issuer string, scopes []string, has Optional) Metadata {
 	if has.IDJAG {
 		profiles = []string{GrantProfileIDJAG}
 	}
+	var listJWKSURI string
+	if has.StatusLists {
+		listJWKSURI = issuer + ListJWKSPath
+	}
 	return Metadata{
 		Issuer:                            issuer,
 		AuthorizationEndpoint:             issuer + AuthorizationPath,
@@ -150,6 +162,8 @@ func NewMetadata(issuer string, scopes []string, has Optional) Metadata {
 		IntrospectionEndpointAuthMethodsSupported: authMethods,
 
 		AuthorizationGrantProfilesSupported: profiles,
+
+		StatusListJWKSURI: listJWKSURI,
 
 		CodeChallengeMethodsSupported: []string{"S256"},
 	}

@@ -34,8 +34,11 @@ var ErrKey = errors.New("key not valid")
 
 // Key is a signing key with its state and history. Its private part is either in plaintext or sealed; a
 // sealed key can't sign. A Retiring key has none, because it only verifies.
+//
+// It consists of two key pairs: one signs tokens and the other one status lists. A verifier of tokens
+// therefore rejects a status list even if it checks nothing but the signature (RFC 8725 §3.12).
 type Key struct {
-	// ID is the key's "kid". It is the RFC 7638 thumbprint, so equal keys have equal IDs.
+	// ID is the "kid" in tokens. It is the RFC 7638 thumbprint, so equal keys have equal IDs.
 	ID        string
 	Algorithm Algorithm
 	State     State
@@ -51,34 +54,65 @@ type Key struct {
 	// LongestLifetime is the longest lifetime of a token signed by this key.
 	LongestLifetime time.Duration
 
+	token, list pair    // list is empty in records of versions that signed lists with the other pair
+	sealed      *Sealed // nil unless the key is sealed
+}
+
+// pair is a key pair. All pairs of a Key have its Algorithm.
+type pair struct {
+	id      string // the thumbprint of public
 	public  crypto.PublicKey
 	private crypto.Signer // nil if the key is sealed or Retiring
-	sealed  *Sealed       // nil unless the key is sealed
+}
+
+func newPair(algorithm Algorithm, random io.Reader) (pair, error) {
+	private, err := newPrivateKey(algorithm, random)
+	if err != nil {
+		return pair{}, fmt.Errorf("generating a signing key: %w", err)
+	}
+	id, err := thumbprint(private.Public())
+	return pair{id: id, public: private.Public(), private: private}, err
+}
+
+// jwk returns the pair as a JWK, with its private part unless that is nil.
+func (p pair) jwk(algorithm Algorithm) jose.JSONWebKey {
+	jwk := jose.JSONWebKey{Key: p.public, KeyID: p.id, Algorithm: string(algorithm), Use: "sig"}
+	if p.private != nil {
+		jwk.Key = p.private
+	}
+	return jwk
 }
 
 // Generate generates a Pending key.
 //
 // Errors: ErrAlgorithm, and errors from random.
 func Generate(algorithm Algorithm, now time.Time, random io.Reader) (Key, error) {
-	private, err := newPrivateKey(algorithm, random)
-	if err != nil {
-		return Key{}, fmt.Errorf("generating a signing key: %w", err)
-	}
-	id, err := thumbprint(private.Public())
+	token, err := newPair(algorithm, random)
 	if err != nil {
 		return Key{}, err
 	}
-	return Key{ID: id, Algorithm: algorithm, State: Pending, CreatedAt: now, public: private.Public(), private: private}, nil
+	list, err := newPair(algorithm, random)
+	if err != nil {
+		return Key{}, err
+	}
+	return Key{ID: token.id, Algorithm: algorithm, State: Pending, CreatedAt: now, token: token, list: list}, nil
 }
 
-// Public returns the public part of the key.
+// Public returns the public key that verifies tokens.
 func (k *Key) Public() PublicKey {
-	return PublicKey{id: k.ID, algorithm: k.Algorithm, key: k.public}
+	return PublicKey{id: k.ID, algorithm: k.Algorithm, key: k.token.public}
+}
+
+// ListPublic returns the public key that verifies status lists. ok is false if the key signs none, because its
+// record is from a version that signed them with the key for tokens.
+func (k *Key) ListPublic() (public PublicKey, ok bool) {
+	return PublicKey{id: k.list.id, algorithm: k.Algorithm, key: k.list.public}, k.list.public != nil
 }
 
 // storedKey is the encoding of a Key in a record.
 type storedKey struct {
 	JWK             json.RawMessage `json:"jwk"`
+	ListJWK         json.RawMessage `json:"listJWK,omitempty"`
 	Sealed          *Sealed         `json:"sealed,omitempty"`
 	State           State           `json:"state"`
 	CreatedAt       time.Time       `json:"createdAt"`
@@ -89,27 +123,30 @@ type storedKey struct {
 }
 
 // InPlaintext reports whether the key has a private part that is not encrypted.
-func (k *Key) InPlaintext() bool { return k.private != nil }
+func (k *Key) InPlaintext() bool { return k.token.private != nil }
 
 // Retire makes the key Retiring, and drops its private part.
-func (k *Key) Retire() { k.State, k.private, k.sealed = Retiring, nil, nil }
+func (k *Key) Retire() { k.State, k.token.private, k.list.private, k.sealed = Retiring, nil, nil, nil }
 
-// MarshalJSON writes the key as a JWK (RFC 7517), together with its state. The JWK has private members
+// MarshalJSON writes the key as two JWKs (RFC 7517), together with its state. The JWKs have private members
 // unless the key is sealed or Retiring.
 func (k Key) MarshalJSON() ([]byte, error) {
 	if k.State == Retiring {
 		k.Retire()
 	}
-	jwk := jose.JSONWebKey{Key: k.public, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"}
-	if k.InPlaintext() {
-		jwk.Key = k.private
-	}
-	encoded, err := json.Marshal(jwk)
+	encoded, err := json.Marshal(k.token.jwk(k.Algorithm))
 	if err != nil {
 		return nil, fmt.Errorf("encoding key %q: %w", k.ID, err)
 	}
+	var list json.RawMessage
+	if k.list.public != nil {
+		if list, err = json.Marshal(k.list.jwk(k.Algorithm)); err != nil {
+			return nil, fmt.Errorf("encoding the list key of key %q: %w", k.ID, err)
+		}
+	}
 	return json.Marshal(storedKey{
 		JWK:             encoded,
+		ListJWK:         list,
 		Sealed:          k.sealed,
 		State:           k.State,
 		CreatedAt:       k.CreatedAt.UTC(),
@@ -122,31 +159,37 @@ func (k Key) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is neither private nor
 // sealed, or is both, or is Retiring and either, does not match its algorithm, has an ID other than its
-// thumbprint, has an unknown state, has private and public members of different keys, or has a lifetime
-// out of range.
+// thumbprint, has an unknown state, has private and public members of different keys, has the same keys for
+// tokens and lists, or has a lifetime out of range.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	var header struct {
-		ID        string    `json:"kid"`
 		Algorithm Algorithm `json:"alg"`
 	}
 	if json.Unmarshal(data, &stored) != nil || json.Unmarshal(stored.JWK, &header) != nil {
 		// Don't wrap the decoder's error, because it may quote key material.
 		return fmt.Errorf("%w: it is not a JWK with a state", ErrKey)
 	}
+	if stored.Sealed != nil && !stored.Sealed.complete() {
+		return fmt.Errorf("%w: its sealed part is incomplete", ErrKey)
+	}
+	if stored.State == Retiring && stored.Sealed != nil {
+		return fmt.Errorf("%w: a retiring key has a sealed part", ErrKey)
+	}
 	parsed := Key{Algorithm: header.Algorithm, sealed: stored.Sealed}
-	if err := parsed.readJWK(stored); err != nil {
+	isPublic := stored.Sealed != nil || stored.State == Retiring
+	var err error
+	if parsed.token, err = readPair(stored.JWK, parsed.Algorithm, isPublic); err != nil {
 		return err
 	}
-	if !parsed.Algorithm.matches(parsed.public) {
-		return fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, parsed.Algorithm)
+	if stored.ListJWK != nil {
+		if parsed.list, err = readPair(stored.ListJWK, parsed.Algorithm, isPublic); err != nil {
+			return fmt.Errorf("the key for status lists: %w", err)
+		}
 	}
-	id, err := thumbprint(parsed.public)
-	if err != nil {
-		return err
-	}
-	if id != header.ID {
-		return fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, header.ID)
+	id := parsed.token.id
+	if id == parsed.list.id {
+		return fmt.Errorf("%w: key %q signs both tokens and status lists", ErrKey, id)
 	}
 	switch stored.State {
 	case Pending, Active, Retiring:
@@ -163,24 +206,35 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readJWK reads the public part of a stored key, and its private part unless it is sealed or Retiring.
-func (k *Key) readJWK(stored storedKey) error {
-	var jwk jose.JSONWebKey
+// readPair reads a stored JWK, which has only a public part if the key is sealed or Retiring.
+func readPair(stored json.RawMessage, algorithm Algorithm, isPublic bool) (pair, error) {
+	var p pair
 	var err error
-	switch {
-	case stored.State == Retiring && stored.Sealed != nil:
-		return fmt.Errorf("%w: a retiring key has a sealed part", ErrKey)
-	case stored.State == Retiring:
-		jwk, err = parseJWK(stored.JWK, "sig")
-	case stored.Sealed != nil:
-		jwk, err = parseSealed(stored.JWK, stored.Sealed)
-	default:
-		if k.private, err = parsePrivate(stored.JWK); err == nil {
-			jwk.Key = k.private.Public()
+	if isPublic {
+		var jwk jose.JSONWebKey
+		if jwk, err = parseJWK(stored, "sig"); err == nil {
+			p.public = jwk.Key
 		}
+	} else if p.private, err = parsePrivate(stored); err == nil {
+		p.public = p.private.Public()
 	}
-	k.public = jwk.Key
-	return err
+	if err != nil {
+		return pair{}, err
+	}
+	var header struct {
+		ID        string    `json:"kid"`
+		Algorithm Algorithm `json:"alg"`
+	}
+	if json.Unmarshal(stored, &header) != nil || header.Algorithm != algorithm || !algorithm.matches(p.public) {
+		return pair{}, fmt.Errorf("%w: %w %q for this key", ErrKey, ErrAlgorithm, header.Algorithm)
+	}
+	if p.id, err = thumbprint(p.public); err != nil {
+		return pair{}, err
+	}
+	if p.id != header.ID {
+		return pair{}, fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, header.ID)
+	}
+	return p, nil
 }
 
 func thumbprint(public crypto.PublicKey) (string, error) {

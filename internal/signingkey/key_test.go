@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,11 @@ func TestGenerate(t *testing.T) {
 		if want := base64.RawURLEncoding.EncodeToString(thumbprint); key.ID != want || key.Public().ID() != want || jwk.KeyID != want {
 			t.Errorf("ID %q, want the thumbprint %q", key.ID, want)
 		}
+		list, ok := key.ListPublic()
+		listThumbprint := testkit.Value(list.Thumbprint())(t)
+		if !ok || list.ID() == key.ID || list.ID() != listThumbprint || list.Algorithm() != key.Algorithm {
+			t.Errorf("the key for lists is %s %s, want another %s key with its thumbprint %s", list.Algorithm(), list.ID(), key.Algorithm, listThumbprint)
+		}
 		if other := pool()[key.Algorithm][1]; other.ID == key.ID {
 			t.Error("two generated keys have the same ID")
 		}
@@ -98,15 +104,58 @@ func TestKeyRoundTrip(t *testing.T) {
 				!got.CreatedAt.Equal(key.CreatedAt) || got.LongestLifetime != key.LongestLifetime || got.Algorithm != key.Algorithm {
 				t.Errorf("%s: decoded %+v, want %+v", name, got, key)
 			}
+			list, _ := key.ListPublic()
+			if decoded, ok := got.ListPublic(); !ok || !decoded.Equal(list) {
+				t.Errorf("%s: the key for lists is %s, want %s", name, decoded.ID(), list.ID())
+			}
 			if key.State == signingkey.Retiring { // It only verifies.
-				if _, err := got.PrivateJWK(); !errors.Is(err, signingkey.ErrSealed) || !got.Public().Equal(key.Public()) {
+				if _, err := got.PrivateJWKS(); !errors.Is(err, signingkey.ErrSealed) || !got.Public().Equal(key.Public()) {
 					t.Errorf("%s: error %v, want %v", name, err, signingkey.ErrSealed)
 				}
+				_, err := got.ListSigner().Sign(nil, []byte("input"))
+				testkit.Diff(t, name+": signature of a list", signingkey.ErrSealed, err, cmpopts.EquateErrors())
 				continue
 			}
 			verify(t, publicJWK(t, key), sign(t, got, "payload"))
+			expectSigns(t, got.ListSigner(), list)
 		}
 	})
+}
+
+// expectSigns checks that the signatures of signer are those of key.
+func expectSigns(t *testing.T, signer *signingkey.Signer, key signingkey.PublicKey) {
+	t.Helper()
+	testkit.Diff(t, "ID of the signer", key.ID(), signer.KeyID())
+	signature := testkit.Value(signer.Sign(nil, []byte("input")))(t)
+	testkit.Do(t, key.Verifier().Verify([]byte("input"), signature))
+}
+
+// Tokens and lists have different keys, so that a list never passes as a token.
+func TestListsAndTokensHaveDifferentKeys(t *testing.T) {
+	forEachAlgorithm(t, func(t *testing.T, key signingkey.Key) {
+		signature := testkit.Value(key.ListSigner().Sign(nil, []byte("input")))(t)
+		testkit.Diff(t, "list as a token", signingkey.ErrSignature, key.Public().Verifier().Verify([]byte("input"), signature), cmpopts.EquateErrors())
+		shared := decode(t, key)
+		shared["listJWK"] = shared["jwk"]
+		testkit.Diff(t, "the same key for both", signingkey.ErrKey, json.Unmarshal(marshal(t, shared), &signingkey.Key{}), cmpopts.EquateErrors())
+	})
+}
+
+// A key of a version that signed lists with the key for tokens signs no lists.
+func TestKeyWithoutListKey(t *testing.T) {
+	stored := decode(t, pool()[signingkey.ES256][0])
+	delete(stored, "listJWK")
+	var key signingkey.Key
+	testkit.Do(t, json.Unmarshal(marshal(t, stored), &key))
+	testkit.Diff(t, "encoded again", marshal(t, stored), marshal(t, decode(t, key)))
+	if _, ok := key.ListPublic(); ok {
+		t.Error("it has a key for lists")
+	}
+	_, err := key.ListSigner().Sign(nil, []byte("input"))
+	testkit.Diff(t, "signature of a list", signingkey.ErrSealed, err, cmpopts.EquateErrors())
+	sealed := key.Seal(sealedForTest())
+	opened := testkit.Value(sealed.Open(testkit.Value(key.PrivateJWKS())(t)))(t)
+	expectSigns(t, opened.Signer(), key.Public())
 }
 
 // Invalid stored keys are rejected with ErrKey, and the error doesn't contain key material.
@@ -125,11 +174,12 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 		}
 	}
 	replace := func(key any, algorithm string) func(*testing.T, object, object) {
-		return func(t *testing.T, _, outer object) {
+		return func(t *testing.T, stored, _ object) {
 			jwk := jose.JSONWebKey{Key: key, Algorithm: algorithm}
 			sum := testkit.Value(jwk.Thumbprint(crypto.SHA256))(t)
 			jwk.KeyID = base64.RawURLEncoding.EncodeToString(sum)
-			outer["jwk"] = jwk
+			clear(stored)
+			maps.Copy(stored, decodeSet(t, marshal(t, jwk)))
 		}
 	}
 	small := testkit.Value(rsa.GenerateKey(rand.Reader, 1024))(t)
@@ -145,16 +195,19 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 				delete(jwk, member)
 			}
 		}},
-		"no alg":                {all, set("alg", "")},
-		"alg of another curve":  {ec, set("alg", "ES512")},
-		"another kid":           {all, set("kid", "mine")},
-		"another key's d":       {all, fromOther("d")},
-		"another key's x":       {append(ec, signingkey.EdDSA), fromOther("x")},
-		"another key's n":       {rsaOnly, fromOther("n")},
-		"short d":               {append(ec, signingkey.EdDSA), set("d", "AAAA")},
-		"d is not Base64":       {all, set("d", "!!!!canary!!!!")},
-		"no jwk":                {all, func(_ *testing.T, _, outer object) { delete(outer, "jwk") }},
-		"symmetric key":         {all, setOuter("jwk", object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})},
+		"no alg":               {all, set("alg", "")},
+		"alg of another curve": {ec, set("alg", "ES512")},
+		"another kid":          {all, set("kid", "mine")},
+		"another key's d":      {all, fromOther("d")},
+		"another key's x":      {append(ec, signingkey.EdDSA), fromOther("x")},
+		"another key's n":      {rsaOnly, fromOther("n")},
+		"short d":              {append(ec, signingkey.EdDSA), set("d", "AAAA")},
+		"d is not Base64":      {all, set("d", "!!!!canary!!!!")},
+		"no jwk":               {all, func(_ *testing.T, jwk, _ object) { clear(jwk) }},
+		"symmetric key": {all, func(_ *testing.T, jwk, _ object) {
+			clear(jwk)
+			maps.Copy(jwk, object{"kty": "oct", "k": "Y2FuYXJ5", "alg": "HS256", "kid": "x"})
+		}},
 		"RSA of 1024 bits":      {rsaOnly, replace(small, "RS256")},
 		"unknown state":         {all, setOuter("state", "Retired")},
 		"malformed time":        {all, setOuter("createdAt", "yesterday")},
@@ -164,20 +217,22 @@ func TestKeyRejectsInvalidEncodings(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			for _, algorithm := range tc.algorithms {
-				key := pool()[algorithm][0]
-				key.State = signingkey.Active
-				outer := decode(t, key)
-				jwk, _ := outer["jwk"].(object)
-				secret, _ := jwk["d"].(string)
-				tc.change(t, jwk, outer)
-				var got signingkey.Key
-				err := json.Unmarshal(marshal(t, outer), &got)
-				if !errors.Is(err, signingkey.ErrKey) {
-					t.Errorf("%s: error %v, want %v", algorithm, err, signingkey.ErrKey)
-				} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "canary") {
-					t.Errorf("%s: the error contains key material: %v", algorithm, err)
+				for _, member := range []string{"jwk", "listJWK"} {
+					key := pool()[algorithm][0]
+					key.State = signingkey.Active
+					outer := decode(t, key)
+					jwk, _ := outer[member].(object)
+					secret, _ := jwk["d"].(string)
+					tc.change(t, jwk, outer)
+					var got signingkey.Key
+					err := json.Unmarshal(marshal(t, outer), &got)
+					if !errors.Is(err, signingkey.ErrKey) {
+						t.Errorf("%s of %s: error %v, want %v", member, algorithm, err, signingkey.ErrKey)
+					} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "canary") {
+						t.Errorf("%s of %s: the error contains key material: %v", member, algorithm, err)
+					}
+					testkit.Diff(t, "ID of the rejected key", "", got.ID)
 				}
-				testkit.Diff(t, "ID of the rejected key", "", got.ID)
 			}
 		})
 	}
@@ -195,20 +250,41 @@ func sealedForTest() signingkey.Sealed {
 }
 
 func TestOpenAcceptsOnlyThePrivatePartOfTheKey(t *testing.T) {
-	key := testkit.Value(signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader))(t)
-	other := testkit.Value(signingkey.Generate(signingkey.RS256, time.Now(), rand.Reader))(t)
-	private := testkit.Value(key.PrivateJWK())(t)
-	foreign := testkit.Value(other.PrivateJWK())(t)
-	public := testkit.Value(json.Marshal(key.Public()))(t)
+	key, other := pool()[signingkey.RS256][0], pool()[signingkey.RS256][1]
+	set := func(t *testing.T, key signingkey.Key) (private []any) {
+		private, _ = decodeSet(t, testkit.Value(key.PrivateJWKS())(t))["keys"].([]any)
+		return private
+	}
+	own, foreign := set(t, key), set(t, other)
+	public, _ := key.ListPublic()
 	sealed := key.Seal(sealedForTest())
-	if opened, err := sealed.Open(private); err != nil || opened.Sealed() != nil {
-		t.Errorf("got %v, %v", opened.Sealed(), err)
+	opened := testkit.Value(sealed.Open(marshal(t, map[string]any{"keys": own})))(t)
+	if opened.Sealed() != nil {
+		t.Error("the opened key is sealed")
 	}
-	for name, data := range map[string][]byte{"another key": foreign, "public key": public, "not a JWK": []byte("{")} {
-		if _, err := sealed.Open(data); !errors.Is(err, signingkey.ErrKey) {
-			t.Errorf("%s: got error %v, want ErrKey", name, err)
-		}
+	expectSigns(t, opened.Signer(), key.Public())
+	expectSigns(t, opened.ListSigner(), public)
+	for name, keys := range map[string][]any{
+		"another key":                  foreign,
+		"another key for lists":        {own[0], foreign[1]},
+		"another key for tokens":       {foreign[0], own[1]},
+		"in the other order":           {own[1], own[0]},
+		"without the key for lists":    own[:1],
+		"with a further key":           {own[0], own[1], foreign[0]},
+		"public key for lists":         {own[0], public},
+		"something else than two JWKs": {"canary", 1},
+	} {
+		_, err := sealed.Open(marshal(t, map[string]any{"keys": keys}))
+		testkit.Diff(t, name, signingkey.ErrKey, err, cmpopts.EquateErrors())
 	}
+	_, err := sealed.Open([]byte("{"))
+	testkit.Diff(t, "not a JWK Set", signingkey.ErrKey, err, cmpopts.EquateErrors())
+}
+
+func decodeSet(t *testing.T, data []byte) (set map[string]any) {
+	t.Helper()
+	testkit.Do(t, json.Unmarshal(data, &set))
+	return set
 }
 
 func TestUnmarshalRejectsIncompleteSealedKey(t *testing.T) {

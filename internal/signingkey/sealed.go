@@ -42,45 +42,68 @@ func (s *Sealed) Equal(other *Sealed) bool {
 // Sealed returns the encrypted private part of the key, or nil if there is none. The caller must not modify it.
 func (k *Key) Sealed() *Sealed { return k.sealed }
 
+// complete reports whether nothing is missing that decryption needs.
+func (s *Sealed) complete() bool {
+	return s.RealmUID != "" && s.KeyID != "" && len(s.EncryptedDataKey) > 0 && len(s.Ciphertext) > 0
+}
+
 // Seal returns the key with the encrypted private part instead of the one in plaintext.
 func (k *Key) Seal(sealed Sealed) Key {
 	result := *k
-	result.private, result.sealed = nil, &sealed
+	result.token.private, result.list.private, result.sealed = nil, nil, &sealed
 	return result
 }
 
-// PrivateJWK returns the private part in plaintext, as a JWK, to be encrypted.
+// PrivateJWKS returns the private part in plaintext, to be encrypted. It is a JWK Set with the key for tokens,
+// followed by the one for status lists if there is one.
 //
 // The error is ErrSealed if it is already encrypted or dropped.
-func (k *Key) PrivateJWK() ([]byte, error) {
-	if k.private == nil {
+func (k *Key) PrivateJWKS() ([]byte, error) {
+	if !k.InPlaintext() {
 		return nil, ErrSealed
 	}
-	data, err := json.Marshal(jose.JSONWebKey{Key: k.private, KeyID: k.ID, Algorithm: string(k.Algorithm), Use: "sig"})
+	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{k.token.jwk(k.Algorithm)}}
+	if k.list.private != nil {
+		set.Keys = append(set.Keys, k.list.jwk(k.Algorithm))
+	}
+	data, err := json.Marshal(set)
 	if err != nil {
 		return nil, fmt.Errorf("encoding key %q: %w", k.ID, err)
 	}
 	return data, nil
 }
 
-// Open returns the key with its private part in plaintext, from the result of PrivateJWK.
+// Open returns the key with its private part in plaintext, from the result of PrivateJWKS.
 //
-// The error is ErrKey if privateJWK isn't the private part of this key. It never contains values
-// from privateJWK.
-func (k *Key) Open(privateJWK []byte) (Key, error) {
-	private, err := parsePrivate(privateJWK)
-	if err != nil {
-		return Key{}, err
+// The error is ErrKey if privateJWKS isn't the private part of this key. It never contains values
+// from privateJWKS.
+func (k *Key) Open(privateJWKS []byte) (Key, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
 	}
-	id, err := thumbprint(private.Public())
-	if err != nil {
-		return Key{}, err
-	}
-	if id != k.ID || !k.Algorithm.matches(private.Public()) {
-		return Key{}, fmt.Errorf("%w: the decrypted private key does not belong to key %q", ErrKey, k.ID)
+	if json.Unmarshal(privateJWKS, &set) != nil {
+		// Don't wrap the decoder's error, because it may quote key material.
+		return Key{}, fmt.Errorf("%w: the decrypted private key is not a JWK Set", ErrKey)
 	}
 	result := *k
-	result.private, result.sealed = private, nil
+	result.sealed = nil
+	sealed := []*pair{&result.token}
+	if k.list.public != nil {
+		sealed = append(sealed, &result.list)
+	}
+	if len(set.Keys) != len(sealed) {
+		return Key{}, fmt.Errorf("%w: the decrypted JWK Set of key %q has %d keys instead of %d", ErrKey, k.ID, len(set.Keys), len(sealed))
+	}
+	for i, jwk := range set.Keys {
+		opened, err := readPair(jwk, k.Algorithm, false)
+		if err != nil {
+			return Key{}, err
+		}
+		if opened.id != sealed[i].id {
+			return Key{}, fmt.Errorf("%w: the decrypted private key does not belong to key %q", ErrKey, k.ID)
+		}
+		*sealed[i] = opened
+	}
 	return result, nil
 }
 
@@ -99,17 +122,4 @@ func parsePrivate(data []byte) (crypto.Signer, error) {
 		return nil, fmt.Errorf("%w: its private and public members belong to different keys", ErrKey)
 	}
 	return private, nil
-}
-
-// parseSealed parses the JWK of a sealed key, which must be public, and checks that the sealed part
-// is complete.
-func parseSealed(data []byte, sealed *Sealed) (jose.JSONWebKey, error) {
-	jwk, err := parseJWK(data, "sig")
-	if err != nil {
-		return jose.JSONWebKey{}, err
-	}
-	if sealed.RealmUID == "" || sealed.KeyID == "" || len(sealed.EncryptedDataKey) == 0 || len(sealed.Ciphertext) == 0 {
-		return jose.JSONWebKey{}, fmt.Errorf("%w: its sealed part is incomplete", ErrKey)
-	}
-	return jwk, nil
 }

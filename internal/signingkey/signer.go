@@ -24,13 +24,19 @@ type Signer struct {
 	sign      func(dst, input []byte) ([]byte, error)
 }
 
-// Signer returns a Signer that uses the key. If the key is sealed or Retiring, every signature fails
-// with ErrSealed.
-func (k *Key) Signer() *Signer {
-	if k.private == nil {
-		return &Signer{id: k.ID, algorithm: k.Algorithm, sign: func([]byte, []byte) ([]byte, error) { return nil, ErrSealed }}
+// Signer returns a Signer for tokens. If the key is sealed or Retiring, every signature fails with
+// ErrSealed.
+func (k *Key) Signer() *Signer { return k.token.signer(k.Algorithm) }
+
+// ListSigner returns a Signer for status lists. Every signature fails with ErrSealed if the key is sealed or
+// Retiring, or if it signs no lists; see ListPublic.
+func (k *Key) ListSigner() *Signer { return k.list.signer(k.Algorithm) }
+
+func (p pair) signer(algorithm Algorithm) *Signer {
+	if p.private == nil {
+		return &Signer{id: p.id, algorithm: algorithm, sign: func([]byte, []byte) ([]byte, error) { return nil, ErrSealed }}
 	}
-	return &Signer{id: k.ID, algorithm: k.Algorithm, sign: signFunc(k.Algorithm, k.private)}
+	return &Signer{id: p.id, algorithm: algorithm, sign: signFunc(algorithm, p.private)}
 }
 
 // KeyID returns the "kid" of the key.

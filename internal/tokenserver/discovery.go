@@ -20,6 +20,7 @@ func (d *discovery) mount(mux *http.ServeMux) {
 	mux.HandleFunc("GET /{realm}"+oauth.ServerMetadataPath, metadata)
 	mux.HandleFunc("GET /{realm}"+oauth.OpenIDConfigurationPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.OpenIDConfiguration }))
 	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS }))
+	mux.HandleFunc("GET /{realm}"+oauth.ListJWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.ListJWKS }))
 	mux.HandleFunc("GET /{realm}"+oauth.ResourceMetadataPath+"{name}", d.document(func(realm *registry.Realm, r *http.Request) []byte {
 		return realm.ResourceMetadata(r.PathValue("name"))
 	}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -71,46 +72,77 @@ func checkDocument(t *testing.T, got response) {
 	}
 }
 
-// The key set must include the keys of every state and algorithm, and no private key material.
-func TestJWKSHasAllPublicKeys(t *testing.T) {
+// The key sets must include the keys of every state and algorithm, and no private key material. No key is in
+// both, so that a verifier of tokens can't accept a status list.
+func TestKeySetsHaveAllPublicKeys(t *testing.T) {
 	s := start(t)
 	published := []signingkey.Key{
 		keyIn(signingkey.Retiring, signingkey.ES256), keyIn(signingkey.Active, signingkey.ES384), keyIn(signingkey.Pending, signingkey.EdDSA),
 		keyIn(signingkey.Retiring, signingkey.RS256), keyIn(signingkey.Pending, signingkey.PS256),
 	}
-	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys = published }))
+	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Keys, r.StatusLists = published, lists() }))
 	s.registry.Replace(nil, nil, nil, nil, func(string) bool { return true })
-	got := s.send(t, s.direct(), request{method: "GET", path: "/acme/oauth2/jwks"})
-	checkDocument(t, got)
-	var set struct {
-		Keys []map[string]string `json:"keys"`
-	}
-	testkit.Do(t, json.Unmarshal([]byte(got.body), &set))
 	wantMembers := map[string][]string{
 		"EC": {"alg", "crv", "kid", "kty", "use", "x", "y"}, "OKP": {"alg", "crv", "kid", "kty", "use", "x"}, "RSA": {"alg", "e", "kid", "kty", "n", "use"},
 	}
-	ids := map[string]string{}
-	for _, key := range set.Keys {
-		ids[key["kid"]] = key["alg"]
-		if diff := cmp.Diff(wantMembers[key["kty"]], slices.Sorted(maps.Keys(key))); diff != "" {
-			t.Errorf("members of the %s key (-want +got):\n%s", key["alg"], diff)
+	thumbprints := map[string]string{} // and the path of the set
+	for path, publicOf := range map[string]func(*signingkey.Key) signingkey.PublicKey{
+		"/acme/oauth2/jwks":        (*signingkey.Key).Public,
+		"/acme/oauth2/status/jwks": func(k *signingkey.Key) signingkey.PublicKey { list, _ := k.ListPublic(); return list },
+	} {
+		got := s.send(t, s.direct(), request{method: "GET", path: path})
+		checkDocument(t, got)
+		var set struct {
+			Keys []map[string]string `json:"keys"`
 		}
-	}
-	wantIDs := map[string]string{}
-	for _, key := range published {
-		wantIDs[key.ID] = string(key.Algorithm)
-		var stored struct {
-			JWK map[string]string `json:"jwk"`
+		testkit.Do(t, json.Unmarshal([]byte(got.body), &set))
+		ids := map[string]string{}
+		for _, key := range set.Keys {
+			ids[key["kid"]] = key["alg"]
+			testkit.Diff(t, "members of the "+key["alg"]+" key in "+path, wantMembers[key["kty"]], slices.Sorted(maps.Keys(key)))
 		}
-		data := testkit.Value(json.Marshal(key))(t)
-		testkit.Do(t, json.Unmarshal(data, &stored))
-		for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
-			if value := stored.JWK[member]; value != "" && strings.Contains(got.body, value) {
-				t.Errorf("the key set contains the private member %s of the %s key", member, key.Algorithm)
+		wantIDs := map[string]string{}
+		for _, key := range published {
+			public := publicOf(&key)
+			wantIDs[public.ID()] = string(key.Algorithm)
+			thumbprint := testkit.Value(public.Thumbprint())(t)
+			if other := thumbprints[thumbprint]; other != "" {
+				t.Errorf("%s and %s have the %s key %s", path, other, key.Algorithm, thumbprint)
+			}
+			thumbprints[thumbprint] = path
+			var stored struct{ JWK, ListJWK map[string]string }
+			testkit.Do(t, json.Unmarshal(testkit.Value(json.Marshal(key))(t), &stored))
+			for _, member := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+				for _, jwk := range []map[string]string{stored.JWK, stored.ListJWK} {
+					if value := jwk[member]; value != "" && strings.Contains(got.body, value) {
+						t.Errorf("%s contains the private member %s of the %s key", path, member, key.Algorithm)
+					}
+				}
 			}
 		}
+		testkit.Diff(t, "keys in "+path, wantIDs, ids)
 	}
-	testkit.Diff(t, "keys", wantIDs, ids)
+}
+
+// A realm with status lists says where their keys are. Another one has none.
+func TestKeysOfStatusLists(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lists   *record.StatusLists
+		status  int
+		wantURI any
+	}{
+		"lists":       {lists(), http.StatusOK, "https://" + host + "/acme/oauth2/status/jwks"},
+		"ended lists": {lists().End(), http.StatusOK, "https://" + host + "/acme/oauth2/status/jwks"},
+		"no lists":    {nil, http.StatusNotFound, nil},
+	} {
+		s, _ := startWithLists(t)
+		s.setListing(t, tc.lists)
+		testkit.Diff(t, name, tc.status, s.send(t, s.direct(), request{method: "GET", path: "/acme/oauth2/status/jwks"}).status)
+		metadata := s.send(t, s.direct(), request{method: "GET", path: "/acme/.well-known/openid-configuration"})
+		var document map[string]any
+		testkit.Do(t, json.Unmarshal([]byte(metadata.body), &document))
+		testkit.Diff(t, name+": metadata", tc.wantURI, document["status_list_jwks_uri"])
+	}
 }
 
 // A suspended realm still publishes its documents, so that its tokens can be verified.

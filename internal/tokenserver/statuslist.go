@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // statusLists serves the token status lists of realms (draft-ietf-oauth-status-list, section 8.1).
@@ -170,7 +171,7 @@ type listClaims struct {
 //
 // Errors: oauth.ErrNoSigningKey, and those of signing.
 func (l *statusLists) sign(realm *registry.Realm, list registry.StatusList, entries statuslist.Bits, confirmed int64) (*listDocument, error) {
-	signer := realm.Signer()
+	signer := realm.ListSigner()
 	if signer == nil {
 		return nil, oauth.ErrNoSigningKey
 	}
@@ -183,7 +184,7 @@ func (l *statusLists) sign(realm *registry.Realm, list registry.StatusList, entr
 	if err != nil {
 		return nil, fmt.Errorf("encoding the status list %s: %w", list.URI, err)
 	}
-	signed, err := signer.SignList(encoded)
+	signed, err := token.SignList(signer, encoded)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +225,7 @@ func (d *listDocument) write(w http.ResponseWriter, r *http.Request) {
 		header["Content-Encoding"] = gzipEncoding
 		body = d.compressed
 	}
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) //nolint:gosec // It is a signed JWT, of a media type that browsers don't render.
 }
 
 // acceptsGzip reports whether a client accepts gzip (RFC 9110 §12.5.3). One that only accepts it with a

@@ -87,7 +87,7 @@ type statusList struct {
 	jwt     string
 }
 
-// list gets a list and verifies it with the public key.
+// list gets a list and verifies it with the public key for lists.
 func (s *server) list(t *testing.T, path string) statusList {
 	t.Helper()
 	got := s.send(t, s.direct(), request{method: "GET", path: path})
@@ -99,7 +99,8 @@ func readList(t *testing.T, jwt string) statusList {
 	t.Helper()
 	parsed := testkit.Value(jose.ParseSignedCompact(jwt, []jose.SignatureAlgorithm{jose.ES256}))(t)
 	active := keyIn(signingkey.Active, signingkey.ES256)
-	public := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{active.Public()}))(t)
+	key, _ := active.ListPublic()
+	public := testkit.Value(signingkey.JWKS([]signingkey.PublicKey{key}))(t)
 	var keys jose.JSONWebKeySet
 	testkit.Do(t, json.Unmarshal(public, &keys))
 	header := parsed.Signatures[0].Header

@@ -119,17 +119,20 @@ func privateMembers(t *testing.T, keys []signingkey.Key) []string {
 	t.Helper()
 	var members []string
 	for i := range keys {
-		encoded, err := keys[i].PrivateJWK()
+		encoded, err := keys[i].PrivateJWKS()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var jwk struct {
-			D string `json:"d"`
+		var set struct{ Keys []struct{ D string } }
+		if err := json.Unmarshal(encoded, &set); err != nil {
+			t.Fatal(err)
 		}
-		if err := json.Unmarshal(encoded, &jwk); err != nil || jwk.D == "" {
-			t.Fatalf("key %s has no private member: %v", keys[i].ID, err)
+		for _, jwk := range set.Keys {
+			if jwk.D == "" {
+				t.Fatalf("key %s has no private member", keys[i].ID)
+			}
+			members = append(members, jwk.D)
 		}
-		members = append(members, jwk.D)
 	}
 	return members
 }

@@ -100,11 +100,13 @@ type nodeResult struct {
 	Error string `json:"error"`
 }
 
-// startVerifier starts a program that verifies tokens with jose.
-func (i *installation) startVerifier(t *testing.T, program string) *nodeVerifier {
+// startVerifier starts a program that verifies tokens with jose, with additional environment variables.
+func (i *installation) startVerifier(t *testing.T, program string, variables ...string) *nodeVerifier {
 	t.Helper()
 	// Closing its standard input ends the program. Canceling the test's context must not kill it.
-	return startVerifier(t, program, i.node(context.WithoutCancel(t.Context()), t, program))
+	command := i.node(context.WithoutCancel(t.Context()), t, program)
+	command.Env = append(command.Env, variables...)
+	return startVerifier(t, program, command)
 }
 
 func startVerifier(t *testing.T, program string, command *exec.Cmd) *nodeVerifier {

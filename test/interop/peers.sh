@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that test/interop and tests with the build tag peers require if they are missing:
-# curl, jq, nginx, Node.js, Python, and a JDK from Debian, and the pinned npm packages. If it cannot install
-# them, it prints what to do.
+# Apache, curl, jq, nginx, Node.js, Python, and a JDK from Debian, and the pinned npm packages. If it cannot
+# install them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -12,6 +12,9 @@ command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || packages+=(nginx)
 command -v node >/dev/null || packages+=(nodejs)
 command -v npm >/dev/null || packages+=(npm)
 command -v python3 >/dev/null || packages+=(python3)
+[[ -e /usr/lib/apache2/modules/mod_auth_openidc.so ]] || packages+=(apache2 libapache2-mod-auth-openidc)
+[[ -e /usr/lib/apache2/modules/mod_oauth2.so ]] || packages+=(libapache2-mod-oauth2)
+/usr/bin/python3 -c 'import cryptography, jwt' 2>/dev/null || packages+=(python3-jwt python3-cryptography)
 command -v javac >/dev/null || packages+=(default-jdk-headless)
 
 if [[ ${#packages[@]} -gt 0 ]]; then
@@ -20,7 +23,7 @@ if [[ ${#packages[@]} -gt 0 ]]; then
 		exit 1
 	fi
 	echo "Installing ${packages[*]} for the tests (takes about 10 s, 1 min with a JDK, or 2 min with npm) ..."
-	# Keep nginx from starting, because it would use a port.
+	# Keep Apache and nginx from starting, because they would use a port.
 	policy=/usr/sbin/policy-rc.d
 	if [[ ! -e $policy ]]; then
 		trap 'rm -f "$policy"' EXIT

@@ -81,6 +81,7 @@ func testStatusLists(t *testing.T, i *installation) {
 			}
 		}
 	}
+	testListAsToken(t, &listed, token)
 }
 
 var errVerdict = errors.New("the verifier says something else")
@@ -111,6 +112,7 @@ func TestNodeSampleReadsStatusLists(t *testing.T) {
 		"text":            {"uaM", map[any]string{1: unavailable}},
 	}
 	key, _ := newKey(t)
+	listKey, _ := newKey(t)
 	mux := http.NewServeMux()
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
@@ -118,9 +120,11 @@ func TestNodeSampleReadsStatusLists(t *testing.T) {
 	claims := map[string]any{
 		"iss": server.URL, "sub": "billing", "client_id": "billing", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "ttl": 10,
 	}
-	mux.HandleFunc("GET /oauth2/jwks", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}})
-	})
+	for path, key := range map[string]jose.JSONWebKey{"/oauth2/jwks": key, "/oauth2/status/jwks": listKey} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}})
+		})
+	}
 	uris := map[string]string{}
 	for name := range lists {
 		path := fmt.Sprintf("/oauth2/status/%d", len(uris))
@@ -128,7 +132,7 @@ func TestNodeSampleReadsStatusLists(t *testing.T) {
 		listClaims := with(claims, map[string]any{"sub": uris[name], "status_list": lists[name].list})
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/statuslist+jwt")
-			_, _ = io.WriteString(w, signJWT(t, key, "statuslist+jwt", listClaims))
+			_, _ = io.WriteString(w, signJWT(t, listKey, "statuslist+jwt", listClaims))
 		})
 	}
 	authority := filepath.Join(t.TempDir(), "ca.crt")

@@ -52,11 +52,14 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 		t.Run(string(algorithm), func(t *testing.T) {
 			key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(t)
 			encoded := testkit.Value(json.Marshal(seal(t, client, &key)))(t)
-			var members map[string]any
-			testkit.Do(t, json.Unmarshal(testkit.Value(key.PrivateJWK())(t), &members))
-			for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
-				if value, ok := members[name].(string); ok && bytes.Contains(encoded, []byte(value)) {
-					t.Errorf("the encoded sealed key contains member %q", name)
+			var private struct{ Keys []map[string]any }
+			testkit.Do(t, json.Unmarshal(testkit.Value(key.PrivateJWKS())(t), &private))
+			testkit.Diff(t, "number of key pairs", 2, len(private.Keys))
+			for _, members := range private.Keys {
+				for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+					if value, ok := members[name].(string); ok && bytes.Contains(encoded, []byte(value)) {
+						t.Errorf("the encoded sealed key contains member %q", name)
+					}
 				}
 			}
 			var sealed signingkey.Key

@@ -346,19 +346,22 @@ func TestSavedRecordsForgetPlaintext(t *testing.T) {
 		return testkit.Value(os.ReadFile(filepath.Join(dir, "records")))(t)
 	}
 	key := newKey(t, signingkey.Active)
-	private := testkit.Value(key.PrivateJWK())(t)
-	var members struct{ D string }
-	testkit.Do(t, json.Unmarshal(private, &members))
+	var private struct{ Keys []struct{ D string } }
+	testkit.Do(t, json.Unmarshal(testkit.Value(key.PrivateJWKS())(t), &private))
 	update := func(key signingkey.Key) {
 		testkit.Do(t, s.feed.Update(realmRecord(t, "acme", key)))
 	}
 	update(key)
-	if !bytes.Contains(saved(), []byte(members.D)) {
-		t.Fatal("the record in plaintext was not saved")
+	for _, pair := range private.Keys {
+		if !bytes.Contains(saved(), []byte(pair.D)) {
+			t.Fatal("the record in plaintext was not saved")
+		}
 	}
 	update(s.seal("acme", key))
-	if bytes.Contains(saved(), []byte(members.D)) {
-		t.Error("the saved records still contain the private key")
+	for _, pair := range private.Keys {
+		if bytes.Contains(saved(), []byte(pair.D)) {
+			t.Error("the saved records still contain the private key")
+		}
 	}
 	update(s.seal("acme", key))
 	if !s.signs("acme") {

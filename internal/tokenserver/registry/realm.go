@@ -69,16 +69,18 @@ type Realm struct {
 	Keys []signingkey.Key
 	// PlaintextKeys is the number of keys whose private part is in plaintext in the record.
 	PlaintextKeys int
-	// signer issues tokens with the active key. It is nil while the key is sealed or there is none.
-	signer atomic.Pointer[token.Signer]
+	// active is nil while the active key is sealed or there is none.
+	active atomic.Pointer[activeKey]
 	// verifier checks the signature, issuer and times of tokens signed with any published key.
 	// Verify also checks that the realm and the client are enabled.
 	verifier         *token.Verifier
 	tokensValidAfter time.Time
 	statusLists      *record.StatusLists
 	statusPrefix     string // see statusPrefix
-	// JWKS, Metadata and OpenIDConfiguration are the realm's published documents, as JSON.
+	// JWKS, ListJWKS, Metadata and OpenIDConfiguration are the realm's published documents, as JSON. ListJWKS
+	// has the keys that sign status lists. It is nil if the realm has no status lists.
 	JWKS                []byte
+	ListJWKS            []byte
 	Metadata            []byte
 	OpenIDConfiguration []byte
 	// resources are the metadata of the realm's audiences that are URLs.
@@ -117,10 +119,14 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		realm.exchanges = append(realm.exchanges, NewExchange(rule, s.Issuers))
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
+	var lists []signingkey.PublicKey
 	var algorithms []string
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		public = append(public, key.Public())
+		if list, ok := key.ListPublic(); ok {
+			lists = append(lists, list)
+		}
 		algorithms = append(algorithms, string(key.Algorithm))
 		if key.State != signingkey.Retiring {
 			realm.Keys = append(realm.Keys, *key)
@@ -139,6 +145,11 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	var err error
 	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+	}
+	if s.StatusLists != nil {
+		if realm.ListJWKS, err = signingkey.JWKS(lists); err != nil {
+			return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+		}
 	}
 	metadata := oauth.NewMetadata(s.Issuer, s.Scopes, optional(&s))
 	metadata.TokenEndpointAuthSigningAlgValuesSupported = jws.Algorithms
@@ -163,7 +174,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 
 // optional returns which optional parts of the protocol the realm is configured for.
 func optional(s *RealmSettings) oauth.Optional {
-	has := oauth.Optional{TokenExchange: len(s.Exchanges) > 0}
+	has := oauth.Optional{TokenExchange: len(s.Exchanges) > 0, StatusLists: s.StatusLists != nil}
 	for i := range s.Issuers {
 		has.IDJAG = has.IDJAG || s.Issuers[i].IDJAG
 		has.SPIFFE = has.SPIFFE || s.Issuers[i].Authenticates && strings.HasPrefix(s.Issuers[i].URL, "spiffe://")
@@ -175,14 +186,33 @@ func optional(s *RealmSettings) oauth.Optional {
 func (r *Realm) Open(key *signingkey.Key) {
 	for i := range r.Keys {
 		if r.Keys[i].ID == key.ID && r.Keys[i].State == signingkey.Active && key.Sealed() == nil {
-			r.signer.Store(token.NewSigner(key.Signer()))
+			r.active.Store(&activeKey{tokens: token.NewSigner(key.Signer()), lists: key.ListSigner()})
 		}
 	}
 }
 
+// activeKey signs with the active key.
+type activeKey struct {
+	tokens *token.Signer
+	lists  *signingkey.Signer
+}
+
 // Signer issues tokens with the active key. It is nil while the key is sealed, and before the realm's first
 // key is active.
-func (r *Realm) Signer() *token.Signer { return r.signer.Load() }
+func (r *Realm) Signer() *token.Signer {
+	if active := r.active.Load(); active != nil {
+		return active.tokens
+	}
+	return nil
+}
+
+// ListSigner signs status lists with the active key. It is nil if Signer returns nil.
+func (r *Realm) ListSigner() *signingkey.Signer {
+	if active := r.active.Load(); active != nil {
+		return active.lists
+	}
+	return nil
+}
 
 // Client returns the client with the given client ID, or nil. The caller must not modify it.
 func (r *Realm) Client(id string) *Client {

@@ -57,17 +57,13 @@ func StatusPrefix(uri string) string {
 
 // Signer issues tokens signed with one key. It is safe for concurrent use.
 type Signer struct {
-	key        *signingkey.Signer
-	header     string // of access tokens, encoded, including the trailing dot
-	listHeader string // of status lists
+	key    *signingkey.Signer
+	header string // encoded, including the trailing dot
 }
 
 // NewSigner returns a Signer that uses the given key.
 func NewSigner(key *signingkey.Signer) *Signer {
-	return &Signer{
-		key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + ".",
-		listHeader: encodedHeader(key.Algorithm(), key.KeyID(), statuslist.Type) + ".",
-	}
+	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + "."}
 }
 
 // encodedHeader returns the encoded header of a JWT of the given type (RFC 9068 §2.1).
@@ -76,12 +72,14 @@ func encodedHeader(algorithm signingkey.Algorithm, keyID, typ string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(header))
 }
 
-// SignList returns the signed status list with the given claims in JWS Compact Serialization.
+// SignList returns the signed status list with the given claims in JWS Compact Serialization. The key must be
+// one that signs no tokens.
 //
 // Errors: those of signing.
-func (s *Signer) SignList(claims []byte) ([]byte, error) {
-	jwt := base64.RawURLEncoding.AppendEncode([]byte(s.listHeader), claims)
-	signature, err := s.key.Sign(nil, jwt)
+func SignList(key *signingkey.Signer, claims []byte) ([]byte, error) {
+	header := encodedHeader(key.Algorithm(), key.KeyID(), statuslist.Type) + "."
+	jwt := base64.RawURLEncoding.AppendEncode([]byte(header), claims)
+	signature, err := key.Sign(nil, jwt)
 	if err != nil {
 		return nil, err
 	}

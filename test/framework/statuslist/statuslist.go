@@ -91,7 +91,8 @@ func (l *List) AllInvalid() bool {
 	return len(l.Entries) > 0 && len(bytes.Trim(l.Entries, "\xff")) == 0
 }
 
-// Get gets the list at uri and verifies it with the keys of the realm of a client with the given credentials.
+// Get gets the list at uri and verifies it with the keys for lists of the realm of a client with the given
+// credentials.
 func Get(ctx context.Context, httpClient *http.Client, uri string, credentials *corev1.Secret) (*List, error) {
 	document, header, err := get(ctx, httpClient, uri)
 	if err != nil {
@@ -100,7 +101,7 @@ func Get(ctx context.Context, httpClient *http.Client, uri string, credentials *
 	if got := header.Get("Content-Type"); got != "application/statuslist+jwt" {
 		return nil, fmt.Errorf("%s has the type %q", uri, got)
 	}
-	body, _, err := get(ctx, httpClient, string(credentials.Data[v1beta1.SecretKeyJWKSURL]))
+	body, _, err := get(ctx, httpClient, string(credentials.Data[v1beta1.SecretKeyIssuer])+"/oauth2/status/jwks")
 	if err != nil {
 		return nil, err
 	}

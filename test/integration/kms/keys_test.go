@@ -112,21 +112,23 @@ func privateMembers(t *testing.T, inst *install.Installation, plugin *kmsplugin.
 		if err != nil {
 			t.Fatal(err)
 		}
-		private, err := opened.PrivateJWK()
+		private, err := opened.PrivateJWKS()
 		if err != nil {
 			t.Fatal(err)
 		}
-		jwk := map[string]any{}
-		if err := json.Unmarshal(private, &jwk); err != nil {
+		var set struct{ Keys []map[string]any }
+		if err := json.Unmarshal(private, &set); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
-			if value, ok := jwk[name].(string); ok {
-				raw, err := base64.RawURLEncoding.DecodeString(value)
-				if err != nil {
-					t.Fatal(err)
+		for _, jwk := range set.Keys {
+			for _, name := range []string{"d", "p", "q", "dp", "dq", "qi"} {
+				if value, ok := jwk[name].(string); ok {
+					raw, err := base64.RawURLEncoding.DecodeString(value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					members = append(members, value, string(raw))
 				}
-				members = append(members, value, string(raw))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import { createRemoteJWKSet, jwtVerify } from 'jose'
 const { ISSUER, AUDIENCE } = process.env
 const keys = createRemoteJWKSet(new URL(ISSUER + '/oauth2/jwks'), { cacheMaxAge: 300_000 })
 const prefix = ISSUER + '/oauth2/status/'
+const listKeys = createRemoteJWKSet(new URL(prefix + 'jwks'), { cacheMaxAge: 300_000 }) // They sign no tokens.
 const lists = new Map() // by URI
 
 // verify returns the claims of an access token, or throws an error.
@@ -44,7 +45,7 @@ async function load(uri, entry) {
     })
     if (!response.ok) throw new Error(`status ${response.status}`)
     const jwt = await response.text()
-    const { payload } = await jwtVerify(jwt, keys, {
+    const { payload } = await jwtVerify(jwt, listKeys, {
       issuer: ISSUER, subject: uri, typ: 'statuslist+jwt', requiredClaims: ['iat', 'exp', 'ttl', 'status_list'],
     })
     if (payload.iat < entry.iat) throw new Error('older than the last one')
