@@ -901,17 +901,30 @@ func TestSVIDAssertions(t *testing.T) {
 	}
 }
 
-// A trust domain whose JWT-SVIDs have another audience in the realm doesn't serve this assertion type.
+// A JWT-SVID must be for the realm's issuer, even if the realm trusts its trust domain with another audience, alone or
+// in a second entry.
 func TestSVIDAssertionsNeedTheIssuerAsAudience(t *testing.T) {
-	s := startFederated(t, behindProxy)
 	key := foreignKeys()["spiffe"]
-	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
-		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "spire", URL: domain, Audience: west, Keys: []signingkey.PublicKey{key.Public()}}}
-	}))
-	r := byAssertion(foreignToken(t, "spiffe", members{"sub": domain + "/billing", "aud": west}, nil, nil), "")
-	expectStatus(t, "as any JWT", 200, s.send(t, s.direct(), elsewhere(r)))
-	r.body = strings.Replace(r.body, "jwt-bearer", "jwt-spiffe", 1)
-	checkRejection(t, s.send(t, s.direct(), elsewhere(r)), 401, "invalid_client", "acme")
+	entry := func(name, audience string) registry.Issuer {
+		return registry.Issuer{Authenticates: true, Name: name, URL: domain, Audience: audience, Keys: []signingkey.PublicKey{key.Public()}}
+	}
+	for name, issuers := range map[string][]registry.Issuer{
+		"other audience":             {entry("spire-west", west)},
+		"second entry":               {entry("spire", acme), entry("spire-west", west)},
+		"second entry, listed first": {entry("spire-west", west), entry("spire", acme)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startFederated(t, behindProxy)
+			s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) { r.Issuers = issuers }))
+			s.registry.SetClient(newClient(t, "acme", "svid", func(c *registry.Client) {
+				c.Identities = []registry.Identity{{ID: "w", IssuerName: "spire-west", Issuer: domain, Subject: domain + "/billing"}}
+			}))
+			r := byAssertion(foreignToken(t, "spiffe", members{"sub": domain + "/billing", "aud": west}, nil, nil), "&client_id=svid")
+			expectStatus(t, "as any JWT", 200, s.send(t, s.direct(), elsewhere(r)))
+			r.body = strings.Replace(r.body, "jwt-bearer", "jwt-spiffe", 1)
+			checkRejection(t, s.send(t, s.direct(), elsewhere(r)), 401, "invalid_client", "acme")
+		})
+	}
 }
 
 func TestExchangesAreAuditedAndCounted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
@@ -72,19 +73,19 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	return caller, nil
 }
 
-// bySVID authenticates a client by a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). The trusted issuer is
-// the trust domain of its subject, and never an issuer with an HTTPS URL. Its audience must
-// be the realm's issuer, which is then the only audience of the JWT-SVID. Like other tokens of third parties, it may be reused, and needs no client ID if a client
-// holds its subject.
+// bySVID authenticates a client by a JWT-SVID (draft-ietf-oauth-spiffe-client-auth). The trusted issuer is the
+// trust domain of its subject, and never an issuer with an HTTPS URL. The only audience of the JWT-SVID must be
+// the realm's issuer, which must be that of the trusted issuer, too. Like other tokens of third parties, it may
+// be reused, and needs no client ID if a client holds its subject.
 //
 // Errors: those of byFederation.
 func (a *Authenticator) bySVID(ctx context.Context, realm *registry.Realm, clientID string, assertion *clientassertion.Assertion, now time.Time) (Caller, error) {
 	svid := assertion.AsSVID()
-	issuer := realm.TrustedIssuer(svid.Issuer(), []string{realm.Issuer})
+	issuer := trustedIssuer(realm, svid)
 	if issuer == nil {
 		return Caller{clientID: clientID}, wrongAssertion(clientassertion.ErrIssuer)
 	}
-	if issuer.Audience != realm.Issuer {
+	if !slices.Equal(svid.Claims.Audience, []string{realm.Issuer}) {
 		return Caller{clientID: clientID, statedIssuer: issuer.Name}, wrongAssertion(clientassertion.ErrAudience)
 	}
 	return a.byFederation(ctx, realm, clientID, svid, now)
