@@ -129,13 +129,15 @@ func (r *Realm) StatusChanges(list StatusList) uint64 {
 // isn't later than now, they don't.
 //
 // A held index is INVALID unless its client can be used and has it for tokens that it gets now. A free index
-// is VALID: no valid token refers to it, and lists don't show how many clients there are.
+// is VALID: no valid token refers to it, and lists don't show how many clients there are. If a user deleted the
+// record of an index, two clients can have it. It is then INVALID if it is for one of them.
 func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslist.Bits, next time.Time) {
 	entries = r.tables.indexes.copy()
 	if revokedUntil := r.tokensValidAfter; list.allInvalid || now.Before(revokedUntil) {
 		entries.SetAllInvalid()
 		return entries, revokedUntil
 	}
+	var invalid []int
 	r.tables.clients.Range(func(_ string, c *Client) bool {
 		if c.StatusIndex == nil {
 			return true
@@ -144,7 +146,7 @@ func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslis
 		if c.hasValidStatus(now) {
 			entries.SetValid(c.StatusIndex.Index)
 		} else {
-			entries.SetInvalid(c.StatusIndex.Index)
+			invalid = append(invalid, c.StatusIndex.Index)
 		}
 		for _, at := range []time.Time{c.ExpiresAt, c.TokensValidAfter} {
 			if now.Before(at) && (next.IsZero() || at.Before(next)) {
@@ -153,6 +155,9 @@ func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslis
 		}
 		return true
 	})
+	for _, index := range invalid {
+		entries.SetInvalid(index)
+	}
 	return entries, next
 }
 
