@@ -142,6 +142,9 @@ func (d *decision) reject(seen *observed, now time.Time) {
 		current.Disabled = true
 		current.Secrets = secrets.Valid(current.Secrets, now)
 		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), now))
+		if seen.index.CurrentLost {
+			current.StatusIndex = nil // It is another client's, whose entry must not depend on this one.
+		}
 		setBasis(seen, &current, true)
 		d.desired = &current
 		return

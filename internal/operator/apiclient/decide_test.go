@@ -140,6 +140,28 @@ func TestDecideDisablesRecordOfRejectedClient(t *testing.T) {
 	}
 }
 
+// If another client holds the index of a rejected client, the rejected one gives it up. Otherwise, the entries of both
+// would depend on each other.
+func TestDecideDropsLostIndexOfRejectedClient(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lost bool
+		want *record.StatusIndex
+	}{
+		"held by another client": {lost: true},
+		"held by the client":     {want: &record.StatusIndex{Index: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := reconciled(t, observe())
+			seen.recorded.StatusIndex, seen.recorded.IndexSerial = &record.StatusIndex{Index: 3}, 2
+			seen.index.Current, seen.index.CurrentLost = seen.recorded.StatusIndex, tc.lost
+			seen.client.Spec.Scopes = []string{"write"}
+			d := mustDecide(t, seen)
+			testkit.Diff(t, "index", tc.want, d.desired.StatusIndex)
+			testkit.Diff(t, "serial", int64(2), d.desired.IndexSerial)
+		})
+	}
+}
+
 // An operator that was rolled back keeps a restriction that it doesn't know, whatever it changes.
 func TestDecideKeepsUnknownRestrictions(t *testing.T) {
 	seen := reconciled(t, observe())
