@@ -75,7 +75,8 @@ var (
 	ErrNoAssertion  = newError(http.StatusBadRequest, codeInvalidRequest, "assertion is required with this grant_type.")
 	ErrInvalidGrant = newError(http.StatusBadRequest, codeInvalidGrant, "The assertion is not valid for a client of this realm.")
 	// ErrNoSubjectToken and the following are for token exchange (RFC 8693 §2.2.2). ErrInvalidSubject is
-	// the only response to an invalid subject token and to an exchange that no rule allows.
+	// the only response to an invalid subject token and to an exchange that no rule allows. ErrOwnToken is for
+	// a valid token that was issued to the authenticated client, which knows that.
 	ErrNoSubjectToken   = newError(http.StatusBadRequest, codeInvalidRequest, "subject_token and subject_token_type are required with this grant_type.")
 	ErrSubjectTokenType = newError(http.StatusBadRequest, codeInvalidRequest,
 		"subject_token_type must be urn:ietf:params:oauth:token-type:access_token, urn:ietf:params:oauth:token-type:jwt, or urn:ietf:params:oauth:token-type:id_token.")
@@ -83,6 +84,7 @@ var (
 	ErrActorToken         = newError(http.StatusBadRequest, codeInvalidRequest, "actor_token is not supported, because the authenticated client is the actor. Omit it.")
 	ErrNotOneTarget       = newError(http.StatusBadRequest, codeInvalidTarget, "Exactly one audience is required with this grant_type, in audience, in resource, or in both.")
 	ErrInvalidSubject     = newError(http.StatusBadRequest, codeInvalidRequest, "The subject token is not valid, or no rule of the realm allows this client to exchange it.")
+	ErrOwnToken           = newError(http.StatusBadRequest, codeInvalidRequest, "A client cannot exchange a token that was issued to it. Exchange the token that it received, or use client_credentials to act for itself.")
 	// ErrDPoPRequired and ErrInvalidProof are for the token endpoint (RFC 9449 §5).
 	ErrDPoPRequired = newError(http.StatusBadRequest, codeInvalidDPoPProof, "This client must send a DPoP proof.")
 	ErrInvalidProof = newError(http.StatusBadRequest, codeInvalidDPoPProof,

@@ -31,6 +31,7 @@ const (
 	idTokenType     = "urn:ietf:params:oauth:token-type:id_token"
 
 	invalidSubject = `{"error":"invalid_request","error_description":"The subject token is not valid, or no rule of the realm allows this client to exchange it."}` + "\n"
+	ownToken       = `{"error":"invalid_request","error_description":"A client cannot exchange a token that was issued to it. Exchange the token that it received, or use client_credentials to act for itself."}` + "\n"
 )
 
 func inNamespaces(names ...string) record.ClientSelector {
@@ -97,6 +98,9 @@ func startDelegating(t testing.TB, options ...func(*tokenserver.Options)) *serve
 		},
 		"agent": func(c *registry.Client) {
 			c.Namespace, c.Audiences, c.DelegatedScopes = "agents", []string{orders, tools, "urn:example:log"}, []string{"orders:read", "tools.call"}
+		},
+		"assistant": func(c *registry.Client) {
+			c.Namespace, c.Audiences, c.DelegatedScopes = "agents", []string{orders, tools}, []string{"orders:read", "tools.call"}
 		},
 		"tool": func(c *registry.Client) {
 			c.Namespace, c.Audiences, c.Scopes = "tools", []string{orders, stock}, []string{"orders:read"}
@@ -218,8 +222,8 @@ func TestExchangeChain(t *testing.T) {
 	// The third exchange would be deeper than its rule allows.
 	got := s.send(t, s.direct(), exchangeOf("last", second, "audience", stock))
 	testkit.Diff(t, "response to a chain of three", invalidSubject, got.body)
-	// The rule of the agent allows no chain at all.
-	got = s.send(t, s.direct(), exchangeOf("agent", first, "audience", tools))
+	// The rule of agents allows no chain at all.
+	got = s.send(t, s.direct(), exchangeOf("assistant", first, "audience", tools))
 	testkit.Diff(t, "response to a chain at depth 1", invalidSubject, got.body)
 }
 
@@ -370,7 +374,6 @@ func TestRejectedSubjectTokens(t *testing.T) {
 	}{
 		"actor that no rule selects":          {"stranger", []string{"subject_token", valid}},
 		"actor of another rule":               {"tool", []string{"subject_token", valid}},
-		"subject acts for itself":             {"service", []string{"subject_token", valid}},
 		"token for another API":               {"agent", []string{"subject_token", issued(t, s, "wide", "&audience="+url.QueryEscape(stock))}},
 		"token without the scope of the rule": {"agent", []string{"subject_token", issued(t, s, "service", "&scope=stock")}},
 		"subject in another namespace":        {"agent", []string{"subject_token", issued(t, s, "outside", "")}},
@@ -478,10 +481,55 @@ func TestClientsDoNotActForThemselves(t *testing.T) {
 		c.Namespace, c.Audiences, c.Scopes = "apps", []string{agents, orders}, []string{"orders:read"}
 	}))
 	own := issued(t, s, "service", "")
-	testkit.Diff(t, "response to its own token", invalidSubject, s.send(t, s.direct(), exchangeOf("service", own)).body)
+	testkit.Diff(t, "response to its own token", ownToken, s.send(t, s.direct(), exchangeOf("service", own)).body)
 	byAgent := s.exchanged(t, "agent", own)
 	testkit.Diff(t, "response at the end of a chain", invalidSubject, s.send(t, s.direct(), exchangeOf("service", byAgent)).body)
-	s.exchanged(t, "tool", byAgent)
+	// A client can be in a chain twice, but not twice in a row: another one must have sent it the token.
+	testkit.Diff(t, "response to the actor's own token", ownToken, s.send(t, s.direct(), exchangeOf("agent", byAgent)).body)
+	byTool := s.exchanged(t, "tool", byAgent)
+	again := s.exchanged(t, "agent", byTool)
+	checkDelegated(t, s, again, true)
+	// Only the client to which a valid token was issued learns that it was.
+	s.registry.SetRealm(newRealm(t, "other", nil))
+	s.registry.SetClient(newClient(t, "other", "agent", func(c *registry.Client) { c.Audiences, c.Scopes = []string{agents}, []string{"orders:read"} }))
+	foreign := accessToken(t, s.send(t, s.direct(), request{path: "/other/oauth2/token", query: grant, authorization: basic("agent", secret)}))
+	testkit.Diff(t, "response to a token of another realm", invalidSubject, s.send(t, s.direct(), exchangeOf("agent", foreign)).body)
+	revoked := *s.registry.Realm("acme").Client("agent")
+	revoked.TokensValidAfter = now.Add(time.Second)
+	s.registry.SetClient(&revoked)
+	testkit.Diff(t, "response to its own revoked token", invalidSubject, s.send(t, s.direct(), exchangeOf("agent", again)).body)
+}
+
+// A rule about users and a rule about clients don't add up: with a token that the first one gave it, an actor can't use
+// the second one, even if that selects the actor as a subject.
+func TestActorsDoNotExchangeTheirOwnTokens(t *testing.T) {
+	s := startDelegating(t)
+	team := inNamespaces("agents")
+	s.setDelegating(t, []record.Exchange{
+		{
+			Name: "users", Actors: team, Issuer: "corporate", Claims: map[string]string{"azp": "portal"},
+			Audiences: []string{tools}, Scopes: []string{"tools.call"}, MaxDepth: 1,
+		},
+		{
+			Name: "enterprise", Actors: team, Issuer: "idp", IDJAG: true,
+			Audiences: []string{tools}, Scopes: []string{"tools.call"}, MaxDepth: 1,
+		},
+		{
+			Name: "team", Actors: team, Subjects: &team, SubjectAudiences: []string{tools}, SubjectScopes: []string{"tools.call"},
+			Audiences: []string{orders}, Scopes: []string{"orders:read"}, MaxDepth: 2,
+		},
+	})
+	for name, first := range map[string]string{
+		"token exchange": s.exchanged(t, "agent", userToken(t, nil, nil), "subject_token_type", jwtType, "audience", tools),
+		"ID-JAG":         accessToken(t, s.send(t, s.direct(), byIDJAG("agent", idJAG(t, nil, members{"resource": tools}), ""))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := s.send(t, s.direct(), exchangeOf("agent", first))
+			expectStatus(t, "actor of the token", http.StatusBadRequest, got)
+			testkit.Diff(t, "response to the actor of the token", ownToken, got.body)
+			checkDelegated(t, s, s.exchanged(t, "assistant", first), true)
+		})
+	}
 }
 
 // Without scopes that a rule requires of the subject token, the new token has only scopes of that token. With them,
@@ -974,19 +1022,26 @@ realmkeeper_exchanges_total{realm="acme",result="wrong_subject_token",rule=""} 1
 
 // A client that presents bad subject tokens in a loop is limited, and its good ones still work.
 func TestSubjectTokenFailuresAreLimited(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		s := startDelegating(t)
-		good := issued(t, s, "service", "")
-		bad := exchangeOf("agent", "x")
-		var last response
-		for range 21 {
-			last = s.send(t, s.direct(), bad)
-		}
-		checkTooMany(t, last, "3", tooManyFailures)
-		r := exchangeOf("agent", good)
-		r.header = bad.header
-		expectStatus(t, "good subject token", 200, s.send(t, s.direct(), r))
-	})
+	for name, own := range map[string]bool{"no token": false, "its own token": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				s := startDelegating(t)
+				good, subject := issued(t, s, "service", ""), "x"
+				if own {
+					subject = issued(t, s, "agent", "")
+				}
+				bad := exchangeOf("agent", subject)
+				var last response
+				for range 21 {
+					last = s.send(t, s.direct(), bad)
+				}
+				checkTooMany(t, last, "3", tooManyFailures)
+				r := exchangeOf("agent", good)
+				r.header = bad.header
+				expectStatus(t, "good subject token", 200, s.send(t, s.direct(), r))
+			})
+		})
+	}
 }
 
 // The metadata lists what the realm is configured for.

@@ -69,8 +69,8 @@ func authorizeClient(request *clientRequest) (authorization, error) {
 
 // authorizeExchange authorizes the client to act for the subject of a token (RFC 8693).
 //
-// Errors: those of checkExchange; oauth.ErrInvalidSubject with the reason; oauth.ErrInvalidTarget;
-// oauth.ErrInvalidScope; oauth.ErrTooManyFailures; oauth.ErrNoClusterKeys.
+// Errors: those of checkExchange; oauth.ErrInvalidSubject or oauth.ErrOwnToken, with the reason;
+// oauth.ErrInvalidTarget; oauth.ErrInvalidScope; oauth.ErrTooManyFailures; oauth.ErrNoClusterKeys.
 func (e *tokenEndpoint) authorizeExchange(ctx context.Context, request *clientRequest) (authorization, error) {
 	audience, err := checkExchange(&request.parameters)
 	if err != nil {
@@ -179,14 +179,16 @@ func (e *tokenEndpoint) idJAGSubject(request *clientRequest) (*exchange.Subject,
 
 // decide applies the realm's rules. It records the subject for the audit log, even if no rule allows the request.
 //
-// Errors: invalid with the reason; oauth.ErrInvalidTarget; oauth.ErrInvalidScope.
+// Errors: invalid or oauth.ErrOwnToken, with the reason; oauth.ErrInvalidTarget; oauth.ErrInvalidScope.
 func decide(request *clientRequest, subject *exchange.Subject, audience string, invalid *oauth.Error) (authorization, error) {
 	request.subject = subject
 	result, err := exchange.Decide(request.realm, request.client, subject, exchange.Request{Audience: audience, Scope: request.parameters.Scope}, request.now)
-	if errors.Is(err, exchange.ErrNotAllowed) {
+	switch {
+	case errors.Is(err, exchange.ErrOwnToken):
+		return authorization{}, clientauth.NotAllowed(oauth.ErrOwnToken, err)
+	case errors.Is(err, exchange.ErrNotAllowed):
 		return authorization{}, clientauth.NotAllowed(invalid, err)
-	}
-	if err != nil {
+	case err != nil:
 		return authorization{}, err
 	}
 	request.rule = result.Rule

@@ -158,7 +158,8 @@ func (p *participant) selected(clients *v1beta1.ExchangeClients) (dependsOn stri
 	return "", clients.Selects(id, p.client.Namespace, p.labels)
 }
 
-// alone reports whether the client is the only one that a rule can select. A client can't act for itself.
+// alone reports whether the client is the only one that a rule can select. A client can't act for itself, or
+// exchange a token that was issued to it.
 func (p *participant) alone(clients *v1beta1.ExchangeClients) bool {
 	id := p.client.EffectiveClientID()
 	return clients != nil && len(clients.ClientIDs) > 0 && !slices.ContainsFunc(clients.ClientIDs, func(other string) bool { return other != id })

@@ -68,8 +68,7 @@ func (a *Authenticator) VerifyIDJAG(realm *registry.Realm, assertion *clientasse
 //
 // The error is err or oauth.ErrTooManyFailures.
 func (a *Authenticator) LimitFailures(realm *registry.Realm, client *registry.Client, source netip.Addr, err error, now time.Time) error {
-	rejected := errors.Is(err, oauth.ErrInvalidSubject) || errors.Is(err, oauth.ErrInvalidGrant)
-	if rejected && !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: client.ID, Source: source}, now) {
+	if _, rejected := errors.AsType[*RejectionError](err); rejected && !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: client.ID, Source: source}, now) {
 		return oauth.ErrTooManyFailures
 	}
 	return err
@@ -90,8 +89,8 @@ func wrong(response *oauth.Error, reason error) error {
 	return fmt.Errorf("%w: %w", rejection, reason)
 }
 
-// NotAllowed returns the response to an exchange that no rule allows: the same as to an invalid token. The
-// reason appears only in logs.
+// NotAllowed returns the response to an exchange that isn't allowed. If no rule allows it, the response is the
+// same as to an invalid token. The reason appears only in logs.
 func NotAllowed(response *oauth.Error, reason error) error {
 	return fmt.Errorf("%w: %w", &RejectionError{response, audit.ReasonExchangeNotAllowed}, reason)
 }

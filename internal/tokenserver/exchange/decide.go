@@ -15,6 +15,9 @@ import (
 // the log.
 var ErrNotAllowed = errors.New("no rule allows the exchange")
 
+// ErrOwnToken means that the token was issued to the client that wants to exchange it.
+var ErrOwnToken = errors.New("the token was issued to the client itself")
+
 // Request is what a client asks for.
 type Request struct {
 	Audience string // exactly one
@@ -35,8 +38,9 @@ type Result struct {
 // Decide returns what the actor, an authenticated client of the realm, gets for a subject. One rule must
 // allow everything that is requested; the first one applies.
 //
-// Errors: ErrNotAllowed; oauth.ErrInvalidTarget and oauth.ErrInvalidScope if a rule allows the actor to act
-// for the subject, but not for this audience or with these scopes.
+// Errors: ErrNotAllowed, wrapping ErrOwnToken if the token was issued to the actor; oauth.ErrInvalidTarget and
+// oauth.ErrInvalidScope if a rule allows the actor to act for the subject, but not for this audience or with
+// these scopes.
 func Decide(realm *registry.Realm, actor *registry.Client, s *Subject, want Request, now time.Time) (Result, error) {
 	if err := s.accepts(realm, actor); err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrNotAllowed, err)
@@ -84,10 +88,14 @@ var (
 	errDenied   = errors.New("it denies the subject")
 )
 
-// accepts checks what no rule can allow. A client needs no exchange to act for itself; a chain that ends
-// where it began would look like its own token.
+// accepts checks what no rule can allow. With its own token, a client would combine two rules: the one that
+// allowed this token, and another one. A client needs no exchange to act for itself; a chain that ends where it
+// began would look like its own token.
 func (s *Subject) accepts(realm *registry.Realm, actor *registry.Client) error {
-	if s.Client != nil && s.Client.UID == actor.UID {
+	switch {
+	case len(s.Clients) > 0 && s.Clients[0].UID == actor.UID:
+		return ErrOwnToken
+	case s.Client != nil && s.Client.UID == actor.UID:
 		return errSelf
 	}
 	if m := s.MayAct; m != nil {

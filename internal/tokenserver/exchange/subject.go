@@ -22,8 +22,8 @@ type Subject struct {
 	// Client is the subject; nil for an external one, which External identifies.
 	Client   *registry.Client
 	External *token.SubjectID
-	// Clients are the clients of the realm in the token: the subject, and in a chain the earlier actors.
-	// It is empty for the tokens of issuers.
+	// Clients are the clients of the realm in the token: the one to which it was issued, the earlier actors,
+	// and last the subject, which can be the first, too. It is empty for the tokens of issuers.
 	Clients []*registry.Client
 	// Act is the chain of the token's actors, and Rules are the rules that allowed it.
 	Act   *token.Actor
