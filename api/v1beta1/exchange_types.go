@@ -1,14 +1,15 @@
 package v1beta1
 
 // Exchange is a rule that allows some ApiClients, the actors, to get tokens with which they act for the
-// subject of another token (RFC 8693 and ID-JAG). A single rule must allow the whole exchange.
+// subject of another token (RFC 8693 and ID-JAG). A single rule must allow the whole exchange. Other rules
+// can only restrict it, with deniedSubjects and senderConstraint.
 //
 // A new token expires no later than the subject token that was exchanged. Introspection and the verify
 // endpoint reject it if the rule has been removed or changed, or if any client in it is suspended, has
 // expired, or was deleted. A change of tokenLifetime does not affect existing tokens, a change of
-// deniedSubjects only those of the listed subjects, and a new senderConstraint only unbound ones.
+// deniedSubjects only those of the listed subjects, and a new senderConstraint only unbound ones of this rule.
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.deniedSubjects) || !has(self.subjects.issuer) || self.deniedSubjects.all(s, s.startsWith('ext:' + self.subjects.issuer.name + ':'))`,fieldPath=".deniedSubjects",messageExpression="'must contain only subjects of the issuer of the rule, which begin with ext:' + self.subjects.issuer.name + ':, because others never match'"
+// +kubebuilder:validation:XValidation:rule=`!has(self.deniedSubjects) || !has(self.subjects.issuer) || self.deniedSubjects.all(s, s.startsWith('ext:' + self.subjects.issuer.name + ':'))`,fieldPath=".deniedSubjects",messageExpression="'must contain only subjects of the issuer of the rule, which begin with ext:' + self.subjects.issuer.name + ':; list other subjects in a rule for their tokens'"
 type Exchange struct {
 	// name identifies the rule in tokens, messages, audit events, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
@@ -55,18 +56,21 @@ type Exchange struct {
 	// +optional
 	TokenLifetime *Duration `json:"tokenLifetime,omitempty"`
 
-	// senderConstraint requires that new tokens are bound to a key of the actor. DPoP requires a DPoP
-	// proof (RFC 9449) in every exchange and every API request with such a token. If unset, a new token
-	// is bound if the exchanged token is, if a client in it requires it, or if the actor sends a proof.
+	// senderConstraint requires that new tokens are bound to a key of the actor. It applies to every
+	// exchange with the actors, subjects, audiences, and depth of this rule and one of its scopes, even if
+	// another rule allows the exchange. DPoP requires a DPoP proof (RFC 9449) in every exchange and every
+	// API request with such a token. If unset, a new token is bound if another such rule requires it, if the
+	// exchanged token is, if a client in it requires it, or if the actor sends a proof.
 	// +optional
 	SenderConstraint SenderConstraint `json:"senderConstraint,omitempty"`
 
-	// deniedSubjects lists subjects for which no new tokens are issued, and whose existing tokens of
-	// this rule are rejected by introspection and the verify endpoint. Each of at most 8 entries of at
-	// most 512 characters has the form of the sub claim of new tokens: a client ID, or
+	// deniedSubjects lists subjects for which the actors of this rule get no tokens for its audiences, even
+	// if another rule allows it. Introspection and the verify endpoint reject existing tokens, including
+	// those for which they were exchanged. Each of at most 8 entries of at most 512 characters has the
+	// form of the sub claim of new tokens: a client ID, or
 	// "ext:<issuer>:<subject>", with the name of the trusted issuer and the subject, such as
 	// "ext:corporate:alice%40example.com". In the subject, every byte except ASCII letters, digits, and
-	// "-._~" is percent-encoded. If unset or empty, no subject is denied.
+	// "-._~" is percent-encoded. If unset or empty, this rule denies no subject.
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=512

@@ -131,6 +131,15 @@ func TestExplainShowsExchanges(t *testing.T) {
 	if got := explained(t, c, realm, nil, "apiclient/planner"); !strings.Contains(got, "  Rule               services\n"+applies) {
 		t.Errorf("Without permission for namespaces, explain prints:\n%s", got)
 	}
+	denying := realm.DeepCopy()
+	denying.Spec.Exchanges = append(denying.Spec.Exchanges, v1beta1.Exchange{
+		Name: "others", Audiences: v1beta1.ExchangeAudiences{"orders"}, DeniedSubjects: []string{"acme.planner"},
+		Subjects: v1beta1.ExchangeSubjects{Issuer: &v1beta1.ExchangeIssuer{Name: "corporate"}},
+	})
+	const denied = "deniedSubjects of rule others contains this client, for the actors and audiences of that rule"
+	if got := explained(t, c, denying, known, "apiclient/planner"); !strings.Contains(strings.Join(strings.Fields(got), " "), denied) {
+		t.Errorf("With a rule that denies the client, explain prints:\n%s", got)
+	}
 	unselected := c.DeepCopy()
 	unselected.Spec.ClientID = "other"
 	for name, got := range map[string]string{

@@ -70,6 +70,9 @@ func exchangesText(w *terminal.Writer, e *view.Exchanges) {
 		if r.Denied {
 			fields = append(fields, [2]string{"Denied", "deniedSubjects contains this client"})
 		}
+		for _, rule := range r.DeniedBy {
+			fields = append(fields, [2]string{"Denied", "deniedSubjects of rule " + rule + " contains this client, for the actors and audiences of that rule"})
+		}
 		ruleText(w, r.Rule, r.DependsOn, r.Effect(), fields, r.Missing)
 	}
 }

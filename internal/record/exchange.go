@@ -38,11 +38,11 @@ type Exchange struct {
 	Scopes    []string `json:"scopes"`
 	// MaxDepth is the maximum number of actors in a new token.
 	MaxDepth int `json:"maxDepth"`
-	// DPoP means that every new token is bound to a key of the actor.
+	// DPoP means that every new token is bound to a key of the actor, also if another rule applies.
 	DPoP bool `json:"dpop,omitempty"`
 	// TokenLifetimeSeconds limits the lifetime of new tokens. Zero means no limit of the rule.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`
-	// DeniedSubjects are values of "sub" that get no tokens, and whose tokens are rejected.
+	// DeniedSubjects are values of "sub" for which Actors get no tokens for Audiences, by any rule.
 	DeniedSubjects []string `json:"deniedSubjects,omitempty"`
 }
 

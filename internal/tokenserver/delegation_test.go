@@ -1,6 +1,7 @@
 package tokenserver_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -465,6 +466,143 @@ func TestRulesAreNotCombined(t *testing.T) {
 	claims := payload(t, s.exchanged(t, "agent", subject))
 	if rules, _ := json.Marshal(claims["rule"]); !strings.Contains(string(rules), `"second"`) {
 		t.Errorf("rule %s, want the second one", rules)
+	}
+}
+
+// twoRules returns rules that cover the users of the portal: a narrow one, with the given change, and a broad one that
+// applies first.
+func twoRules(change func(narrow *record.Exchange)) []record.Exchange {
+	narrow := record.Exchange{
+		Name: "narrow", Actors: inNamespaces("agents"), Issuer: "corporate", Claims: map[string]string{"azp": "portal"},
+		Audiences: []string{orders}, Scopes: []string{"orders:read"}, MaxDepth: 1,
+	}
+	broad := record.Exchange{
+		Name: "broad", Actors: inNamespaces("agents", "tools"), Issuer: "corporate",
+		Audiences: []string{orders, tools}, Scopes: []string{"orders:read", "tools.call"}, MaxDepth: 1,
+	}
+	change(&narrow)
+	return []record.Exchange{broad, narrow}
+}
+
+// A rule that denies a subject denies it to the rule's actors for the rule's audiences, whichever rule would apply. That
+// is true for new tokens and for existing ones.
+func TestRulesDenySubjectsOfOtherRules(t *testing.T) {
+	const mallory = "ext:corporate:mallory"
+	deny := func(e *record.Exchange) { e.DeniedSubjects = []string{"ext:corporate:eve", mallory} }
+	for name, tc := range map[string]struct {
+		actor, audience string
+		user            members
+		change          func(*record.Exchange)
+		denied          bool
+	}{
+		"same actor and audience":       {change: deny, denied: true},
+		"token that the rule is not of": {change: deny, user: members{"azp": "shop"}, denied: true},
+		"rule with other scopes":        {change: func(e *record.Exchange) { deny(e); e.Scopes = []string{"stock"} }, denied: true},
+		"rule for ID-JAGs":              {change: func(e *record.Exchange) { deny(e); e.IDJAG, e.Claims = true, nil }, denied: true},
+		"other subject":                 {change: deny, user: members{"sub": "alice"}},
+		"other audience":                {change: deny, audience: tools},
+		"other actor":                   {change: deny, actor: "tool"},
+		"denied by no rule":             {change: func(*record.Exchange) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startDelegating(t)
+			actor, audience := cmp.Or(tc.actor, "agent"), cmp.Or(tc.audience, orders)
+			exchange := exchangeOf(actor, userToken(t, nil, changed(members{"sub": "mallory"}, tc.user)), "subject_token_type", jwtType, "audience", audience)
+			s.setDelegating(t, twoRules(func(*record.Exchange) {}))
+			earlier := accessToken(t, s.send(t, s.direct(), exchange))
+			checkDelegated(t, s, earlier, true)
+			s.setDelegating(t, twoRules(tc.change))
+			checkDelegated(t, s, earlier, !tc.denied)
+			got := s.send(t, s.direct(), exchange)
+			if tc.denied {
+				testkit.Diff(t, "response", invalidSubject, got.body)
+				return
+			}
+			checkDelegated(t, s, accessToken(t, got), true)
+		})
+	}
+}
+
+// A denial also applies to the tokens for which a denied token was exchanged, if that token was for one of the
+// audiences, and to subjects that are clients.
+func TestRulesDenySubjectsInChains(t *testing.T) {
+	for name, tc := range map[string]struct {
+		denying record.Exchange
+		denied  bool
+	}{
+		"earlier actor":                        {denying: record.Exchange{Actors: inNamespaces("agents"), Audiences: []string{tools}}, denied: true},
+		"earlier actor, not for this audience": {denying: record.Exchange{Actors: inNamespaces("agents"), Audiences: []string{orders, agents}}},
+		"actor":                                {denying: record.Exchange{Actors: inNamespaces("tools"), Audiences: []string{orders}}, denied: true},
+		"actor, not for this audience":         {denying: record.Exchange{Actors: inNamespaces("tools"), Audiences: []string{tools}}},
+	} {
+		for subject, sub := range map[string]string{"user": "ext:corporate:alice%40example.com", "client": "service"} {
+			t.Run(name+", "+subject, func(t *testing.T) {
+				s, all := startDelegating(t), rules()
+				all[1].SubjectAudiences = []string{tools, agents}
+				s.setDelegating(t, all)
+				first := s.exchanged(t, "agent", issued(t, s, "service", ""), "audience", tools, "scope", "orders:read")
+				if subject == "user" {
+					first = s.exchanged(t, "agent", userToken(t, nil, nil), "subject_token_type", jwtType, "audience", tools)
+				}
+				second := s.exchanged(t, "tool", first)
+				checkDelegated(t, s, second, true)
+				denying := tc.denying
+				denying.Name, denying.MaxDepth, denying.DeniedSubjects = "denying", 1, []string{sub}
+				denying.Subjects, denying.SubjectAudiences = new(inNamespaces("apps", "agents")), []string{stock}
+				s.setDelegating(t, append(all, denying))
+				checkDelegated(t, s, second, !tc.denied)
+				got := s.send(t, s.direct(), exchangeOf("tool", first))
+				if tc.denied {
+					testkit.Diff(t, "response", invalidSubject, got.body)
+				} else {
+					expectStatus(t, "response", http.StatusOK, got)
+				}
+			})
+		}
+	}
+}
+
+// If any rule that covers an exchange requires DPoP, the new token is bound, whichever rule applies.
+func TestAnyRuleThatCoversAnExchangeRequiresDPoP(t *testing.T) {
+	for name, tc := range map[string]struct {
+		changes []string
+		user    members
+		change  func(*record.Exchange)
+		want    bool
+	}{
+		"all scopes":                     {want: true},
+		"scope of both rules":            {changes: []string{"scope", "orders:read"}, want: true},
+		"one scope of the rule":          {changes: []string{"scope", "orders:read tools.call"}, want: true},
+		"scope that the rule lacks":      {changes: []string{"scope", "tools.call"}},
+		"audience that the rule lacks":   {changes: []string{"audience", tools}},
+		"token that the rule is not of":  {user: members{"azp": "shop"}},
+		"actor that it does not select":  {change: func(e *record.Exchange) { e.Actors = inNamespaces("tools") }},
+		"issuer that the rule is not of": {change: func(e *record.Exchange) { e.Issuer = "idp" }},
+		"chain that it does not allow":   {user: members{"act": members{"sub": "portal"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startDelegating(t)
+			all := twoRules(func(e *record.Exchange) {
+				e.DPoP = true
+				if tc.change != nil {
+					tc.change(e)
+				}
+			})
+			all[0].MaxDepth = 2
+			s.setDelegating(t, all)
+			r := exchangeOf("agent", userToken(t, nil, tc.user), append([]string{"subject_token_type", jwtType}, tc.changes...)...)
+			got := s.send(t, s.direct(), r)
+			if !tc.want {
+				checkDelegated(t, s, accessToken(t, got), true)
+				return
+			}
+			checkRejection(t, got, 400, "invalid_dpop_proof", "acme")
+			r.header = r.header.Clone()
+			r.header["Dpop"] = []string{proof{}.sign(t)}
+			got = s.send(t, s.direct(), r)
+			expectStatus(t, "with a proof", 200, got)
+			testkit.Diff(t, "rule", any("broad"), payload(t, accessToken(t, got))["rule"].([]any)[0].(map[string]any)["name"])
+		})
 	}
 }
 

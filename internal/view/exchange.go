@@ -25,7 +25,7 @@ type ExchangeLimits struct {
 	TokenLifetime string `json:"tokenLifetime,omitempty"`
 	// DPoP means that every new token is bound to a key of the actor.
 	DPoP bool `json:"dpop,omitempty"`
-	// DeniedSubjects is the number of subjects for which the rule issues no tokens.
+	// DeniedSubjects is the number of subjects for which the actors get no tokens for the audiences.
 	DeniedSubjects int `json:"deniedSubjects,omitempty"`
 }
 
@@ -73,8 +73,10 @@ type SubjectRule struct {
 	// EarlierActor means that the rule has no effect for the client as a subject, but that the client can be an
 	// earlier actor in a token that others exchange.
 	EarlierActor bool `json:"earlierActor,omitempty"`
-	// Denied means that deniedSubjects contains the client.
-	Denied bool `json:"denied,omitempty"`
+	// Denied means that deniedSubjects contains the client. DeniedBy are the other rules with one of the
+	// audiences that deny the client to their own actors for their own audiences, whichever rule allows it.
+	Denied   bool     `json:"denied,omitempty"`
+	DeniedBy []string `json:"deniedBy,omitempty"`
 	// Missing is what would allow others more.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -187,7 +189,7 @@ func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorR
 func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) SubjectRule {
 	r := SubjectRule{
 		Rule: rule.Name, DependsOn: dependsOn, Actors: rule.Actors, ExchangeLimits: p.limits(rule),
-		Tokens: Tokens{Scopes: sorted(rule.Subjects.Scopes)}, Denied: slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID()),
+		Tokens: Tokens{Scopes: sorted(rule.Subjects.Scopes)}, Denied: p.denied(rule), DeniedBy: p.deniedBy(rule),
 	}
 	missing := &missing{}
 	own := func(scope string) []string { return p.scopeMissing(scope, p.client.Spec.Scopes, "spec.scopes") }
@@ -200,6 +202,22 @@ func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) Subj
 		r.EarlierActor, r.Missing = true, nil
 	}
 	return r
+}
+
+func (p *participant) denied(rule *v1beta1.Exchange) bool {
+	return slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID())
+}
+
+// deniedBy returns the other rules that can deny the client if this one allows it.
+func (p *participant) deniedBy(rule *v1beta1.Exchange) []string {
+	var names []string
+	for i := range p.realm.Spec.Exchanges {
+		other := &p.realm.Spec.Exchanges[i]
+		if other.Name != rule.Name && p.denied(other) && slices.ContainsFunc(other.Audiences, func(a string) bool { return slices.Contains(rule.Audiences, a) }) {
+			names = append(names, other.Name)
+		}
+	}
+	return names
 }
 
 // Effect says what a rule without effect does instead; empty if it has an effect.

@@ -207,6 +207,13 @@ func TestExchangesOf(t *testing.T) {
 		"denied subject": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			rule.DeniedSubjects = []string{c.EffectiveClientID()}
 		}, want: subject(func(r *view.SubjectRule) { r.Effective, r.Denied, r.DeniedSubjects = false, true, 1 })},
+		"subject denied by another rule": {namespace: "apps", change: func(c *v1beta1.ApiClient, realm *v1beta1.Realm, _ *v1beta1.Exchange) {
+			denying := v1beta1.Exchange{Actors: inNamespace("tools"), Subjects: v1beta1.ExchangeSubjects{Clients: new(inNamespace("tools"))}}
+			for name, audience := range map[string]string{"same-audience": orders, "other-audience": "https://other.example"} {
+				denying.Name, denying.Audiences, denying.DeniedSubjects = name, v1beta1.ExchangeAudiences{audience}, []string{c.EffectiveClientID()}
+				realm.Spec.Exchanges = append(realm.Spec.Exchanges, denying)
+			}
+		}, want: subject(func(r *view.SubjectRule) { r.DeniedBy = []string{"same-audience"} })},
 		"earlier actor": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			c.Spec.Scopes, rule.MaxDepth = nil, 2
 		}, want: subject(func(r *view.SubjectRule) {
@@ -236,7 +243,7 @@ func TestExchangesOf(t *testing.T) {
 			if test.change != nil {
 				test.change(c, realm, &rule)
 			}
-			realm.Spec.Exchanges = []v1beta1.Exchange{rule}
+			realm.Spec.Exchanges = append(realm.Spec.Exchanges, rule)
 			testkit.Diff(t, "Exchanges", test.want, view.ExchangesOf(c, realm, test.labels))
 			if needed := test.labels != nil || strings.Contains(name, "unknown labels"); view.NeedsNamespaceLabels(realm) != needed {
 				t.Errorf("The labels of the namespace are needed: %t, want %t", !needed, needed)

@@ -36,7 +36,8 @@ type Result struct {
 }
 
 // Decide returns what the actor, an authenticated client of the realm, gets for a subject. One rule must
-// allow everything that is requested; the first one applies.
+// allow everything that is requested; the first one applies. The others can only restrict it: none must deny
+// the subject, and if any that covers it requires DPoP, the new token must be bound.
 //
 // Errors: ErrNotAllowed, wrapping ErrOwnToken if the token was issued to the actor; oauth.ErrInvalidTarget and
 // oauth.ErrInvalidScope if a rule allows the actor to act for the subject, but not for this audience or with
@@ -63,9 +64,13 @@ func Decide(realm *registry.Realm, actor *registry.Client, s *Subject, want Requ
 			problem = oauth.ErrInvalidScope
 			continue
 		}
+		d := delegation(realm, rule, actor, s)
+		if denying := realm.Denies(d, append([]*registry.Client{actor}, s.Clients...), []string{want.Audience}); denying != "" {
+			return Result{}, fmt.Errorf("%w: rule %q: %w", ErrNotAllowed, denying, errDenied)
+		}
 		return Result{
-			Rule: rule.Name, Delegation: delegation(realm, rule, actor, s), Scopes: scopes,
-			Lifetime: lifetime(rule, s, now), Bound: bound(rule, actor, s),
+			Rule: rule.Name, Delegation: d, Scopes: scopes,
+			Lifetime: lifetime(rule, s, now), Bound: bound(realm, actor, s, want.Audience, scopes),
 		}, nil
 	}
 	if problem != nil {
@@ -74,7 +79,7 @@ func Decide(realm *registry.Realm, actor *registry.Client, s *Subject, want Requ
 	return Result{}, errors.Join(reasons...)
 }
 
-// These are the reasons why a rule doesn't cover an exchange.
+// These are the reasons why a rule doesn't cover or denies an exchange.
 var (
 	errSelf     = errors.New("the subject is the client itself")
 	errMayAct   = errors.New("may_act of the token names another actor")
@@ -120,8 +125,6 @@ func covers(rule *registry.Exchange, actor *registry.Client, s *Subject) error {
 		return errActor
 	case depth > rule.MaxDepth:
 		return errDepth
-	case slices.Contains(rule.DeniedSubjects, s.ID):
-		return errDenied
 	case (s.Foreign == nil) != (rule.Subjects != nil):
 		return errKind
 	case s.Foreign != nil:
@@ -200,7 +203,18 @@ func lifetime(rule *registry.Exchange, s *Subject, now time.Time) time.Duration 
 }
 
 // bound reports whether the new token must be bound to a key of the actor. A binding is never removed, and the
-// token of a client that requires one is valid only with it.
-func bound(rule *registry.Exchange, actor *registry.Client, s *Subject) bool {
-	return rule.DPoP || actor.DPoP || s.Bound
+// token of a client that requires one is valid only with it. As with grants, any rule that covers the exchange
+// and has one of the scopes requires it, whichever rule applies.
+func bound(realm *registry.Realm, actor *registry.Client, s *Subject, audience string, scopes []string) bool {
+	if actor.DPoP || s.Bound {
+		return true
+	}
+	for i := range realm.Exchanges() {
+		rule := &realm.Exchanges()[i]
+		if rule.DPoP && covers(rule, actor, s) == nil && slices.Contains(rule.Audiences, audience) &&
+			slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(rule.Scopes, scope) }) {
+			return true
+		}
+	}
+	return false
 }

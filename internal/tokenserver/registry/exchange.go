@@ -98,9 +98,35 @@ func (r *Realm) accepts(c *Client, identity string, verified *token.Verified, si
 		!since.Before(c.TokensValidAfter) && !since.Before(r.tokensValidAfter)
 }
 
+// Denies returns the name of a rule that denies the subject of a token; empty if none does. participants are the
+// clients in the token, as Participants returns them, and audiences are those of the token.
+//
+// A rule denies its subjects to its actors for its audiences, whichever rule allows the exchange. The token
+// states all three, so that the result is the same before and after it is issued. It doesn't state the audience of
+// a token that was exchanged for it, but the rules of both leave little choice, usually one.
+func (r *Realm) Denies(d *token.Delegation, participants []*Client, audiences []string) string {
+	for i, reference := range d.Rules {
+		allowing := r.exchange(reference)
+		if allowing == nil {
+			continue // Such a token is not valid.
+		}
+		possible := func(audience string) bool {
+			return slices.Contains(audiences, audience) && slices.Contains(allowing.Audiences, audience)
+		}
+		for j := range r.exchanges {
+			rule := &r.exchanges[j]
+			if slices.Contains(rule.DeniedSubjects, d.Subject) && participants[i].Selected(&rule.Actors) && slices.ContainsFunc(rule.Audiences, possible) {
+				return rule.Name
+			}
+		}
+		audiences = allowing.SubjectAudiences // The exchanged token had one of them.
+	}
+	return ""
+}
+
 // checkDelegation checks again what allowed a token that acts for another subject: each client in it, and
 // each rule. A rule and the issuer that it names must not have changed since, and it must still select the
-// clients, whose namespaces can have other labels now.
+// clients, whose namespaces can have other labels now. No rule must deny the subject.
 //
 // The error is token.ErrInvalid.
 func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now time.Time) error {
@@ -114,12 +140,15 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 	}
 	for i, reference := range d.Rules {
 		rule := r.exchange(reference)
-		if rule == nil || !participants[i].Selected(&rule.Actors) || slices.Contains(rule.DeniedSubjects, d.Subject) || rule.DPoP && verified.JKT == "" {
+		if rule == nil || !participants[i].Selected(&rule.Actors) || rule.DPoP && verified.JKT == "" {
 			return token.ErrInvalid
 		}
 		if rule.Subjects != nil && slices.ContainsFunc(participants[i+1:], func(c *Client) bool { return !c.Selected(rule.Subjects) }) {
 			return token.ErrInvalid
 		}
+	}
+	if r.Denies(d, participants, verified.Audience) != "" {
+		return token.ErrInvalid
 	}
 	return nil
 }

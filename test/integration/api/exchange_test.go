@@ -130,7 +130,7 @@ var exchangeValidations = map[string]validation{
 	"issuer without a client":          {spec: fromIssuer("{name: corporate}"), wantField: firstSubjects + ".issuer.matchClaims", wantRule: azpRule},
 	"issuer, other claims":             inIssuer("matchClaims: [{name: tenant, value: a}]", ".matchClaims", azpRule),
 	"denied subject of the issuer":     {spec: denying("ext:a:alice")},
-	"denied subject of another issuer": {spec: denying("ext:b:alice"), wantField: firstExchange + ".deniedSubjects", wantRule: "must contain only subjects of the issuer of the rule, which begin with ext:a:, because others never match"},
+	"denied subject of another issuer": {spec: denying("ext:b:alice"), wantField: firstExchange + ".deniedSubjects", wantRule: "must contain only subjects of the issuer of the rule, which begin with ext:a:; list other subjects in a rule for their tokens"},
 	"denied client of an issuer":       {spec: denying("alice"), wantField: firstExchange + ".deniedSubjects", wantRule: "must contain only subjects of the issuer of the rule"},
 	"issuer of ID-JAGs":                inIssuer("use: IDJAG", "", ""),
 	"issuer of ID-JAGs and a claim":    inIssuer("use: IDJAG, matchClaims: [{name: tenant, value: a}]", "", ""),
