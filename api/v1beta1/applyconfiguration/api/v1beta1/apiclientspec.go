@@ -78,8 +78,10 @@ type ApiClientSpecApplyConfiguration struct {
 	// time in the future rejects every token until it has passed, and with spec.statusList of the Realm,
 	// clients get no tokens until then. Verifiers that only use the public keys are not notified: they
 	// accept tokens until the tokens expire, unless they use the status list. There, tokens that the client
-	// got between this time and the change are INVALID, too. If unset, no tokens are rejected because of
-	// their age.
+	// got between this time and the change are INVALID, too. If you set an earlier time or remove it,
+	// introspection and the verify endpoint accept the revoked tokens again until they expire; in the
+	// status list, they stay INVALID once the client has another index. If unset, no tokens are rejected
+	// because of their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 	// secret selects the source of the client secret, exactly one of generated, provided, and
 	// hashed. You can change the source later. The previous secret then stays valid for the overlap

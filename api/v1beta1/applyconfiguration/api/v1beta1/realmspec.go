@@ -85,7 +85,9 @@ type RealmSpecApplyConfiguration struct {
 	// time in the future rejects every token until it has passed, and with statusList, clients get no
 	// tokens until then. Verifiers that only use the public keys are not notified: they accept tokens until
 	// the tokens expire, unless they use the status list. There, tokens that clients got between this time
-	// and the change are INVALID, too. If unset, no tokens are rejected because of their age.
+	// and the change are INVALID, too. If you set an earlier time or remove it, introspection and the verify
+	// endpoint accept the revoked tokens again until they expire; in the status list, they stay INVALID. If
+	// unset, no tokens are rejected because of their age.
 	TokensValidAfterTime *v1.Time `json:"tokensValidAfterTime,omitempty"`
 }
 

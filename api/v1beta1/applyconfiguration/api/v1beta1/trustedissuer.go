@@ -24,7 +24,9 @@ type TrustedIssuerApplyConfiguration struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
 	// realm. It must not be "kubernetes", which is the built-in issuer for the service accounts of
-	// this cluster, nor "self", which stands for the client itself in metrics.
+	// this cluster, nor "self", which stands for the client itself in metrics. Never give the name of a
+	// former issuer to another one: it is part of the sub claim of delegated tokens
+	// ("ext:<name>:<subject>"), so that an API cannot tell the users of the two issuers apart.
 	Name *string `json:"name,omitempty"`
 	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
 	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust
