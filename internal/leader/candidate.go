@@ -41,7 +41,8 @@ func NewIdentity(pod string) (string, error) {
 
 // Candidate clears the Lease of a leader whose container or Pod is gone, so that another operator needn't wait
 // until it expires. API servers soon reject the token of a deleted Pod. A leader with the name of this process's
-// own Pod ran in a former container of it. All fields are required.
+// own Pod ran in a former container of it. Candidate also clears a Lease that no leader has written, which can be
+// valid for decades. All fields are required.
 type Candidate struct {
 	Client client.Client
 	// Live doesn't read from a cache.
@@ -54,6 +55,8 @@ type Candidate struct {
 	FieldOwner client.FieldOwner
 	// Elected is closed when this process is elected.
 	Elected <-chan struct{}
+	// Now returns the time, within a minute of that of the API server.
+	Now func() time.Time
 	// Report is called with the former holder of a Lease that was cleared, or with the error of a check, which
 	// is repeated.
 	Report func(cleared string, err error)
@@ -94,7 +97,7 @@ func (c *Candidate) clear(ctx context.Context) (string, error) {
 		return "", err
 	}
 	// The update depends on the resource version, so a leader that renews the Lease keeps it.
-	err = clearHolder(ctx, c.Client, lease, time.Now(), c.FieldOwner)
+	err = clearHolder(ctx, c.Client, lease, c.Now(), c.FieldOwner)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -106,6 +109,9 @@ func (c *Candidate) clear(ctx context.Context) (string, error) {
 
 // gone reports whether the process of the holder of a Lease has ended.
 func (c *Candidate) gone(ctx context.Context, holder string, lease *coordinationv1.Lease) (bool, error) {
+	if holder != "" && impossible(lease, c.Now()) {
+		return true, nil
+	}
 	name, ok := podOf(holder)
 	if !ok || holder == c.Identity {
 		return false, nil

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +30,8 @@ func TestCandidate(t *testing.T) {
 	for name, test := range map[string]struct {
 		identity  string // own by default
 		holder    string
+		ago       time.Duration
+		duration  int32 // of the Lease, in seconds; 12 by default
 		wantAfter string
 		status    func() corev1.PodStatus // of Pod operator-a, if it matters
 	}{
@@ -50,6 +53,12 @@ func TestCandidate(t *testing.T) {
 		"outside the cluster": {holder: "outside/laptop_1", wantAfter: "outside/laptop_1"},
 		"an unknown identity": {holder: "operator", wantAfter: "operator"},
 		"no holder":           {holder: ""},
+
+		"a restore with the longest duration":      {holder: "restore/1", duration: 3600, wantAfter: "restore/1"},
+		"a restore with an impossible duration":    {holder: "restore/1", duration: math.MaxInt32, wantAfter: ""},
+		"an operator with an impossible duration":  {holder: "operator", duration: 3600, wantAfter: ""},
+		"a restore that is slightly ahead":         {holder: "restore/1", ago: -4 * time.Minute, wantAfter: "restore/1"},
+		"a restore that was renewed in the future": {holder: "restore/1", ago: -farFuture, wantAfter: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,13 +74,17 @@ func TestCandidate(t *testing.T) {
 					}
 					objects = append(objects, pod)
 				}
-				c := fake.NewClientBuilder().WithScheme(scheme).WithRuntimeObjects(append(objects, held(test.holder, 0))...).Build()
+				lease := held(test.holder, test.ago)
+				if test.duration != 0 {
+					lease.Spec.LeaseDurationSeconds = &test.duration
+				}
+				c := fake.NewClientBuilder().WithScheme(scheme).WithRuntimeObjects(append(objects, lease)...).Build()
 				identity := own
 				if test.identity != "" {
 					identity = test.identity
 				}
 				elected := make(chan struct{})
-				candidate := leader.Candidate{Client: c, Live: c, Namespace: "system", Identity: identity, FieldOwner: "test", Elected: elected, Report: func(string, error) {}}
+				candidate := leader.Candidate{Client: c, Live: c, Namespace: "system", Identity: identity, FieldOwner: "test", Elected: elected, Now: time.Now, Report: func(string, error) {}}
 				time.AfterFunc(3*time.Second, func() { close(elected) })
 				testkit.Do(t, candidate.Start(t.Context()))
 				if got := *current(t, &leader.Restorer{Client: c}).Spec.HolderIdentity; got != test.wantAfter {
@@ -89,7 +102,7 @@ func TestCandidateClearsOnlyWhatItHasRead(t *testing.T) {
 	renewed := stale.DeepCopy()
 	renewed.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(time.Second)}
 	testkit.Do(t, r.Client.Update(t.Context(), renewed))
-	candidate := leader.Candidate{Client: r.Client, Live: onlyLease{r.Client, stale}, Namespace: "system", Identity: "operator-a_2", FieldOwner: "test"}
+	candidate := leader.Candidate{Client: r.Client, Live: onlyLease{r.Client, stale}, Namespace: "system", Identity: "operator-a_2", FieldOwner: "test", Now: time.Now}
 	elected := make(chan struct{})
 	close(elected)
 	candidate.Elected = elected

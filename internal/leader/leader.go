@@ -33,6 +33,11 @@ const (
 	// staleAfter is the time without a renewal after which another restore can take the Lease, or
 	// Abort releases it. The other restore has stopped by then.
 	staleAfter = time.Minute
+	// operatorDuration is the longest duration of the Lease of an operator, in all versions.
+	operatorDuration = time.Minute
+	// maxAhead is how far the last renewal of a restore can be ahead of an operator's clock: each is within a
+	// minute of the API server's clock.
+	maxAhead = 5 * time.Minute
 )
 
 // Errors that say who holds the Lease.
@@ -52,7 +57,8 @@ type Restore struct {
 	// Since is the time at which it took the Lease, and Renewed that of the last renewal.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
-	// Running means that it has renewed the Lease within the last minute.
+	// Running means that it has renewed the Lease within the last minute. A renewal in the future doesn't
+	// count.
 	Running bool `json:"running"`
 }
 
@@ -86,8 +92,31 @@ func restoreOf(lease *coordinationv1.Lease, now time.Time) *Restore {
 	if now.Sub(r.Renewed) > RestoreDuration {
 		return nil // expired, as for any candidate
 	}
-	r.Running = now.Sub(r.Renewed) < staleAfter
+	r.Running = now.Sub(r.Renewed).Abs() < staleAfter
 	return r
+}
+
+// maxDuration returns the longest duration of a holder's Lease.
+func maxDuration(holder string) time.Duration {
+	if strings.HasPrefix(holder, restorePrefix) {
+		return RestoreDuration
+	}
+	return operatorDuration
+}
+
+func durationOf(lease *coordinationv1.Lease) time.Duration {
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+}
+
+// impossible reports whether neither an operator nor a restore has written a Lease. Someone with the credentials
+// of the operator can, and no operator would ever lead. client-go ignores the time of the renewal, which is
+// that of the node's clock for an operator.
+func impossible(lease *coordinationv1.Lease, now time.Time) bool {
+	holder, renewed := holderOf(lease), lease.Spec.RenewTime
+	return durationOf(lease) > maxDuration(holder) || strings.HasPrefix(holder, restorePrefix) && renewed != nil && renewed.Sub(now) > maxAhead
 }
 
 // CheckNoRestore returns an error if a restore holds the Lease. An operator without leader election calls
@@ -108,11 +137,15 @@ func CheckNoRestore(ctx context.Context, c client.Reader, namespace string, now 
 const stoppedAfter = 30 * time.Second
 
 // FindStopped returns when the last leader renewed the Lease, if no operator has renewed it for 30 seconds at the
-// given time of the API server. It returns zero while an operator leads, and if none ever has.
+// given time of the API server, or if the time is more than an hour in the future, which no leader writes. It
+// returns zero while an operator leads, and if none ever has.
 func FindStopped(ctx context.Context, c client.Reader, namespace string, now time.Time) (time.Time, error) {
 	lease, err := read(ctx, c, namespace)
-	if err != nil || lease == nil || lease.Spec.RenewTime == nil || now.Sub(lease.Spec.RenewTime.Time) < stoppedAfter {
+	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
 		return time.Time{}, err
+	}
+	if age := now.Sub(lease.Spec.RenewTime.Time); age < stoppedAfter && age > -time.Hour {
+		return time.Time{}, nil
 	}
 	return lease.Spec.RenewTime.Time, nil
 }

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
+
+// farFuture is later than any clock can be ahead.
+const farFuture = 200 * 365 * 24 * time.Hour
 
 // held returns the Lease of a holder that has renewed it some time ago.
 func held(holder string, ago time.Duration) *coordinationv1.Lease {
@@ -50,6 +54,7 @@ func TestAcquire(t *testing.T) {
 	for name, test := range map[string]struct {
 		holder   string // "-" for no Lease
 		ago      time.Duration
+		duration int32 // of the Lease, in seconds; 12 by default
 		wantWait time.Duration
 		wantErr  error
 	}{
@@ -58,12 +63,18 @@ func TestAcquire(t *testing.T) {
 		"operator with old clock": {holder: "operator-0", ago: time.Hour, wantWait: 12 * time.Second},
 		"running restore":         {holder: "restore/1", ago: 30 * time.Second, wantErr: leader.ErrRestoreRunning},
 		"stopped restore":         {holder: "restore/1", ago: 2 * time.Minute},
+		"restore of the future":   {holder: "restore/1", ago: -farFuture},
+		"endless operator":        {holder: "operator-0", duration: math.MaxInt32, wantWait: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := restorer(t)
 				if test.holder != "-" {
-					r = restorer(t, held(test.holder, test.ago))
+					lease := held(test.holder, test.ago)
+					if test.duration != 0 {
+						lease.Spec.LeaseDurationSeconds = &test.duration
+					}
+					r = restorer(t, lease)
 				}
 				start := time.Now()
 				ctx, h, err := r.Acquire(t.Context())
@@ -189,6 +200,8 @@ func TestFindStopped(t *testing.T) {
 		"another one takes over": {[]client.Object{held("", 29*time.Second)}, false},
 		"it was killed":          {[]client.Object{held("operator-1", 30*time.Second)}, true},
 		"it was stopped":         {[]client.Object{held("", time.Hour)}, true},
+		"its clock is ahead":     {[]client.Object{held("operator-1", -time.Minute)}, false},
+		"the time is impossible": {[]client.Object{held("operator-1", -farFuture)}, true},
 	} {
 		r := restorer(t, test.leases...)
 		stopped, err := leader.FindStopped(t.Context(), r.Client, "system", time.Now())
@@ -206,6 +219,10 @@ func TestAbort(t *testing.T) {
 	r = restorer(t, held("restore/1", 2*time.Minute))
 	if got, err := r.Abort(t.Context()); err != nil || got == nil || got.Holder != "restore/1" || *current(t, r).Spec.HolderIdentity != "" {
 		t.Errorf("Abort: %+v, %v", got, err)
+	}
+	r = restorer(t, held("restore/1", -farFuture))
+	if got, err := r.Abort(t.Context()); err != nil || got == nil || *current(t, r).Spec.HolderIdentity != "" {
+		t.Errorf("Abort of a restore that was renewed in the future: %+v, %v", got, err)
 	}
 	r = restorer(t, held("operator-0", 2*time.Minute))
 	if got, err := r.Abort(t.Context()); err != nil || got != nil || *current(t, r).Spec.HolderIdentity != "operator-0" {

@@ -80,10 +80,10 @@ func (r *Restorer) Acquire(ctx context.Context) (context.Context, *Held, error) 
 // remaining returns how long the former leader may go on. A restore that can be replaced has stopped.
 func remaining(former *coordinationv1.Lease) time.Duration {
 	holder := holderOf(former)
-	if holder == "" || strings.HasPrefix(holder, restorePrefix) || former.Spec.LeaseDurationSeconds == nil {
+	if holder == "" || strings.HasPrefix(holder, restorePrefix) {
 		return 0
 	}
-	return time.Duration(*former.Spec.LeaseDurationSeconds) * time.Second
+	return min(durationOf(former), maxDuration(holder))
 }
 
 // take makes the restore the holder, if the Lease is still as in former, which is nil if there was none.

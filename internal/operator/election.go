@@ -53,17 +53,17 @@ func (e electionEvents) Eventf(lease runtime.Object, eventType, reason, message 
 	e.recorder.Eventf(lease, nil, eventType, reason, "Elect", message, args...)
 }
 
-// addCandidate lets a standby operator take over from a leader whose Pod is gone.
-func addCandidate(mgr ctrl.Manager, namespace, identity string) error {
+// addCandidate lets a standby operator take over from a leader that is gone.
+func addCandidate(mgr ctrl.Manager, namespace, identity string, now func() time.Time) error {
 	err := mgr.Add(&leader.Candidate{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Identity: identity,
-		FieldOwner: v1beta1.FieldOwner, Elected: mgr.Elected(),
+		FieldOwner: v1beta1.FieldOwner, Elected: mgr.Elected(), Now: now,
 		Report: func(cleared string, err error) {
 			if err != nil {
 				ctrl.Log.Info("Failed to check whether the leader's Pod exists, will retry", "error", err.Error())
 				return
 			}
-			ctrl.Log.Info("Released the Lease of a leader whose Pod is gone", "holder", cleared)
+			ctrl.Log.Info("Released the Lease of a leader that is gone", "holder", cleared)
 		},
 	})
 	if err != nil {

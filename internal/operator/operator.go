@@ -142,7 +142,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, found *rollbac
 	}
 	if o.LeaderElection {
 		lock.LockConfig.EventRecorder = electionEvents{mgr.GetEventRecorder(leader.LeaseName)}
-		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity()); err != nil {
+		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity(), now.Now); err != nil {
 			return nil, nil, err
 		}
 	}
