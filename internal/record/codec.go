@@ -181,8 +181,7 @@ func Equal[T Realm | Client | Subject | Index](a, b T) bool {
 	return firstErr == nil && secondErr == nil && bytes.Equal(first, second)
 }
 
-// maxLifetimeSeconds is the longest lifetime that the API allows.
-const maxLifetimeSeconds = int64(24 * time.Hour / time.Second)
+const maxLifetimeSeconds = int64(signingkey.MaxLifetime / time.Second)
 
 func read[T Realm | Client | Subject | Index](secret *corev1.Secret, kind Kind) (T, error) {
 	var got envelope[T]

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -51,7 +50,7 @@ type Key struct {
 	// RetiredAt is the time since which no live token server has signed with the key. It is zero
 	// until that is known.
 	RetiredAt time.Time
-	// LongestLifetime is the longest lifetime of a token signed by this key.
+	// LongestLifetime is the longest lifetime of a token signed by this key, at most MaxLifetime.
 	LongestLifetime time.Duration
 
 	token, list pair    // list is empty in records of versions that signed lists with the other pair
@@ -160,7 +159,8 @@ func (k Key) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the output of MarshalJSON. It returns ErrKey if the key is neither private nor
 // sealed, or is both, or is Retiring and either, does not match its algorithm, has an ID other than its
 // thumbprint, has an unknown state, has private and public members of different keys, has the same keys for
-// tokens and lists, or has a lifetime out of range.
+// tokens and lists, or has a negative lifetime. No token has a longer lifetime than MaxLifetime, so a longer one
+// becomes MaxLifetime.
 func (k *Key) UnmarshalJSON(data []byte) error {
 	var stored storedKey
 	var header struct {
@@ -196,12 +196,12 @@ func (k *Key) UnmarshalJSON(data []byte) error {
 	default:
 		return fmt.Errorf("%w: unknown state %q of key %q", ErrKey, stored.State, id)
 	}
-	if stored.LongestLifetime < 0 || stored.LongestLifetime > int64(math.MaxInt64/time.Second) {
-		return fmt.Errorf("%w: the longest lifetime of key %q is out of range", ErrKey, id)
+	if stored.LongestLifetime < 0 {
+		return fmt.Errorf("%w: the longest lifetime of key %q is negative", ErrKey, id)
 	}
 	parsed.ID, parsed.State = id, stored.State
 	parsed.CreatedAt, parsed.PublishedAt, parsed.ActiveAt, parsed.RetiredAt = stored.CreatedAt, stored.PublishedAt, stored.ActiveAt, stored.RetiredAt
-	parsed.LongestLifetime = time.Duration(stored.LongestLifetime) * time.Second
+	parsed.LongestLifetime = time.Duration(min(stored.LongestLifetime, int64(MaxLifetime/time.Second))) * time.Second
 	*k = parsed
 	return nil
 }

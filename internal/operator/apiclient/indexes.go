@@ -161,11 +161,8 @@ func (r *Reconciler) gatherHold(ctx context.Context, seen *observed) error {
 	return err
 }
 
-// Limits of the API, for a realm whose record can't be read.
-const (
-	maxTokenLifetime = 24 * time.Hour
-	maxTTLSeconds    = 600
-)
+// maxTTLSeconds is the limit of the API, for a realm whose record can't be read.
+const maxTTLSeconds = 600
 
 // indexHold returns how long an index of a realm stays retired: until the last token that refers to it, and
 // the last list in which it isn't INVALID, have expired. A server that hasn't loaded a change for longer than
@@ -177,7 +174,7 @@ func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Durat
 	}
 	body, err := record.ReadRealm(secret)
 	if err != nil {
-		body.Keys = []signingkey.Key{{LongestLifetime: maxTokenLifetime}} // The Realm's status has the error.
+		body.Keys = []signingkey.Key{{LongestLifetime: signingkey.MaxLifetime}} // The Realm's status has the error.
 		body.StatusLists = &record.StatusLists{TTLSeconds: maxTTLSeconds}
 	}
 	hold := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)

@@ -86,6 +86,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 			d.blocked = keysUnreadable(realm, err)
 			return d, nil
 		}
+		current.Keys = signingkey.Until(now, current.Keys)
 	} else if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
 		return d, nil
 	}
@@ -239,14 +240,15 @@ func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result 
 
 // keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the
 // Realm; nil and zero for a new realm. If the status lists keys, they were lost, and a user may have a
-// backup. The realm gets other keys only at the time of a rotation that replaces every one of them.
+// backup. The realm gets other keys only at the time of a rotation that replaces every one of them. No key was
+// created in the future, even if the status says so, and no rotation could replace it.
 func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result, until time.Time) {
 	if len(realm.Status.SigningKeys) == 0 {
 		return nil, time.Time{}
 	}
 	requested := realm.Spec.Signing.RotationRequestTime
 	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1beta1.SigningKeyStatus) bool {
-		return !requested.After(k.CreationTime.Time)
+		return !requested.After(k.CreationTime.Time) && !k.CreationTime.After(now.Add(signingkey.Skew))
 	})
 	switch {
 	case replaced && !requested.After(now):

@@ -3,6 +3,7 @@ package realm
 import (
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,13 @@ func TestDecide(t *testing.T) {
 			acme(hadKeysAndRotates(-time.Hour + time.Second)), nil,
 			outcome{v1beta1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
 		},
+		"lost record, a key of the future, rotation of the others": {
+			acme(func(r *v1beta1.Realm) {
+				hadKeysAndRotates(-time.Hour + time.Second)(r)
+				r.Status.SigningKeys = append(r.Status.SigningKeys, v1beta1.SigningKeyStatus{KeyID: "planted", CreationTime: metav1.NewTime(farFuture)})
+			}), nil,
+			outcome{v1beta1.ReasonAccepted, "ES256 Pending", false, 5 * time.Minute, time.Minute},
+		},
 		"lost record, rotation later": {
 			acme(hadKeysAndRotates(time.Hour)), nil,
 			outcome{v1beta1.ReasonKeysMissing, "", false, 5 * time.Minute, time.Hour},
@@ -141,6 +149,48 @@ func TestDecide(t *testing.T) {
 			}
 			testkit.Diff(t, "result", test.want, got)
 		})
+	}
+}
+
+// farFuture is later than any clock can be ahead.
+var farFuture = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A key in the record that claims the future is published for at most the longest lifetime and the skew. The key
+// that signs is replaced like any other.
+func TestKeysOfTheFuture(t *testing.T) {
+	realm := acme(func(r *v1beta1.Realm) { r.Spec.Signing.RotationRequestTime = &metav1.Time{Time: now.Add(time.Minute)} })
+	body := testkit.Value(record.ReadRealm(recorded(t, realm, now.Add(-time.Hour), nil)))(t)
+	planted := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
+	planted.Retire()
+	planted.CreatedAt, planted.RetiredAt, planted.LongestLifetime = farFuture, farFuture, 100*365*24*time.Hour
+	body.Keys[0].CreatedAt, body.Keys[0].ActiveAt = farFuture, farFuture
+	body.Keys = append(body.Keys, planted)
+	secret := written(t, realm, decision{record: &body})
+	published := func(id string) bool {
+		return slices.ContainsFunc(testkit.Value(record.ReadRealm(secret))(t).Keys, func(k signingkey.Key) bool { return k.ID == id })
+	}
+	for _, step := range []struct {
+		after                time.Duration
+		wantPlanted, wantOld bool
+	}{
+		{0, true, true},
+		{time.Minute, true, true},    // A successor is published.
+		{2 * time.Hour, true, true},  // It signs.
+		{3 * time.Hour, true, false}, // The last token of the old key has expired.
+		{24*time.Hour + signingkey.Skew - time.Second, true, false},
+		{24*time.Hour + signingkey.Skew, false, false},
+	} {
+		for range 3 { // Each plan takes one step.
+			seen := observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}
+			d := testkit.Value(decide(seen, instance(), now.Add(step.after), rand.Reader))(t)
+			secret = written(t, realm, d)
+		}
+		if got := published(planted.ID); got != step.wantPlanted {
+			t.Errorf("after %s, the planted key is published: %t", step.after, got)
+		}
+		if got := published(body.Keys[0].ID); got != step.wantOld {
+			t.Errorf("after %s, the key that signed is published: %t", step.after, got)
+		}
 	}
 }
 
