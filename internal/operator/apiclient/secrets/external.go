@@ -38,7 +38,7 @@ func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, er
 	newest := len(recorded) - 1
 	if newest >= 0 && w.matches(recorded[newest]) {
 		recorded[newest].Source = w.Source
-		return Plan{Secrets: recorded, KeepsSecret: true}, nil
+		return Plan{Secrets: retireOthers(recorded, recorded[newest], now, w.Overlap), KeepsSecret: true}, nil
 	}
 	if w.Hash == "" {
 		return Plan{Secrets: recorded, KeepsSecret: true}, nil

@@ -49,6 +49,7 @@ func (r *rotation) step(recorded []record.ClientSecret) error {
 	case secret == nil:
 		return r.withoutValue()
 	case !restored && isGeneratedCurrent(*secret):
+		r.plan.Secrets = retireOthers(r.plan.Secrets, *secret, r.now, r.Overlap)
 		return r.continueRotation()
 	case !restored && secret.Role == record.RoleNext:
 		r.finishPromotion(*secret)
@@ -278,13 +279,8 @@ func (r *rotation) returned(s record.ClientSecret) {
 func (r *rotation) makeCurrent(s record.ClientSecret) {
 	r.plan.KeepsSecret = true
 	r.plan.Secrets = slices.DeleteFunc(r.plan.Secrets, func(other record.ClientSecret) bool { return other.ID == s.ID })
-	for i := range r.plan.Secrets {
-		if old := &r.plan.Secrets[i]; old.Role != record.RoleNext {
-			retire(old, r.now, r.Overlap)
-		}
-	}
 	s.Role = record.RoleCurrent
-	r.plan.Secrets = append(Valid(r.plan.Secrets, r.now), s)
+	r.plan.Secrets = append(retireOthers(r.plan.Secrets, s, r.now, r.Overlap), s)
 }
 
 // due returns the time at which a secret must be replaced, or zero if it never must.

@@ -157,9 +157,21 @@ func (p Plan) Obsolete(values []string) bool {
 	})
 }
 
-// retire makes a secret expire at the end of the overlap.
+// retireOthers retires all secrets except for the one in use and the next one, and returns those that are valid.
+// Usually, all others are already retiring, but someone with the operator's credentials can add one without an
+// expiration.
+func retireOthers(all []record.ClientSecret, inUse record.ClientSecret, now time.Time, overlap time.Duration) []record.ClientSecret {
+	for i := range all {
+		if s := &all[i]; s.Hash != inUse.Hash && s.Role != record.RoleNext {
+			retire(s, now, overlap)
+		}
+	}
+	return Valid(all, now)
+}
+
+// retire makes a secret expire at the end of the overlap, unless it expires already.
 func retire(s *record.ClientSecret, now time.Time, overlap time.Duration) {
-	if s.Role == record.RoleRetiring {
+	if s.Role == record.RoleRetiring && !s.ExpiresAt.IsZero() {
 		return
 	}
 	if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {

@@ -74,6 +74,58 @@ func accepts(recorded []record.ClientSecret, plaintext string, at time.Time) boo
 	})
 }
 
+// Someone with the operator's credentials can record secrets that are valid forever. Each one except for the one
+// that workloads use gets an expiration, also one that is already retiring, and one of another source.
+func TestEverySecretButOneExpires(t *testing.T) {
+	used, value := newSecret(t, now.Add(-time.Hour)), newSecret(t, now)
+	provided := value.from("v1/1")
+	planted := func() []record.ClientSecret {
+		retiring, other, current, unknown := newSecret(t, now), newSecret(t, now), newSecret(t, now), newSecret(t, now)
+		sameID := newSecret(t, now)
+		sameID.ID = used.ID
+		return []record.ClientSecret{
+			retiring.as(record.RoleRetiring), from("x", other.as(record.RoleRetiring)), from("x", current.ClientSecret), unknown.as("x"), sameID.ClientSecret,
+		}
+	}
+	for name, test := range map[string]struct {
+		facts secrets.Facts
+		want  secrets.Want
+		used  secret
+	}{
+		"generated": {
+			secrets.Facts{Recorded: append(planted(), used.ClientSecret), Serial: 1, Credentials: &secrets.Credentials{Current: used.value(1)}},
+			secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}},
+			used,
+		},
+		"generated for the first time": {
+			secrets.Facts{Recorded: planted(), Credentials: &secrets.Credentials{Current: used.value(1)}, Live: true},
+			secrets.Want{Generated: &secrets.Schedule{Overlap: time.Hour}},
+			used,
+		},
+		"provided": {
+			secrets.Facts{Recorded: append(planted(), provided)},
+			secrets.Want{Provided: &secrets.Provided{Source: "v1/1", Hash: value.Hash, Overlap: time.Hour}},
+			value,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := testkit.Value(secrets.Make(test.facts, test.want, now, rand.Reader))(t)
+			var forever []record.ClientSecret
+			for _, s := range got.Secrets {
+				switch {
+				case s.ExpiresAt.IsZero():
+					forever = append(forever, s)
+				case s.ExpiresAt.After(now.Add(time.Hour)):
+					t.Errorf("a secret expires at %s", s.ExpiresAt)
+				}
+			}
+			if len(forever) != 1 || !accepts(forever, test.used.plaintext, now) {
+				t.Errorf("%d secrets never expire, want only the one in use", len(forever))
+			}
+		})
+	}
+}
+
 // The table shows which write follows from the state of a client with a generated secret.
 func TestMakeGenerated(t *testing.T) {
 	old, next, fresh := newSecret(t, now.Add(-time.Hour)), newSecret(t, now.Add(-time.Minute)), newSecret(t, now)
