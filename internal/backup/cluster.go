@@ -41,7 +41,7 @@ func EachRecord(ctx context.Context, c client.Reader, namespace string, kind rec
 	next := ""
 	for {
 		list := &corev1.SecretList{}
-		labels := client.MatchingLabels{v1beta1.RecordLabel: string(kind)}
+		labels := client.MatchingLabels(record.Labels(kind))
 		if err := c.List(ctx, list, client.InNamespace(namespace), labels, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return fmt.Errorf("listing the records in namespace %s: %w", namespace, err)
 		}

@@ -1,7 +1,7 @@
 // Package beacon shows token servers and operators whether changes of the records reach them.
 //
 // The beacon is a Secret in the records namespace that the leading operator changes regularly. It has the
-// label of the records, so each watch of the records delivers it, in order with them: a beacon that
+// labels of the records, so each watch of the records delivers it, in order with them: a beacon that
 // arrives proves that all earlier changes have arrived. If none arrives, a read of the beacon shows
 // whether the operator doesn't work, the watch delivers nothing, or the API server lost changes.
 package beacon

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // caches are the operator's caches: that of the manager, and two of the operator's own Secrets, which the
@@ -35,21 +37,21 @@ func newCaches(ctx context.Context) *caches {
 // add creates the caches and adds them to the manager, which starts them before an election.
 func (c *caches) add(mgr ctrl.Manager, instance *config.Instance) (err error) {
 	c.manager = mgr.GetCache()
-	if c.system, err = secretCache(mgr, instance.SystemNamespace, nil, c.systemSecrets); err != nil {
+	if c.system, err = secretCache(mgr, instance.SystemNamespace, managedByOperator(), nil, c.systemSecrets); err != nil {
 		return err
 	}
-	c.records, err = secretCache(mgr, instance.RecordsNamespace, stripRecord, c.recordSecrets)
+	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), stripRecord, c.recordSecrets)
 	return err
 }
 
 // secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
-func secretCache(mgr ctrl.Manager, namespace string, strip toolscache.TransformFunc, set *informers.Set) (cache.Cache, error) {
+func secretCache(mgr ctrl.Manager, namespace string, selector labels.Selector, strip toolscache.TransformFunc, set *informers.Set) (cache.Cache, error) {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		HTTPClient:        mgr.GetHTTPClient(),
 		NewInformer:       set.NewInformer,
-		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: managedByOperator(), Transform: strip}},
+		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector, Transform: strip}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)

@@ -59,7 +59,7 @@ func newSecret[T Realm | Client | Subject | Index](namespace string, kind Kind, 
 		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
 	}
 	return corev1ac.Secret(name, namespace).
-		WithLabels(map[string]string{v1beta1.RecordLabel: string(kind), v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
+		WithLabels(Labels(kind)).
 		WithAnnotations(map[string]string{v1beta1.OwnerAnnotation: owner}).
 		WithType(corev1.SecretTypeOpaque).
 		WithData(map[string][]byte{DataKey: data}), nil

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -49,6 +51,22 @@ const (
 	KindSubject Kind = v1beta1.RecordSubject
 	KindIndex   Kind = v1beta1.RecordIndex
 )
+
+// Labels returns the labels of a record of a kind.
+func Labels(kind Kind) map[string]string {
+	return map[string]string{v1beta1.RecordLabel: string(kind), v1beta1.ManagedByLabel: v1beta1.ManagedBy}
+}
+
+// Selector selects records of all kinds, and the beacon. The operator and the token servers read the same Secrets, so that none
+// has an effect that the operator doesn't see.
+func Selector() labels.Selector {
+	managed := labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
+	record, err := labels.NewRequirement(v1beta1.RecordLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err) // The label is a constant.
+	}
+	return managed.Add(*record)
+}
 
 // Realm is the record of a Realm.
 type Realm struct {

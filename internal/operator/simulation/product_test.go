@@ -157,7 +157,6 @@ func (o *operator) start() {
 	o.cache.changed, o.records.changed = o.enqueue, o.enqueueOwner
 	generated, err := labels.Parse(v1beta1.ClientSecretLabel + "=" + v1beta1.ClientSecretGenerated)
 	must(err)
-	managed := labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
 	heartbeats, err := labels.Parse(heartbeat.Label)
 	must(err)
 	core := corev1.SchemeGroupVersion
@@ -166,7 +165,7 @@ func (o *operator) start() {
 	o.cache.watch(o.process, "ApiClients", v1beta1.GroupVersion.WithKind("ApiClient"), memoryapi.Selection{})
 	o.cache.watch(o.process, "credentials", core.WithKind("Secret"), memoryapi.Selection{Labels: generated})
 	o.cache.watch(o.process, "Leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), memoryapi.Selection{Namespace: recordsNamespace, Labels: heartbeats})
-	o.records.watch(o.process, "records", core.WithKind("Secret"), memoryapi.Selection{Namespace: recordsNamespace, Labels: managed})
+	o.records.watch(o.process, "records", core.WithKind("Secret"), memoryapi.Selection{Namespace: recordsNamespace, Labels: record.Selector()})
 }
 
 // lead makes the operator the leader. It reconciles everything, as its controllers do when they start.

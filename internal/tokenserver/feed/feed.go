@@ -25,9 +25,9 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -151,7 +151,7 @@ func (f *Feed) arrived(written time.Time) {
 // records.
 func (f *Feed) Run(ctx context.Context) {
 	records := f.Client.CoreV1().Secrets(f.Namespace)
-	selector := func(o *metav1.ListOptions) { o.LabelSelector = v1beta1.RecordLabel }
+	selector := func(o *metav1.ListOptions) { o.LabelSelector = record.Selector().String() }
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if err := f.join(ctx); err != nil {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/plugin"
 )
@@ -25,7 +26,7 @@ func testBackup(t *testing.T, s *source, recipient string) string {
 	waiting := install.ApiClient(team, "waiting", "none")
 	deleted := install.ApiClient(team, "deleted", "acme", func(c *v1beta1.ApiClient) { c.Finalizers = []string{"example.com/hold"} })
 	unreadable := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.RecordsNamespace, Name: "realm-broken", Labels: map[string]string{v1beta1.RecordLabel: v1beta1.RecordRealm}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.RecordsNamespace, Name: "realm-broken", Labels: record.Labels(record.KindRealm)},
 	}
 	s.Create(t, waiting, deleted)
 	s.AwaitReady(t, waiting, metav1.ConditionFalse, v1beta1.ReasonRealmNotFound)
