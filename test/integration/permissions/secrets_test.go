@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -21,8 +22,8 @@ import (
 var (
 	generated = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
 	provided  = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretProvided}
-	recorded  = map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient}
-	both      = map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient, v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
+	recorded  = record.Labels(record.KindClient)
+	both      = map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient, v1beta1.ManagedByLabel: v1beta1.ManagedBy, v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
 	released  = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated, "owner": "helm"}
 )
 
@@ -77,6 +78,7 @@ const (
 	addLabelAndData = `{"metadata": {"labels": {"auth.realmkeeper.dev/client-secret": "generated"}}, "stringData": {"password": "after"}}`
 	changeData      = `{"stringData": {"password": "after"}}`
 	addHelmLabel    = `{"metadata": {"labels": {"owner": "helm"}}}`
+	restoreLabels   = `{"metadata": {"labels": {"auth.realmkeeper.dev/record": "client", "app.kubernetes.io/managed-by": "realmkeeper"}}, "stringData": {"password": "after"}}`
 	adopt           = `{"metadata": {"annotations": {"auth.realmkeeper.dev/adopted-by": "1"}}}`
 )
 
@@ -91,7 +93,8 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 	restore := secret(inst.RecordsNamespace, restoreName, recorded)
 	labeled := secret(inst.RecordsNamespace, strings.Replace(restoreName, "0", "2", 1), both)
 	claimed, misplaced := secret(tenant, "claimed", released), secret(inst.Namespace, "misplaced", generated)
-	inst.Create(t, foreign, token, userProvided, credentials, session, restore, labeled, claimed, misplaced)
+	unlabeled, unmanaged := secret(inst.RecordsNamespace, strings.Replace(recordName, "0", "1", 1), nil), secret(inst.RecordsNamespace, strings.Replace(recordName, "0", "2", 1), nil)
+	inst.Create(t, unlabeled, unmanaged, foreign, token, userProvided, credentials, session, restore, labeled, claimed, misplaced)
 
 	want := func(verb, namespace, name string) string {
 		return deniedByPolicy + "The Realmkeeper operator must not " + verb + " Secret " + namespace + "/" + name + "."
@@ -108,7 +111,7 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		"create a bootstrap token":              {create(secret("kube-system", "new", generated, ofType("bootstrap.kubernetes.io/token"))), want("create", "kube-system", "new")},
 		"create a record elsewhere":             {create(secret(tenant, recordName, recorded)), want("create", tenant, recordName)},
 		"create a certificate elsewhere": {
-			create(secret(tenant, authority.SecretName, nil, certificate)), want("create", tenant, authority.SecretName),
+			create(secret(tenant, authority.SecretName, nil, withCertificate)), want("create", tenant, authority.SecretName),
 		},
 		"create a subject record elsewhere":       {create(secret(tenant, subjectName, recorded)), want("create", tenant, subjectName)},
 		"create a subject record by another name": {create(secret(inst.RecordsNamespace, "subject-of-ci", recorded)), want("create", inst.RecordsNamespace, "subject-of-ci")},
@@ -116,6 +119,14 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		"create a record in the system namespace": {create(secret(inst.Namespace, recordName, recorded)), want("create", inst.Namespace, recordName)},
 		"create a beacon elsewhere":               {create(secret(inst.Namespace, beacon.Name, recorded)), want("create", inst.Namespace, beacon.Name)},
 		"create a record with another name":       {create(secret(inst.RecordsNamespace, "client", recorded)), want("create", inst.RecordsNamespace, "client")},
+
+		// Nobody would see a record without the labels.
+		"create a record without labels":           {create(secret(inst.RecordsNamespace, recordName, nil)), want("create", inst.RecordsNamespace, recordName)},
+		"create a record that is not managed":      {create(secret(inst.RecordsNamespace, recordName, map[string]string{v1beta1.RecordLabel: v1beta1.RecordClient})), want("create", inst.RecordsNamespace, recordName)},
+		"create a record without its kind":         {create(secret(inst.RecordsNamespace, recordName, map[string]string{v1beta1.ManagedByLabel: v1beta1.ManagedBy})), want("create", inst.RecordsNamespace, recordName)},
+		"create a record with the label of others": {create(secret(inst.RecordsNamespace, indexName, recorded)), want("create", inst.RecordsNamespace, indexName)},
+		"change a record without labels":           {patch(unlabeled, changeData), want("update", inst.RecordsNamespace, unlabeled.Name)},
+		"take the labels off the beacon":           {patch(secret(inst.RecordsNamespace, beacon.Name, nil), `{"metadata": {"labels": null}}`), want("update", inst.RecordsNamespace, beacon.Name)},
 
 		// Operators of earlier versions adopted such Secrets.
 		"create a record of another kind": {create(secret(inst.RecordsNamespace, planted, recorded)), want("create", inst.RecordsNamespace, planted)},
@@ -156,8 +167,10 @@ func testOperatorWritesOnlyItsSecrets(t *testing.T, s *site) {
 		"create a credentials Secret":    create(secret(tenant, "allowed", generated)),
 		"change a credentials Secret":    patch(credentials, changeData),
 		"create a record":                create(secret(inst.RecordsNamespace, recordName, recorded)),
-		"create a subject record":        create(secret(inst.RecordsNamespace, subjectName, recorded)),
-		"create an index record":         create(secret(inst.RecordsNamespace, indexName, recorded)),
+		"create a subject record":        create(secret(inst.RecordsNamespace, subjectName, record.Labels(record.KindSubject))),
+		"create an index record":         create(secret(inst.RecordsNamespace, indexName, record.Labels(record.KindIndex))),
+		"restore the labels of a record": patch(unlabeled, restoreLabels),
+		"delete a record without labels": remove(unmanaged),
 		"change the beacon":              patch(secret(inst.RecordsNamespace, beacon.Name, recorded), changeData),
 		"create the Secret of helm test": create(secret(inst.Namespace, testName, generated)),
 		// A tenant can add the label, and older clients can have Secrets in the system namespace.
@@ -205,8 +218,8 @@ func TestNoCredentialsSecretInOwnNamespaces(t *testing.T) {
 	}
 }
 
-// certificate makes a Secret one with a certificate. The API server requires both keys.
-func certificate(s *corev1.Secret) {
+// withCertificate makes a Secret one with a certificate. The API server requires both keys.
+func withCertificate(s *corev1.Secret) {
 	s.Type = corev1.SecretTypeTLS
 	s.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
 }

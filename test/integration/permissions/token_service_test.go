@@ -12,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
@@ -43,6 +45,7 @@ const (
 	asRoot         = deniedByPolicy + "The Realmkeeper operator can run Pods only with runAsNonRoot, and no container as root."
 	unconfined     = deniedByPolicy + "The Realmkeeper operator can run Pods only with a seccomp profile, and neither the Pod nor a container can have seLinuxOptions or the seccomp or AppArmor profile Unconfined."
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
+	unknown        = deniedByPolicy + "The Realmkeeper operator can run only the container token-server and the init container kms-plugin."
 )
 
 func testOperatorRunsOnlyTokenServers(t *testing.T, s *site) {
@@ -74,10 +77,13 @@ func testOperatorRunsOnlyTokenServers(t *testing.T, s *site) {
 	}
 	initContainer := func(f func(*corev1.Container)) func(context.Context, client.Client) error {
 		return change(func(p *corev1.PodSpec) {
-			added := corev1.Container{Name: "init", Image: "realmkeeper:test", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}}
+			added := corev1.Container{Name: config.KMSName, Image: "realmkeeper:test", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}}
 			f(&added)
 			p.InitContainers = append(p.InitContainers, added)
 		})
+	}
+	added := func(name string) corev1.Container {
+		return corev1.Container{Name: name, Image: "realmkeeper:test", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false)}}
 	}
 	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}
 	another := deniedByPolicy + "The Realmkeeper operator must not create Deployment " + inst.Namespace + "/another."
@@ -116,6 +122,20 @@ func testOperatorRunsOnlyTokenServers(t *testing.T, s *site) {
 		"use a port of the node in an init container": {
 			initContainer(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 443, HostPort: 443}} }), chosenNode,
 		},
+
+		"run another container": {change(func(p *corev1.PodSpec) { p.Containers = append(p.Containers, added("x")) }), unknown},
+		"run another init container": {
+			change(func(p *corev1.PodSpec) { p.InitContainers = append(p.InitContainers, added("x")) }), unknown,
+		},
+		"run the KMS plugin as a container": {
+			change(func(p *corev1.PodSpec) { p.Containers = append(p.Containers, added(config.KMSName)) }), unknown,
+		},
+		"apply another container": {func(ctx context.Context, c client.Client) error {
+			applied := appsv1ac.Deployment(servers.Name, servers.Namespace).WithSpec(appsv1ac.DeploymentSpec().WithTemplate(
+				corev1ac.PodTemplateSpec().WithSpec(corev1ac.PodSpec().WithContainers(corev1ac.Container().WithName("x").WithImage("x").
+					WithSecurityContext(corev1ac.SecurityContext().WithAllowPrivilegeEscalation(false))))))
+			return c.Apply(ctx, applied, client.FieldOwner("x"))
+		}, unknown},
 
 		"probe another host": {
 			change(func(p *corev1.PodSpec) { p.Containers[0].ReadinessProbe.HTTPGet.Host = "127.0.0.1" }), fromNode,
