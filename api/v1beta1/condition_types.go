@@ -46,7 +46,8 @@ const (
 	// ReasonRealmSuspended, ReasonExpired, or ReasonRealmNotReady, with ReasonKMSUnavailable (Realm)
 	// while a live token server has not decrypted the active key, with ReasonStatusIndexUnavailable
 	// (ApiClient), or with the reason for which Accepted or Programmed is False. On the Instance it is
-	// False with ReasonNoTokenServer, ReasonRecordsNotLoaded, or ReasonKMSUnavailable.
+	// False with ReasonUnknownContainer, ReasonNoTokenServer, ReasonRecordsNotLoaded, or
+	// ReasonKMSUnavailable.
 	ConditionReady ConditionType = "Ready"
 
 	// ConditionIssuersResolved is present on a Realm only while spec.trustedIssuers is set. It
@@ -374,6 +375,10 @@ const (
 
 // Reasons for the Instance.
 const (
+	// ReasonUnknownContainer is used with the Ready condition when it is False because the Deployment
+	// of the token servers has a container that the operator has not added.
+	ReasonUnknownContainer ConditionReason = "UnknownContainer"
+
 	// ReasonRecordsNotLoaded is used with the Ready condition when it is False because a live token
 	// server cannot read or enforce some records.
 	ReasonRecordsNotLoaded ConditionReason = "RecordsNotLoaded"

@@ -286,6 +286,11 @@ var explanations = map[ConditionReason]Explanation{
 		Cause:    "A token server was killed or does not report uses, so it is not known whether the old secret is still used.",
 		Action:   "Wait, or look for a token server that is stale. The old secret expires after rotation.expireWhenUnused.max at the latest.",
 	},
+	ReasonUnknownContainer: {
+		Severity: SeverityWarning,
+		Cause:    "The Deployment of the token servers has a container that the operator has not added. It can read the signing keys and the verifiers of all client secrets.",
+		Action:   "If your cluster adds the container, let it change Pods instead of the Deployment. Otherwise, an attacker has the permissions of the operator: follow \"Recover\" in docs/security.md. Deleting the Deployment removes the container, because the operator creates the Deployment again.",
+	},
 	ReasonRecordsNotLoaded: {
 		Severity: SeverityWarning,
 		Cause:    "A token server cannot read some records, because they are damaged or were written by a newer operator, or does not know a restriction in them. It serves the last version of a record that it could read, and rejects the clients of one with an unknown restriction.",

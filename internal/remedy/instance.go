@@ -9,6 +9,9 @@ func instances(i *v1beta1.Instance) map[v1beta1.ConditionReason]commands {
 	return map[v1beta1.ConditionReason]commands{
 		v1beta1.ReasonReady:       describe,
 		v1beta1.ReasonProgressing: pods,
+		v1beta1.ReasonUnknownContainer: func(object) []string {
+			return []string{command("kubectl", "get", "deployment", "realmkeeper-token-server", "-n", i.Status.SystemNamespace, "-o", "yaml", "--show-managed-fields")}
+		},
 		v1beta1.ReasonRecordsNotLoaded: func(object) []string {
 			return []string{"kubectl get realms", "kubectl get apiclients -A", "kubectl get pods -A -l " + tokenServers}
 		},

@@ -32,6 +32,9 @@ const (
 // TokenServiceName is the name of the token server Deployment, its Service and related objects.
 const TokenServiceName = "realmkeeper-token-server"
 
+// TokenServerContainer is the name of the token server's container in its Pod.
+const TokenServerContainer = "token-server"
+
 // ErrInvalid is returned for an invalid configuration. The error message names the key.
 var ErrInvalid = errors.New("instance configuration")
 

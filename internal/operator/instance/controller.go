@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -52,7 +54,7 @@ type Reconciler struct {
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1beta1.InstanceName}}
 
 // SetupWithManager adds the controller to the manager. It reconciles at startup, and when the Instance, a
-// token server, the managed CA, or the state of the KMS plugin changes.
+// token server, the spec of their Deployment, the managed CA, or the state of the KMS plugin changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Sealing.Mode == sealing.Encrypt {
 		r.plugin.status = r.Sealing.Encrypter.Status
@@ -71,6 +73,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		WatchesRawSource(source.Kind(r.System, client.Object(&corev1.Secret{}), enqueue,
 			predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == authority.SecretName }))).
+		Watches(&appsv1.Deployment{}, enqueue, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+			return obj.GetName() == config.TokenServiceName
+		}), predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(r.Tracker.ServersSource(singleton.Name)).
 		WatchesRawSource(&r.plugin.changed).
 		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
 
@@ -17,6 +20,8 @@ import (
 type observed struct {
 	instance *v1beta1.Instance // nil if there is none
 	servers  []acknowledgement.Server
+	// deployment is that of the token servers; nil if there is none.
+	deployment *appsv1.Deployment
 	// ca is the managed CA; nil if there is none. unusable is the reason why it can't be read.
 	ca       *authority.Authority
 	unusable error
@@ -32,10 +37,17 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 	} else if err != nil {
 		return observed{}, fmt.Errorf("reading the Instance: %w", err)
 	}
+	deployment := &appsv1.Deployment{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Instance.SystemNamespace, Name: config.TokenServiceName}, deployment)
+	if client.IgnoreNotFound(err) != nil {
+		return observed{}, fmt.Errorf("reading the Deployment of the token servers: %w", err)
+	}
+	if err == nil {
+		seen.deployment = deployment
+	}
 	if r.Instance.TLS.Managed == nil {
 		return seen, nil
 	}
-	var err error
 	if seen.ca, err = r.Authority.Authority(ctx); errors.Is(err, authority.ErrUnusable) {
 		seen.unusable, err = err, nil
 	}

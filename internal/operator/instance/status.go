@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -47,7 +48,13 @@ func status(seen *observed, instance *config.Instance, version string, now time.
 		KeyEncryption:      keyEncryption(seen),
 	}
 	conditions := condition.NewSet(seen.instance.Status.Conditions, seen.instance.Generation, metav1.NewTime(now))
-	conditions.Summarize(ready(servers))
+	if unknown := unknownContainers(seen.deployment, instance); len(unknown) > 0 {
+		conditions.Summarize(condition.NotReady(v1beta1.ReasonUnknownContainer, fmt.Sprintf(
+			"The operator has not added these containers to the Deployment %s/%s: %s. They can read all signing keys. If you do not know them, an attacker has the permissions of the operator. See \"Recover\" in docs/security.md.",
+			instance.SystemNamespace, config.TokenServiceName, names(unknown))))
+	} else {
+		conditions.Summarize(ready(servers))
+	}
 	if instance.TLS.Managed != nil {
 		var issued condition.Result
 		if s.CertificateAuthority, issued = certificateAuthority(seen, authority.PolicyOf(instance), now); issued.Status == metav1.ConditionFalse {
@@ -60,6 +67,26 @@ func status(seen *observed, instance *config.Instance, version string, now time.
 	}
 	s.Conditions = conditions.Conditions()
 	return s, next
+}
+
+// unknownContainers returns the names of the containers that the operator doesn't add to the Pods of the token
+// servers. Server-side apply keeps those of other field managers.
+func unknownContainers(deployment *appsv1.Deployment, instance *config.Instance) (unknown []string) {
+	if deployment == nil {
+		return nil
+	}
+	pod := &deployment.Spec.Template.Spec
+	for i := range pod.Containers {
+		if name := pod.Containers[i].Name; name != config.TokenServerContainer {
+			unknown = append(unknown, name)
+		}
+	}
+	for i := range pod.InitContainers {
+		if name := pod.InitContainers[i].Name; name != config.KMSName || instance.KeyEncryption.KMS == nil {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
 }
 
 // ready returns the result for the Ready condition: that of the worst live token server.

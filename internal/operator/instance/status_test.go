@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -109,6 +111,40 @@ func TestStatusOfInstance(t *testing.T) {
 	s, _ := status(&observed{instance: &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}, configuration(t), "v2", now)
 	got := []any{s.ObservedGeneration, s.Version, s.ServiceURL, s.SystemNamespace, s.RecordsNamespace}
 	testkit.Diff(t, "status", []any{int64(3), "v2", "https://api.example.com:8443", "system", "records"}, got)
+}
+
+// The operator keeps the containers that others add to the Deployment, so the status shows them.
+func TestUnknownContainers(t *testing.T) {
+	plain, encrypted := configuration(t), configuration(t)
+	encrypted.KeyEncryption.KMS = &config.KMS{}
+	containers := func(names ...string) (all []corev1.Container) {
+		for _, name := range names {
+			all = append(all, corev1.Container{Name: name})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		instance  *config.Instance
+		pod       corev1.PodSpec
+		wantReady string
+		wantNames string
+	}{
+		"as applied":                      {plain, corev1.PodSpec{Containers: containers("token-server")}, "True Ready", ""},
+		"as applied with a plugin":        {encrypted, corev1.PodSpec{Containers: containers("token-server"), InitContainers: containers("kms-plugin")}, "True Ready", ""},
+		"a container":                     {plain, corev1.PodSpec{Containers: containers("token-server", "x")}, "False UnknownContainer", ": x."},
+		"init containers":                 {encrypted, corev1.PodSpec{Containers: containers("token-server"), InitContainers: containers("a", "kms-plugin", "b")}, "False UnknownContainer", ": a, b."},
+		"a plugin without key encryption": {plain, corev1.PodSpec{Containers: containers("token-server"), InitContainers: containers("kms-plugin")}, "False UnknownContainer", ": kms-plugin."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := &observed{instance: &v1beta1.Instance{}, servers: []acknowledgement.Server{renewed("a", 0)}, deployment: &appsv1.Deployment{}}
+			seen.deployment.Spec.Template.Spec = test.pod
+			s, _ := status(seen, test.instance, "v2", now)
+			testkit.Diff(t, "Ready", test.wantReady, reasonOf(&s, v1beta1.ConditionReady))
+			if message := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady)).Message; !strings.Contains(message, test.wantNames) {
+				t.Errorf("the message is %q", message)
+			}
+		})
+	}
 }
 
 // The API accepts at most 64 token servers, and those with a problem must be among them.

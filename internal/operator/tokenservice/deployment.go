@@ -108,7 +108,7 @@ func spread(settings *config.TokenServer) []corev1ac.TopologySpreadConstraintApp
 
 func container(instance *config.Instance, image string) *corev1ac.ContainerApplyConfiguration {
 	c := corev1ac.Container().
-		WithName("token-server").
+		WithName(config.TokenServerContainer).
 		WithImage(image).
 		WithCommand("/token-server").
 		WithArgs(
