@@ -23,6 +23,7 @@ var checkedPages = []string{
 	"docs/for-applications.md",
 	"docs/for-gitops.md",
 	"docs/get-started.md",
+	"docs/security.md",
 }
 
 // TestEveryCommandIsRunOrMarked finds the blocks that no test asks for with Blocks.

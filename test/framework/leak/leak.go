@@ -50,6 +50,15 @@ func PlacesOf(t *testing.T, inst *install.Installation) Places {
 	return p
 }
 
+// ObjectsOf returns all objects in the cluster of an installation as JSON. The names of the places begin with the
+// kind.
+func ObjectsOf(t *testing.T, inst *install.Installation) Places {
+	t.Helper()
+	p := Places{}
+	p.addObjects(t, inst)
+	return p
+}
+
 // addObjects adds all objects in the cluster as JSON. It covers every listable resource, including
 // Events.
 func (p Places) addObjects(t *testing.T, inst *install.Installation) {
