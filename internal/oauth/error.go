@@ -3,10 +3,11 @@ package oauth
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 )
 
-// Error is an OAuth 2.0 error response (RFC 6749 §5.2). errors.Is compares values by identity.
-// Descriptions never repeat input.
+// Error is an OAuth 2.0 error response (RFC 6749 §5.2). errors.Is compares values by identity, without
+// the parameter that they are about. Descriptions never repeat input.
 type Error struct {
 	// Status is the HTTP status code.
 	Status int
@@ -19,10 +20,22 @@ type Error struct {
 	RetryAfter string
 
 	body []byte
+	kind *Error // the same error without the name of a parameter; nil if the error names none
 }
 
 // Error returns the code and the description, for logs.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
+
+// Is reports whether target is the error without the name of the parameter.
+func (e *Error) Is(target error) bool { return e.kind != nil && target == error(e.kind) }
+
+// about returns the error with the name of a parameter in its description. The parameter must be a known one,
+// so that the description doesn't repeat other input.
+func (e *Error) about(parameter string) *Error {
+	named := newError(e.Status, e.Code, strings.Replace(e.Description, "A parameter", "The parameter "+parameter, 1))
+	named.kind = e
+	return named
+}
 
 // Body returns the JSON response. The caller must not change it.
 func (e *Error) Body() []byte { return e.body }
@@ -59,7 +72,8 @@ var (
 	ErrUnreadableBody   = newError(http.StatusBadRequest, codeInvalidRequest, "The request body could not be read.")
 	ErrMalformed        = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter has an invalid percent encoding, is not valid UTF-8, or contains a NUL character.")
 	ErrTooMany          = newError(http.StatusBadRequest, codeInvalidRequest, "The request must not have more than 32 parameters.")
-	ErrRepeated         = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter must not be repeated.")
+	ErrRepeated         = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter must not be repeated. Send it once.")
+	ErrDifferent        = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter has different values in the query and in the body. Send it in one place, or the same value in both.")
 	ErrCredentialsQuery = newError(http.StatusBadRequest, codeInvalidRequest,
 		"Credentials must not be sent in the query string. Treat them as compromised, and use the Authorization header.")
 	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The request uses more than one client authentication method.")

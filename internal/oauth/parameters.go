@@ -42,21 +42,29 @@ type Parameters struct {
 // ParseParameters parses the query and the form body of a token request. It parses them separately,
 // so that neither can hide or replace a parameter in the other.
 //
-// Errors: ErrMalformed, ErrTooMany, ErrRepeated, and ErrCredentialsQuery if the query contains
-// client credentials or an access token.
+// A token endpoint's URL may have a query, which clients keep (RFC 6749 §3.2). Many clients have a URL with
+// grant_type in it and send grant_type in the body too. A parameter must not be included more than once,
+// because servers and proxies then disagree about which value counts. The same value in the query and in
+// the body leaves no doubt, so it is one parameter.
+//
+// Errors: ErrMalformed, ErrTooMany, ErrRepeated, ErrDifferent, and ErrCredentialsQuery if the query
+// contains client credentials or an access token.
 func ParseParameters(query, body string) (Parameters, error) {
 	var p Parameters
 	n := 0
-	if err := p.parse(query, &n, true); err != nil {
+	if err := p.parse(query, &n, nil); err != nil {
 		return Parameters{}, err
 	}
-	if err := p.parse(body, &n, false); err != nil {
+	inQuery := p
+	if err := p.parse(body, &n, &inQuery); err != nil {
 		return Parameters{}, err
 	}
 	return p, nil
 }
 
-func (p *Parameters) parse(form string, n *int, inQuery bool) error {
+// parse parses the query, or the body if inQuery isn't nil. It then contains the parameters of the query
+// that haven't been in the body yet.
+func (p *Parameters) parse(form string, n *int, inQuery *Parameters) error {
 	for form != "" {
 		var pair string
 		pair, form, _ = strings.Cut(form, "&")
@@ -75,20 +83,20 @@ func (p *Parameters) parse(form string, n *int, inQuery bool) error {
 		if value == "" {
 			continue
 		}
-		if inQuery && neverInQuery(name) {
+		if inQuery == nil && neverInQuery(name) {
 			return ErrCredentialsQuery
 		}
-		if inQuery && name == "token" {
+		if inQuery == nil && name == "token" {
 			continue
 		}
-		if err := p.set(name, value); err != nil {
+		if err := p.set(name, value, inQuery); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Parameters) set(name, value string) error {
+func (p *Parameters) set(name, value string, inQuery *Parameters) error {
 	switch name {
 	case "audience":
 		p.Audiences = append(p.Audiences, value)
@@ -101,10 +109,15 @@ func (p *Parameters) set(name, value string) error {
 	switch {
 	case field == nil:
 		return nil
-	case *field != "":
-		return ErrRepeated
+	case *field == "":
+		*field = value
+		return nil
+	case inQuery == nil || *inQuery.field(name) == "":
+		return ErrRepeated.about(name)
+	case *field != value:
+		return ErrDifferent.about(name)
 	}
-	*field = value
+	*inQuery.field(name) = ""
 	return nil
 }
 

@@ -39,6 +39,18 @@ func TestParseParameters(t *testing.T) {
 		"extra separators":                                 {body: "&&scope=a&&", want: oauth.Parameters{Scope: "a"}},
 		"a semicolon is not a separator":                   {body: "scope=a;audience=b", want: oauth.Parameters{Scope: "a;audience=b"}},
 		"maximum number of parameters":                     {query: strings.Repeat("a=1&", 16), body: strings.Repeat("b=1&", 16)},
+		"same value in the query and the body":             {query: grant, body: grant, want: oauth.Parameters{GrantType: "client_credentials"}},
+		"same value in different encodings":                {query: "scope=a%20b", body: "scope=a+b", want: oauth.Parameters{Scope: "a b"}},
+		"same type of an exchange":                         {query: "subject_token_type=a&requested_token_type=b", body: "subject_token_type=a&requested_token_type=b", want: oauth.Parameters{SubjectTokenType: "a", RequestedTokenType: "b"}},
+		"different grant types":                            {query: grant, body: "grant_type=password", wantErr: oauth.ErrDifferent},
+		"different scopes":                                 {query: "scope=a+b", body: "scope=a", wantErr: oauth.ErrDifferent},
+		"different assertion types":                        {query: "client_assertion_type=a", body: "client_assertion_type=b", wantErr: oauth.ErrDifferent},
+		"twice in the query":                               {query: grant + "&" + grant, wantErr: oauth.ErrRepeated},
+		"twice in the query, and in the body":              {query: grant + "&" + grant, body: grant, wantErr: oauth.ErrRepeated},
+		"in the query, and twice in the body":              {query: grant, body: grant + "&" + grant, wantErr: oauth.ErrRepeated},
+		"in the query, and two values in the body":         {query: grant, body: grant + "&grant_type=password", wantErr: oauth.ErrRepeated},
+		"token in the query":                               {query: "token=a&token=b", body: "token=c", want: oauth.Parameters{Token: "c"}},
+		"secret in the query and the body":                 {query: "client_secret=a", body: "client_secret=a", wantErr: oauth.ErrCredentialsQuery},
 		"twice in the body":                                {body: "scope=a&scope=a", wantErr: oauth.ErrRepeated},
 		"secret twice":                                     {body: "client_secret=a&client_secret=b", wantErr: oauth.ErrRepeated},
 		"client_secret in the query":                       {query: grant + "&client_secret=a", wantErr: oauth.ErrCredentialsQuery},
@@ -58,6 +70,34 @@ func TestParseParameters(t *testing.T) {
 			got, err := oauth.ParseParameters(tc.query, tc.body)
 			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "parameters", tc.want, got)
+		})
+	}
+}
+
+// The error about a parameter names it and says where it was, but doesn't repeat its value.
+func TestErrorsNameTheParameter(t *testing.T) {
+	tests := map[string]struct{ query, body, want string }{
+		"repeated":      {body: "scope=canary&scope=canary", want: "The parameter scope must not be repeated. Send it once."},
+		"encoded name":  {query: "grant%5ftype=canary&grant_type=canary", want: "The parameter grant_type must not be repeated. Send it once."},
+		"two values":    {query: "grant_type=canary", body: "grant_type=b", want: "The parameter grant_type has different values in the query and in the body. Send it in one place, or the same value in both."},
+		"a secret":      {body: "client_secret=canary&client_secret=b", want: "The parameter client_secret must not be repeated. Send it once."},
+		"a requirement": {query: "audience=canary&audience=b", want: "The parameter audience must not be repeated. Send it once."},
+		"a flag":        {query: "delegated=true&delegated=true", want: "The parameter delegated must not be repeated. Send it once."},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := oauth.ParseParameters(tc.query, tc.body)
+			if err == nil {
+				_, err = oauth.ParseRequirements(tc.query)
+			}
+			rejection, ok := errors.AsType[*oauth.Error](err)
+			if !ok {
+				t.Fatalf("got %v, want an error", err)
+			}
+			testkit.Diff(t, "description", tc.want, rejection.Description)
+			if body := string(rejection.Body()); rejection.Status != 400 || rejection.Code != "invalid_request" || !strings.Contains(body, tc.want) {
+				t.Errorf("got %d: %s", rejection.Status, body)
+			}
 		})
 	}
 }
@@ -87,12 +127,15 @@ func TestExposesCredentials(t *testing.T) {
 }
 
 // Accepted parameters are valid UTF-8 without NUL and have no credentials from the query. They are
-// parsed to the same values when they are sent in canonical form in the body.
+// parsed to the same values when they are sent in canonical form in the body, and also when the query
+// contains what it may contain of them. Another value in the query is rejected.
 func FuzzParseParameters(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"grant_type=client_credentials", ""},
 		{"", "grant_type=client_credentials&scope=a+b&audience=x&client_id=a&client_secret=%25"},
 		{"resource=a&resource=b", "resource=https%3A%2F%2Fx"},
+		{"grant_type=a&scope=b", "scope=b&grant_type=a&token=c"},
+		{"grant_type=a", "grant_type=b"},
 		{"client_secret=a", "client_secret=b"},
 		{"client%5Fid=a", ""},
 		{"scope=", "scope=a"},
@@ -130,6 +173,20 @@ func FuzzParseParameters(f *testing.F) {
 		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
 			t.Fatalf("parsing the canonical form: %v (-want +got):\n%s", err, diff)
 		}
+		once := got
+		once.Audiences, once.Resources = nil, nil // they may be repeated
+		public := oauth.Parameters{
+			GrantType: got.GrantType, Scope: got.Scope, ClientAssertionType: got.ClientAssertionType,
+			SubjectTokenType: got.SubjectTokenType, ActorTokenType: got.ActorTokenType, RequestedTokenType: got.RequestedTokenType,
+		}
+		again, err = oauth.ParseParameters(canonical(public), canonical(once))
+		if diff := cmp.Diff(once, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("parsing the same values in the query and the body: %v (-want +got):\n%s", err, diff)
+		}
+		public.Scope += "x"
+		if _, err = oauth.ParseParameters(canonical(public), canonical(once)); (once.Scope != "") != errors.Is(err, oauth.ErrDifferent) {
+			t.Fatalf("scope %q in the query and %q in the body: %v", public.Scope, once.Scope, err)
+		}
 	})
 }
 
@@ -142,6 +199,7 @@ func canonical(p oauth.Parameters) string {
 		"client_assertion_type": p.ClientAssertionType, "assertion": p.Assertion,
 		"subject_token": p.SubjectToken, "subject_token_type": p.SubjectTokenType,
 		"actor_token": p.ActorToken, "actor_token_type": p.ActorTokenType, "requested_token_type": p.RequestedTokenType,
+		"token": p.Token,
 	} {
 		if value != "" {
 			form.Set(name, value)

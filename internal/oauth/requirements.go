@@ -102,7 +102,7 @@ func (r *Requirements) set(name, value string) error {
 	case err != nil:
 		return err
 	case *field != "":
-		return ErrRepeated
+		return ErrRepeated.about(name)
 	}
 	*field = value
 	return nil
@@ -116,7 +116,7 @@ func (r *Requirements) setDelegated(value string) error {
 	case value != "true":
 		return ErrDelegatedValue
 	case r.Delegated:
-		return ErrRepeated
+		return ErrRepeated.about("delegated")
 	}
 	r.Delegated = true
 	return nil

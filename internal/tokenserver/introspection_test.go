@@ -55,6 +55,7 @@ func TestIntrospectionRequiresAuthentication(t *testing.T) {
 		wantError  string
 	}{
 		"malformed token":            {request: request{body: "token=" + canary, authorization: good}},
+		"the query of a token URL":   {request: request{query: grant, body: grant + "&token=" + canary, authorization: good}},
 		"a wrong secret":             {request{body: token, authorization: basic("billing", "wrong")}, 401, "invalid_client"},
 		"authenticated by the token": {request{body: token, authorization: "Bearer " + strings.TrimPrefix(token, "token=")}, 401, "invalid_client"},
 		"no token":                   {request{body: "x=y", authorization: good}, 400, "invalid_request"},

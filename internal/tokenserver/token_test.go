@@ -30,6 +30,8 @@ func TestTokenEndpoint(t *testing.T) {
 	}{
 		// Successful requests.
 		"parameters in the query":         {request: query(grant), wantScope: "orders:read orders:write stock"},
+		"grant_type in both":              {request: request{query: grant, body: grant, authorization: good}, wantScope: "orders:read orders:write stock"},
+		"an audience in both":             {request: request{query: grant + "&audience=" + orders, body: "scope=stock&audience=" + orders, authorization: good}, wantScope: "stock", wantAud: orders},
 		"an audience":                     {request: query(grant + "&scope=stock&audience=" + orders), wantScope: "stock", wantAud: orders},
 		"a content type with a parameter": {request: typed("application/x-www-form-urlencoded; charset=UTF-8", "scope=stock"), wantScope: "stock"},
 		"an empty body of another type":   {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
@@ -52,6 +54,8 @@ func TestTokenEndpoint(t *testing.T) {
 		// Parameters.
 		"grant_type missing":             {request: query("scope=stock"), wantStatus: 400, wantError: "invalid_request"},
 		"another grant_type":             {request: query("grant_type=password"), wantStatus: 400, wantError: "unsupported_grant_type"},
+		"different grant_type":           {request: request{query: grant, body: "grant_type=" + canary, authorization: good}, wantStatus: 400, wantError: "invalid_request"},
+		"different scope":                {request: request{query: grant + "&scope=" + canary, body: "scope=stock", authorization: good}, wantStatus: 400, wantError: "invalid_request"},
 		"an invalid escape in the query": {request: query(grant + "&scope=%zz" + canary), wantStatus: 400, wantError: "invalid_request"},
 
 		// Scope and audience.
