@@ -40,7 +40,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md do
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/promql
+MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/oauthclients test/promql
 
 ##@ General
 

@@ -14,6 +14,7 @@ func TestThirdParties(t *testing.T) {
 		{"x/oauth2 with a client assertion", testGoAssertion},
 		{"openid-client", testOpenIDClient},
 		{"oauth4webapi", testOAuth4WebAPI},
+		{"token URLs with a query", testTokenURLWithQuery},
 		{"documented curl commands", testDocumentedCurl},
 		{"code on the page for application developers", testApplications},
 		{"go-spiffe", testSPIFFE},

@@ -50,7 +50,7 @@ var combinations = []string{
 }
 
 func testOpenIDClient(t *testing.T, i *installation) {
-	i.runProgram(t, "openid-client.js", append(slices.Clone(combinations), "introspected by the gateway only", "rejected"))
+	i.runProgram(t, "openid-client.js", append(slices.Clone(combinations), "introspected by the gateway only", "token URL with a query", "rejected"))
 }
 
 func testOAuth4WebAPI(t *testing.T, i *installation) {

@@ -1,6 +1,6 @@
 // openid-client: discovers the server with both discovery methods, requests a token with each
 // client authentication method, and introspects it. Only a client that may introspect the audience
-// learns about the token of another client.
+// learns about the token of another client. Then requests a token from a URL that contains grant_type.
 import assert from 'node:assert/strict'
 import * as client from 'openid-client'
 
@@ -40,6 +40,14 @@ assert.equal((await client.tokenIntrospection(gateway, access_token)).client_id,
 const other = await client.discovery(new URL(ISSUER), KEY_CLIENT_ID, undefined, credentials.private_key_jwt[1])
 assert.deepEqual(await client.tokenIntrospection(other, access_token), { active: false })
 console.log('introspected by the gateway only')
+
+const { token_endpoint } = config.serverMetadata()
+const withQuery = new client.Configuration(
+  { issuer: ISSUER, token_endpoint: token_endpoint + '?grant_type=client_credentials' },
+  CLIENT_ID, undefined, client.ClientSecretBasic(CLIENT_SECRET),
+)
+assert.equal((await client.clientCredentialsGrant(withQuery, { scope: SCOPE })).scope, SCOPE)
+console.log('token URL with a query')
 
 const wrong = await client.discovery(new URL(ISSUER), CLIENT_ID, undefined, client.ClientSecretBasic('wrong'))
 await assert.rejects(client.clientCredentialsGrant(wrong), { name: 'WWWAuthenticateChallengeError', status: 401 })
