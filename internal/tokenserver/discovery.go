@@ -14,14 +14,14 @@ type discovery struct {
 	registry *registry.Registry
 }
 
-func (d *discovery) mount(mux *http.ServeMux) {
+func (d *discovery) mount(public publicDocuments) {
 	metadata := d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.Metadata })
-	mux.HandleFunc("GET "+oauth.ServerMetadataPath+"/{realm}", metadata)
-	mux.HandleFunc("GET /{realm}"+oauth.ServerMetadataPath, metadata)
-	mux.HandleFunc("GET /{realm}"+oauth.OpenIDConfigurationPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.OpenIDConfiguration }))
-	mux.HandleFunc("GET /{realm}"+oauth.JWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS }))
-	mux.HandleFunc("GET /{realm}"+oauth.ListJWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.ListJWKS }))
-	mux.HandleFunc("GET /{realm}"+oauth.ResourceMetadataPath+"{name}", d.document(func(realm *registry.Realm, r *http.Request) []byte {
+	public.mount(oauth.ServerMetadataPath+"/{realm}", metadata)
+	public.mount("/{realm}"+oauth.ServerMetadataPath, metadata)
+	public.mount("/{realm}"+oauth.OpenIDConfigurationPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.OpenIDConfiguration }))
+	public.mount("/{realm}"+oauth.JWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS }))
+	public.mount("/{realm}"+oauth.ListJWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.ListJWKS }))
+	public.mount("/{realm}"+oauth.ResourceMetadataPath+"{name}", d.document(func(realm *registry.Realm, r *http.Request) []byte {
 		return realm.ResourceMetadata(r.PathValue("name"))
 	}))
 }

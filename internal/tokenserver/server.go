@@ -86,8 +86,9 @@ func New(o Options) http.Handler {
 	(&tokenEndpoint{clientEndpoint: clients, tokenRates: limiter.NewRateLimiter(), proofs: proofs}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
-	(&discovery{registry: o.Registry}).mount(mux)
-	(&statusLists{registry: o.Registry, confirmed: o.Confirmed, maxStaleness: o.MaxStaleness, now: o.Now, last: map[statusKey]*signedList{}}).mount(mux)
+	public := publicDocuments{mux}
+	(&discovery{registry: o.Registry}).mount(public)
+	(&statusLists{registry: o.Registry, confirmed: o.Confirmed, maxStaleness: o.MaxStaleness, now: o.Now, last: map[statusKey]*signedList{}}).mount(public)
 	(&authorizationEndpoint{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)

@@ -34,8 +34,8 @@ type statusLists struct {
 // statusKey identifies a list. Its realm can be recreated with the same name.
 type statusKey struct{ realmUID, uri string }
 
-func (l *statusLists) mount(mux *http.ServeMux) {
-	mux.Handle("GET /{realm}"+oauth.StatusListPath+"{number}", l)
+func (l *statusLists) mount(public publicDocuments) {
+	public.mount("/{realm}"+oauth.StatusListPath+"{number}", l.ServeHTTP)
 }
 
 var (
@@ -43,13 +43,11 @@ var (
 	// A cache that served a list without asking again would delay revocations.
 	revalidate     = []string{"public, no-cache"}
 	acceptEncoding = []string{"Accept-Encoding"}
-	anyOrigin      = []string{"*"}
 	gzipEncoding   = []string{"gzip"}
 )
 
 // ServeHTTP responds with a list.
 func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header()["Access-Control-Allow-Origin"] = anyOrigin
 	if r.URL.Query().Has("time") { // The state at an earlier time isn't known (section 8.4).
 		writeError(w, oauth.ErrHistory)
 		return
