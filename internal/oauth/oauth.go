@@ -60,6 +60,9 @@ const (
 	StatusListPath = "/oauth2/status/"
 	// JWKSPath is the path of the realm's public keys, after the realm.
 	JWKSPath = "/oauth2/jwks"
+	// WellKnownJWKSPath is another path of the realm's public keys, after the realm. No specification defines
+	// it, but some verifiers look there if they know only the issuer. Metadata doesn't contain it.
+	WellKnownJWKSPath = "/.well-known/jwks.json"
 	// ListJWKSPath is the path of the public keys that sign the realm's status lists, after the realm. They
 	// are none of those at JWKSPath, so that no list passes as a token (RFC 8725 §3.12).
 	ListJWKSPath = StatusListPath + "jwks"

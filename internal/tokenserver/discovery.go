@@ -19,7 +19,9 @@ func (d *discovery) mount(public publicDocuments) {
 	public.mount(oauth.ServerMetadataPath+"/{realm}", metadata)
 	public.mount("/{realm}"+oauth.ServerMetadataPath, metadata)
 	public.mount("/{realm}"+oauth.OpenIDConfigurationPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.OpenIDConfiguration }))
-	public.mount("/{realm}"+oauth.JWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS }))
+	keys := d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.JWKS })
+	public.mount("/{realm}"+oauth.JWKSPath, keys)
+	public.mount("/{realm}"+oauth.WellKnownJWKSPath, keys)
 	public.mount("/{realm}"+oauth.ListJWKSPath, d.document(func(realm *registry.Realm, _ *http.Request) []byte { return realm.ListJWKS }))
 	public.mount("/{realm}"+oauth.ResourceMetadataPath+"{name}", d.document(func(realm *registry.Realm, r *http.Request) []byte {
 		return realm.ResourceMetadata(r.PathValue("name"))

@@ -145,6 +145,17 @@ func TestKeysOfStatusLists(t *testing.T) {
 	}
 }
 
+// Verifiers that know only the issuer look for the keys at /.well-known/jwks.json.
+func TestJWKSIsAlsoAtWellKnownPath(t *testing.T) {
+	s := startLoaded(t)
+	keys := s.send(t, s.direct(), request{method: "GET", path: "/acme/oauth2/jwks"})
+	again := s.send(t, s.direct(), request{method: "GET", path: "/acme/.well-known/jwks.json"})
+	checkDocument(t, again)
+	testkit.Diff(t, "body", keys.body, again.body)
+	testkit.Diff(t, "headers", keys.header, again.header)
+	checkRejection(t, s.send(t, s.direct(), request{method: "GET", path: "/unknown/.well-known/jwks.json"}), 404, "invalid_request", "")
+}
+
 // A suspended realm still publishes its documents, so that its tokens can be verified.
 func TestSuspendedRealmPublishesDocuments(t *testing.T) {
 	s := startLoaded(t)

@@ -46,6 +46,8 @@ func TestScriptsReadPublicDocuments(t *testing.T) {
 		"metadata below the realm":      {"/acme/.well-known/oauth-authorization-server", 200},
 		"OpenID configuration":          {"/acme/.well-known/openid-configuration", 200},
 		"keys":                          {"/acme/oauth2/jwks", 200},
+		"keys at the well-known path":   {"/acme/.well-known/jwks.json", 200},
+		"keys of status lists":          {"/acme/oauth2/status/jwks", 200},
 		"keys of a suspended realm":     {"/frozen/oauth2/jwks", 200},
 		"keys of an unknown realm":      {"/unknown/oauth2/jwks", 404},
 		"resource metadata":             {"/acme/oauth2/resource-metadata/aHR0cHM6Ly9vcmRlcnMuZXhhbXBsZS5jb20", 200},

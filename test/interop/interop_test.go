@@ -37,7 +37,7 @@ func TestThirdParties(t *testing.T) {
 func testAcrossRotation(t *testing.T, i *installation) {
 	before, accepts := i.token(t), map[string]func(*testing.T, string){}
 	for name, start := range map[string]func(*testing.T, *installation) func(*testing.T, string){
-		"go-oidc": goOIDC, "api/verify": verifyLibrary, "jose": joseProgram, "kube-apiserver": kubeAPIServer,
+		"go-oidc": goOIDC, "api/verify": verifyLibrary, "jose": joseProgram, "aws-jwt-verify": awsJWTVerify, "kube-apiserver": kubeAPIServer,
 	} {
 		accepts[name] = start(t, i)
 		accepts[name](t, before)

@@ -29,6 +29,7 @@ func TestLocalIssuer(t *testing.T) {
 	}{
 		{"x/oauth2 with a client assertion", testGoAssertion},
 		{"openid-client", testOpenIDClient},
+		{"aws-jwt-verify", testAWSJWTVerify},
 		{"token URLs with a query", testTokenURLWithQuery},
 		{"documented curl commands", testDocumentedCurl},
 	} {

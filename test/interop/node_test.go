@@ -84,7 +84,18 @@ func joseProgram(t *testing.T, i *installation) func(*testing.T, string) {
 	}
 }
 
-// nodeVerifier is a running program that verifies tokens with jose.
+// awsJWTVerify checks tokens with a program that uses aws-jwt-verify, which must reject invalid ones.
+func awsJWTVerify(t *testing.T, i *installation) func(*testing.T, string) {
+	verifier := i.startVerifier(t, "aws-jwt-verify.js")
+	return func(t *testing.T, token string) {
+		verifier.wantVerified(t, i, token)
+		verifier.wantRejected(t, token[:len(token)-8]+"AAAAAAAA", "JwtInvalidSignatureError")
+	}
+}
+
+func testAWSJWTVerify(t *testing.T, i *installation) { awsJWTVerify(t, i)(t, i.token(t)) }
+
+// nodeVerifier is a running program that verifies tokens.
 type nodeVerifier struct {
 	program string
 
@@ -100,7 +111,7 @@ type nodeResult struct {
 	Error string `json:"error"`
 }
 
-// startVerifier starts a program that verifies tokens with jose, with additional environment variables.
+// startVerifier starts a program that verifies tokens, with additional environment variables.
 func (i *installation) startVerifier(t *testing.T, program string, variables ...string) *nodeVerifier {
 	t.Helper()
 	// Closing its standard input ends the program. Canceling the test's context must not kill it.
