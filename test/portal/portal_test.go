@@ -23,6 +23,7 @@ func TestPortal(t *testing.T) {
 		"exchanges of a realm and its clients":       exchanges,
 		"conditions have remedies":                   conditionRemedies,
 		"every page is accessible":                   everyPage,
+		"other sites read only public documents":     otherSites,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, i, b.tab(t)) })
 	}
