@@ -14,8 +14,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
+// exitSkipped is the exit code if a restore has skipped ApiClients.
+const exitSkipped = 3
+
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
-// it prints one line to the error stream and returns 1.
+// it prints one line to the error stream and returns 1, or exitSkipped.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	// Almost everything that the subcommands print contains text from objects of other users.
 	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
@@ -27,6 +30,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 		}
 		// Errors can contain line breaks, and text from objects of other users.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
+		if errors.Is(err, errSkipped) {
+			return exitSkipped
+		}
 		return 1
 	}
 	return 0

@@ -24,9 +24,12 @@ const restoreUsage = `Restore the realms and clients of a backup, so that the sa
 as before. Missing Realms and ApiClients are created. Existing ones keep their spec. Signing keys,
 identities of clients, and hashes of client secrets are put back.
 
-The whole backup is checked first. If anything in it cannot be restored, nothing is written. The
+The whole backup is checked first. If a Realm in it cannot be restored, nothing is written. The
 restore then takes the leader Lease of the operator, which stops meanwhile and continues afterwards.
 If a restore stops halfway, run it again after a minute, or release the Lease with --abort.
+
+An ApiClient that cannot be restored does not affect others. The output says why, and the exit code
+is 3. Correct the cause, and run the same command again to restore the rest.
 
 A realm that is in use is not changed without --replace. With it, the signing key of the backup
 becomes the next key of the realm, and clients accept the secrets of the backup in addition.
@@ -140,8 +143,17 @@ func (o *restoreOptions) run(ctx context.Context, path string) error {
 		}
 		return err
 	}
-	return o.print(restoreReport{Report: report, DryRun: o.dryRun, realm: o.realm})
+	if err := o.print(restoreReport{Report: report, DryRun: o.dryRun, realm: o.realm}); err != nil {
+		return err
+	}
+	if n := report.Problems(); n > 0 {
+		return fmt.Errorf("%w: %s a problem; correct the causes that the report names, and run the same command again", errSkipped, number(n, "ApiClient")+has(n))
+	}
+	return nil
 }
+
+// errSkipped makes the process exit with exitSkipped.
+var errSkipped = errors.New("not everything can be restored")
 
 // newRestore connects to the cluster.
 func (o *restoreOptions) newRestore(ctx context.Context) (*restore.Restore, error) {
@@ -263,17 +275,23 @@ func dataText(o *restore.Object) string {
 		return number(o.Count, thing) + " added"
 	case restore.Unchanged:
 		return "unchanged"
+	case restore.NotRestored:
+		return "not restored"
 	}
 	return "none in the backup"
 }
 
 func (r restoreReport) text(w *terminal.Writer) {
 	var rows []terminal.Row
-	var omitted, credentials []string
+	var problems, omitted, credentials []string
 	accepting := false
 	for _, o := range r.Objects {
 		color := terminal.Plain
-		if o.Result == restore.Differs {
+		switch {
+		case o.Problem != "":
+			color = terminal.Red
+			problems = append(problems, o.String()+": "+o.Problem)
+		case o.Result == restore.Differs:
 			color = terminal.Yellow
 		}
 		rows = append(rows, terminal.Row{Color: color, Cells: []string{o.Kind, o.String(), string(o.Result), dataText(o)}})
@@ -293,15 +311,26 @@ func (r restoreReport) text(w *terminal.Writer) {
 	w.Table([]string{"KIND", "NAME", "OBJECT", "KEYS OR SECRETS"}, rows)
 	named(w, terminal.Yellow, fmt.Sprintf("A client accepts at most %d secrets of a backup. These older ones are not restored:", record.MaxRestoredSecrets), omitted)
 	named(w, terminal.Plain, "Credentials Secrets that belong to their ApiClient again:", credentials)
-	if accepting && !r.DryRun {
-		finish := "kubectl realmkeeper restore --finish"
-		if r.realm != "" {
-			finish += " --realm " + untrusted.Quote(r.realm)
+	if len(problems) > 0 {
+		w.Heading("PROBLEMS")
+		for _, problem := range problems {
+			w.Paragraph(2, terminal.Red, problem)
 		}
-		w.Heading("NEXT")
-		w.Paragraph(2, terminal.Plain, "The operator continues now. The restored secrets are accepted until you run this command. Run it after all workloads use the secret in their credentials Secret:")
-		w.Commands(4, []string{finish})
 	}
+	if accepting && !r.DryRun {
+		r.next(w)
+	}
+}
+
+// next says what ends a restore.
+func (r restoreReport) next(w *terminal.Writer) {
+	finish := "kubectl realmkeeper restore --finish"
+	if r.realm != "" {
+		finish += " --realm " + untrusted.Quote(r.realm)
+	}
+	w.Heading("NEXT")
+	w.Paragraph(2, terminal.Plain, "The operator continues now. The restored secrets are accepted until you run this command. Run it after all workloads use the secret in their credentials Secret:")
+	w.Commands(4, []string{finish})
 }
 
 // finishReport is the report of restore --finish.

@@ -2,22 +2,17 @@ package restore_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
@@ -58,13 +53,28 @@ func realmRecord(t *testing.T, uid types.UID, restoredFrom time.Time, keys ...si
 	return secret
 }
 
-// write writes a backup of the realm acme with the given key and of its client.
+// orders is another client of the realm.
+func orders(uid types.UID) *v1beta1.ApiClient {
+	return billing(uid, func(c *v1beta1.ApiClient) { c.Name, c.Spec.ClientID = "orders", "orders" })
+}
+
+func ordersRecord(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret := secretOf(t, testkit.Value(record.ForClient("records", record.Client{
+		UID: "o1", Namespace: "acme-apps", Name: "orders", RealmUID: "r1", RealmName: "acme", ClientID: "orders", Identity: "o1",
+		Audiences: []string{"x"}, Secrets: []record.ClientSecret{},
+	}))(t))
+	secret.UID = "record-o1"
+	return secret
+}
+
+// write writes a backup of the realm acme with the given key and of its clients.
 func write(t *testing.T, signs signingkey.Key) *backup.Source {
 	t.Helper()
 	identity := testkit.Value(age.GenerateX25519Identity())(t)
 	var file bytes.Buffer
 	w := testkit.Value(backup.NewWriter(&file, backup.Header{CreatedAt: backupTime, ServiceURL: serviceURL}, identity.Recipient()))(t)
-	for _, object := range []client.Object{realm("r1"), billing("c1")} {
+	for _, object := range []client.Object{realm("r1"), billing("c1"), orders("o1")} {
 		content := testkit.Value(runtime.DefaultUnstructuredConverter.ToUnstructured(object))(t)
 		entry, err := backup.NewObject(&unstructured.Unstructured{Object: content})
 		if err == nil {
@@ -74,7 +84,7 @@ func write(t *testing.T, signs signingkey.Key) *backup.Source {
 			t.Fatal(err)
 		}
 	}
-	for _, secret := range []*corev1.Secret{realmRecord(t, "r1", time.Time{}, signs), recordOf(t, "record-c1", "", "c1", time.Time{})} {
+	for _, secret := range []*corev1.Secret{realmRecord(t, "r1", time.Time{}, signs), recordOf(t, "record-c1", "", "c1", time.Time{}), ordersRecord(t)} {
 		testkit.Do(t, w.Write(backup.NewRecord(secret)))
 	}
 	testkit.Value(w.Close())(t)
@@ -95,38 +105,27 @@ func TestCheckLivingRealm(t *testing.T) {
 		replace bool
 		wantErr error
 	}{
-		"empty cluster":             {},
-		"young key":                 {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
-		"old key":                   {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
-		"old key, replace":          {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
-		"old key of the backup":     {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
-		"client was used":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
-		"record lost":               {live: []client.Object{realm("r2"), used}},
-		"never lost":                {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
-		"client ID held by another": {live: []client.Object{realm("r2"), recordOf(t, "x", "other/billing", "c9", never)}, wantErr: restore.ErrClientIDHeld},
-		"client with other ID":      {live: []client.Object{billing("c2", func(c *v1beta1.ApiClient) { c.Spec.ClientID = "other" })}, wantErr: restore.ErrOtherClient},
-		"client is being deleted":   {live: []client.Object{deleting(billing("c2"))}, wantErr: restore.ErrDeleting},
-		"restored before":           {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
-		"realm is being deleted":    {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
+		"empty cluster":          {},
+		"young key":              {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute))}},
+		"old key":                {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, wantErr: restore.ErrLiving},
+		"old key, replace":       {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, own)}, replace: true},
+		"old key of the backup":  {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, signs)}},
+		"client was used":        {live: []client.Object{realm("r2"), realmRecord(t, "r2", never, aged(time.Minute)), used, ownClient}, wantErr: restore.ErrLiving},
+		"record lost":            {live: []client.Object{realm("r2"), used}},
+		"never lost":             {live: []client.Object{realm("r1"), realmRecord(t, "r1", never, own)}},
+		"restored before":        {live: []client.Object{realm("r2"), realmRecord(t, "r2", backupTime, own), used, ownClient}},
+		"realm is being deleted": {live: []client.Object{deleting(realm("r2"))}, wantErr: restore.ErrDeleting},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)))
-			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.live...).Build(), interceptor.Funcs{
-				Create: func(ctx context.Context, c client.WithWatch, obj client.Object, options ...client.CreateOption) error {
-					if applied := (&client.CreateOptions{}).ApplyOptions(options); len(applied.DryRun) == 0 {
-						t.Errorf("Check creates %s", obj.GetName())
-					}
-					return c.Create(ctx, obj, options...)
-				},
-			})
-			r := &restore.Restore{Client: c, RecordsNamespace: "records", ServiceURL: serviceURL, Source: write(t, signs), Replace: test.replace, Now: func() time.Time { return now }}
-			var err error
-			if r.Contents, err = r.Source.Check(); err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Check(t.Context())
-			if !errors.Is(err, test.wantErr) || test.wantErr != nil && !errors.Is(err, restore.ErrRejected) {
+			c := newCluster(t, func(obj client.Object, dryRun bool) error {
+				if !dryRun {
+					t.Errorf("Check creates %s", obj.GetName())
+				}
+				return nil
+			}, test.live...)
+			r := restoreInto(t, c, signs)
+			r.Replace = test.replace
+			if _, err := r.Check(t.Context()); !errors.Is(err, test.wantErr) || test.wantErr != nil && !errors.Is(err, restore.ErrRejected) {
 				t.Errorf("Check: %v, want %v", err, test.wantErr)
 			}
 		})
@@ -137,22 +136,4 @@ func deleting(obj client.Object) client.Object {
 	obj.SetDeletionTimestamp(&metav1.Time{Time: now})
 	obj.SetFinalizers([]string{"example.com/hold"})
 	return obj
-}
-
-// The denial of an admission webhook can lack details. Every object that it denies is reported.
-func TestCheckDeniedByWebhook(t *testing.T) {
-	scheme := runtime.NewScheme()
-	testkit.Do(t, errors.Join(corev1.AddToScheme(scheme), v1beta1.AddToScheme(scheme)))
-	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{
-		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-			return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: "denied"}}
-		},
-	})
-	source := write(t, key(t, signingkey.Active))
-	contents := testkit.Value(source.Check())(t)
-	r := &restore.Restore{Client: c, RecordsNamespace: "records", ServiceURL: serviceURL, Source: source, Contents: contents, Now: func() time.Time { return now }}
-	_, err := r.Check(t.Context())
-	if !errors.Is(err, restore.ErrRejected) || !strings.Contains(err.Error(), "Realm acme") || !strings.Contains(err.Error(), "ApiClient acme-apps/billing") {
-		t.Errorf("error %v, want ErrRejected with both objects", err)
-	}
 }

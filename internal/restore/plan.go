@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -106,23 +107,30 @@ func (p *plan) checkObject(ctx context.Context, entry *backup.Entry) error {
 	p.rows[row.Kind+" "+row.String()] = row
 	if existing := p.object(entry.Kind, row.String()); existing != nil {
 		row.Result, err = compare(existing, manifest)
-		return p.note(err)
+	} else {
+		err = p.create(ctx, manifest, client.DryRunAll)
 	}
-	return p.note(p.create(ctx, manifest, client.DryRunAll))
+	return p.note(row, err)
 }
 
-// note remembers a problem of one object. It returns an error that concerns all of them, such as a lost
-// connection.
-func (p *plan) note(err error) error {
-	status, ok := errors.AsType[*apierrors.StatusError](err)
-	if err == nil || !ok && !single(err) || ok && notAuthorized(status) {
+// note remembers a problem of one object. It returns an error that concerns all of them.
+func (p *plan) note(row *Object, err error) error {
+	if err = row.failed(err, Skipped, NotRestored); err == nil || !single(err) {
 		return err
 	}
-	// All objects of a missing namespace have the same problem.
-	if !slices.ContainsFunc(p.problems, func(known error) bool { return known.Error() == err.Error() }) {
-		p.problems = append(p.problems, err)
-	}
+	p.problems = append(p.problems, err)
 	return nil
+}
+
+// single reports whether an error concerns one object. Others, such as a lost connection or a missing
+// permission, concern all of them.
+func single(err error) bool {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return !notAuthorized(status) && !slices.ContainsFunc([]func(error) bool{
+			apierrors.IsUnauthorized, apierrors.IsTooManyRequests, apierrors.IsServiceUnavailable, apierrors.IsTimeout, apierrors.IsServerTimeout,
+		}, func(is func(error) bool) bool { return is(err) })
+	}
+	return slices.ContainsFunc([]error{ErrDeleting, ErrClientIDHeld, ErrOtherClient, ErrTooManyKeys}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // notAuthorized reports whether a request to create an object was forbidden before the API server read the
@@ -130,10 +138,6 @@ func (p *plan) note(err error) error {
 // can return none.
 func notAuthorized(err *apierrors.StatusError) bool {
 	return apierrors.IsForbidden(err) && err.ErrStatus.Details != nil && err.ErrStatus.Details.Name == ""
-}
-
-func single(err error) bool {
-	return slices.ContainsFunc([]error{ErrDeleting, ErrClientIDHeld, ErrOtherClient, ErrTooManyKeys}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // object returns an existing Realm or ApiClient, or nil.
@@ -147,18 +151,16 @@ func (p *plan) object(kind backup.Kind, name string) *liveObject {
 func (p *plan) create(ctx context.Context, manifest *unstructured.Unstructured, options ...client.CreateOption) error {
 	options = append(options, fieldOwner, client.FieldValidation(metav1.FieldValidationStrict))
 	err := p.Client.Create(ctx, manifest, options...)
-	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces" {
-		return fmt.Errorf("create Namespace %s and restore again: %w", manifest.GetNamespace(), err)
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces":
+		return fmt.Errorf("create Namespace %s: %w", manifest.GetNamespace(), err)
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return fmt.Errorf("create Namespace %s again after it is gone: %w", manifest.GetNamespace(), err)
 	}
-	if err != nil {
-		return fmt.Errorf("creating %s: %w", describe(manifest), err)
-	}
-	return nil
-}
-
-// describe returns the kind, namespace, and name of an object.
-func describe(manifest *unstructured.Unstructured) string {
-	return manifest.GetKind() + " " + (&Object{Namespace: manifest.GetNamespace(), Name: manifest.GetName()}).String()
+	return fmt.Errorf("creating it: %w", err)
 }
 
 func realmOf(manifest *unstructured.Unstructured) string {
@@ -175,7 +177,7 @@ func compare(existing *liveObject, manifest *unstructured.Unstructured) (Result,
 	case err != nil:
 		return "", err
 	case existing.deleting:
-		return "", fmt.Errorf("%s %w", describe(manifest), ErrDeleting)
+		return "", ErrDeleting
 	case existing.spec != sha256.Sum256(spec):
 		return Differs, nil
 	}
@@ -208,7 +210,7 @@ func (p *plan) checkRealmRecord(entry *backup.Entry) error {
 		}
 	}
 	_, err = addKeys(current.keys, body, object.algorithm, p.Now())
-	return p.note(err)
+	return p.note(row, err)
 }
 
 func (p *plan) checkClientRecord(entry *backup.Entry) error {
@@ -223,6 +225,9 @@ func (p *plan) checkClientRecord(entry *backup.Entry) error {
 	realm := p.live.realms[body.RealmName]
 	accepted, omitted := backup.AcceptedSecrets(body, p.Contents.Header.CreatedAt)
 	row.Count = len(accepted)
+	if row.Problem != "" {
+		return nil
+	}
 	if realm == nil && p.rows.of(backup.KindRealm, body.RealmName) == nil {
 		return nil // The record belongs to a deleted Realm.
 	}
@@ -232,7 +237,7 @@ func (p *plan) checkClientRecord(entry *backup.Entry) error {
 	}
 	todo, err := p.clientStep(entry, body, p.live.clients[row.String()], current)
 	if err != nil {
-		return p.note(err)
+		return p.note(row, err)
 	}
 	if row.Data = data[todo]; todo != keep {
 		for _, s := range omitted {
@@ -293,16 +298,15 @@ func (r *Restore) realmStep(entry *backup.Entry, current *liveRecord) step {
 
 // clientStep decides about the record of an ApiClient; object and current are nil if there is none.
 //
-// Errors: ErrDeleting, ErrOtherClient, ErrClientIDHeld.
+// Errors: ErrOtherClient, ErrClientIDHeld.
 func (r *Restore) clientStep(entry *backup.Entry, body record.Client, object *liveObject, current *liveRecord) (step, error) {
-	name := body.Namespace + "/" + body.Name
 	switch {
 	case object != nil && (object.realm != body.RealmName || object.clientID != body.ClientID):
-		return keep, fmt.Errorf("ApiClient %s: %w: it has client ID %q in Realm %s, and the backup has %q in Realm %s; to restore that client, delete the ApiClient and restore again",
-			name, ErrOtherClient, object.clientID, object.realm, body.ClientID, body.RealmName)
-	case current != nil && current.owner != name:
-		return keep, fmt.Errorf("ApiClient %s: %w: ApiClient %s holds %q in Realm %s; delete that client or release it with \"kubectl realmkeeper release\", and restore again",
-			name, ErrClientIDHeld, current.owner, body.ClientID, body.RealmName)
+		return keep, fmt.Errorf("%w: it has client ID %q in Realm %s, and the backup has %q in Realm %s; to restore the client of the backup, delete the ApiClient",
+			ErrOtherClient, object.clientID, object.realm, body.ClientID, body.RealmName)
+	case current != nil && current.owner != body.Namespace+"/"+body.Name:
+		return keep, fmt.Errorf("%w: ApiClient %s holds %q in Realm %s; delete that ApiClient, or release the client ID with \"kubectl realmkeeper release\"",
+			ErrClientIDHeld, current.owner, body.ClientID, body.RealmName)
 	case current == nil || current.unreadable || object == nil || current.client != object.uid:
 		return put, nil
 	case current.uid == entry.UID: // Its secrets were never lost. Those that it no longer has must not return.

@@ -95,7 +95,7 @@ func addKeys(current []signingkey.Key, backed record.Realm, algorithm signingkey
 		keys = append(keys, k)
 	}
 	if len(keys) > signingkey.MaxKeys {
-		return nil, fmt.Errorf("restoring Realm %s: %w: %d, and at most %d are allowed; wait until Retiring keys are removed, and restore again", backed.Name, ErrTooManyKeys, len(keys), signingkey.MaxKeys)
+		return nil, fmt.Errorf("%w: %d, and at most %d are allowed; wait until Retiring keys are removed, and restore again", ErrTooManyKeys, len(keys), signingkey.MaxKeys)
 	}
 	slices.SortFunc(keys, func(a, b signingkey.Key) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))

@@ -26,11 +26,13 @@ var (
 	ErrIncomplete     = errors.New("the restore is incomplete; run the same command again to complete it")
 
 	// Causes of ErrRejected.
-	ErrDeleting     = errors.New("is being deleted; restore again after it is gone")
-	ErrClientIDHeld = errors.New("the client ID is held by another client")
+	ErrLiving      = errors.New("the realm is in use")
+	ErrTooManyKeys = errors.New("the realm would have too many signing keys")
+	// ErrDeleting is a cause of ErrRejected for a Realm. For an ApiClient, it is in the report.
+	ErrDeleting = errors.New("it is being deleted; remove its finalizers or wait until it is gone, and restore again")
+	// Problems of ApiClients in the report.
+	ErrClientIDHeld = errors.New("another client holds the client ID")
 	ErrOtherClient  = errors.New("its realm or client ID is not that of the backup")
-	ErrLiving       = errors.New("the realm is in use")
-	ErrTooManyKeys  = errors.New("the realm would have too many signing keys")
 )
 
 // Restore restores a backup.
@@ -54,7 +56,8 @@ type Restore struct {
 	Progress func(string)
 }
 
-// Check checks the whole backup against the cluster and returns what Run would do. It writes nothing.
+// Check checks the whole backup against the cluster and returns what Run would do. It writes nothing. An
+// ApiClient with a problem doesn't affect others: the report contains it.
 //
 // Errors: ErrOtherService, ErrUnknownService, ErrRejected.
 func (r *Restore) Check(ctx context.Context) (*Report, error) {
@@ -69,7 +72,7 @@ func (r *Restore) Check(ctx context.Context) (*Report, error) {
 }
 
 // Run restores the backup and returns what it did. It checks everything before it takes the leader Lease,
-// and again after that.
+// and again after that. The report also contains ApiClients that could not be written.
 //
 // Errors: those of Check, leader.ErrRestoreRunning, ErrIncomplete.
 func (r *Restore) Run(ctx context.Context) (*Report, error) {

@@ -19,17 +19,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
-// write restores everything. The objects come first, because the records contain their UIDs.
+// write restores everything. An object comes before its record, which contains its UID. Realms come before
+// ApiClients, so that no ApiClient can keep the keys of a realm from being restored.
 func (p *plan) write(ctx context.Context) error {
 	for _, step := range []struct {
+		kind  backup.Kind
 		visit func(context.Context, *backup.Entry) error
-		kinds []backup.Kind
 	}{
-		{p.writeObject, []backup.Kind{backup.KindRealm, backup.KindClient}},
-		{p.writeRealmRecord, []backup.Kind{backup.KindRealmRecord}},
-		{p.writeClientRecord, []backup.Kind{backup.KindClientRecord}},
+		{backup.KindRealm, p.writeObject},
+		{backup.KindRealmRecord, p.writeRealmRecord},
+		{backup.KindClient, p.writeObject},
+		{backup.KindClientRecord, p.writeClientRecord},
 	} {
-		if err := p.Source.Each(func(entry *backup.Entry) error { return step.visit(ctx, entry) }, step.kinds...); err != nil {
+		if err := p.Source.Each(func(entry *backup.Entry) error { return step.visit(ctx, entry) }, step.kind); err != nil {
 			return err
 		}
 	}
@@ -39,9 +41,13 @@ func (p *plan) write(ctx context.Context) error {
 // writeObject creates a Realm or ApiClient if it is missing. It never changes one that exists.
 func (p *plan) writeObject(ctx context.Context, entry *backup.Entry) error {
 	row := p.rows.of(entry.Kind, entry.String())
-	if row == nil || p.object(entry.Kind, entry.String()) != nil {
+	if row == nil || row.Problem != "" || p.object(entry.Kind, entry.String()) != nil {
 		return nil
 	}
+	return row.failed(p.createObject(ctx, row, entry), Skipped, NotRestored)
+}
+
+func (p *plan) createObject(ctx context.Context, row *Object, entry *backup.Entry) error {
 	manifest, err := entry.Manifest()
 	if err != nil {
 		return err
@@ -52,7 +58,7 @@ func (p *plan) writeObject(ctx context.Context, entry *backup.Entry) error {
 		created = &unstructured.Unstructured{}
 		created.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(manifest.GetKind()))
 		if err := p.Client.Get(ctx, client.ObjectKeyFromObject(manifest), created); err != nil {
-			return fmt.Errorf("reading %s %s: %w", entry.Kind, entry, err)
+			return fmt.Errorf("reading it: %w", err)
 		}
 	case err != nil:
 		return err
@@ -94,7 +100,7 @@ func (p *plan) writeRealmRecord(ctx context.Context, entry *backup.Entry) error 
 			return err
 		}
 		if body, err = addRealm(current, backed, object.algorithm, p.Contents.Header.CreatedAt, p.Now()); err != nil {
-			return err
+			return fmt.Errorf("restoring Realm %s: %w", backed.Name, err)
 		}
 	}
 	owner := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: backed.Name, UID: object.uid}}
@@ -111,42 +117,41 @@ func (p *plan) writeClientRecord(ctx context.Context, entry *backup.Entry) error
 		return err
 	}
 	row := p.rows.of(backup.KindClient, backed.Namespace+"/"+backed.Name)
-	if row == nil {
+	if row == nil || row.Problem != "" {
 		return nil
 	}
 	realm, object := p.live.realms[backed.RealmName], p.live.clients[row.String()]
 	if realm == nil {
 		return nil
 	}
+	if err := p.restoreClient(ctx, entry, backed, object, realm); err != nil {
+		return row.failed(err, row.Result, NotRestored)
+	}
+	return row.failed(p.writeOwner(ctx, row, object, backed), row.Result, row.Data)
+}
+
+func (p *plan) restoreClient(ctx context.Context, entry *backup.Entry, backed record.Client, object, realm *liveObject) error {
 	secret, err := p.read(ctx, client.ObjectKey{Namespace: p.RecordsNamespace, Name: record.ClientSecretName(realm.uid, backed.ClientID)})
 	if err != nil {
 		return err
 	}
 	todo, err := p.clientStep(entry, backed, object, newLiveRecord(secret))
-	if err != nil {
+	if err != nil || todo == keep {
 		return err
 	}
-	var body record.Client
-	switch todo {
-	case put:
-		body = putClient(backed, object.uid, realm.uid, p.Contents.Header.CreatedAt, p.Now())
-	case add:
+	body := putClient(backed, object.uid, realm.uid, p.Contents.Header.CreatedAt, p.Now())
+	if todo == add {
 		current, err := record.ReadClient(secret)
 		if err != nil {
 			return err
 		}
 		body = addClient(current, backed, p.Contents.Header.CreatedAt, p.Now())
 	}
-	if todo != keep {
-		desired, err := record.ForClient(p.RecordsNamespace, body)
-		if err != nil {
-			return err
-		}
-		if err := writeRecord(ctx, p.Client, secret, desired); err != nil {
-			return err
-		}
+	desired, err := record.ForClient(p.RecordsNamespace, body)
+	if err != nil {
+		return err
 	}
-	return p.writeOwner(ctx, row, object, backed)
+	return writeRecord(ctx, p.Client, secret, desired)
 }
 
 // writeOwner makes an ApiClient the owner of its credentials Secret, if a backup tool has restored the
