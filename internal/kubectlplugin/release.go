@@ -20,7 +20,11 @@ them. For a Realm, release those of all its ApiClients that no grant covers.
 
 An ApiClient holds its client ID until it is deleted, even if no grant covers it any longer. After the
 release, its secrets and tokens are rejected. If a grant covers it, and no other ApiClient acquires
-the client ID within a minute, it acquires the client ID again.`
+the client ID within a minute, it acquires the client ID again.
+
+What a restore has put back for the ApiClient is lost: secrets of the backup, its identity in tokens,
+and the time of a revocation that its spec does not contain. If old tokens must stay rejected, run
+"kubectl realmkeeper revoke" before the release.`
 
 const releaseExamples = `  # Let another ApiClient have the client ID of this one
   kubectl realmkeeper release apiclient/payments -n old-apps
