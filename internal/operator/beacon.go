@@ -19,6 +19,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
 // errRolledBack means that the operator's caches contain a state that the API server has lost.
@@ -139,23 +140,34 @@ func (w *beaconWriter) Start(ctx context.Context) error {
 func (w *beaconWriter) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, beaconTimeout)
 	defer cancel()
-	known := w.rollbacks.lastWritten()
-	if known == "" {
-		return w.adopt(ctx)
+	var err error
+	if known := w.rollbacks.lastWritten(); known == "" {
+		err = w.adopt(ctx)
+	} else {
+		err = w.put(ctx, known)
 	}
-	err := w.apply(ctx, known)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return w.adopt(ctx)
 	}
 	return err
 }
 
-// apply writes the beacon if it has the given resource version, or if there is none.
-func (w *beaconWriter) apply(ctx context.Context, version string) error {
+// put writes the beacon if it has the given resource version. If that is empty, put creates the beacon, because
+// applying it would overwrite the first one of another leader.
+func (w *beaconWriter) put(ctx context.Context, version string) error {
 	desired := beacon.Secret(w.namespace, beacon.Content{Time: w.rollbacks.now(), RolledBackAt: w.rollbacks.RolledBackAt()})
-	if version != "" {
-		desired.WithResourceVersion(version)
+	if version == "" {
+		created, err := apply.Convert[corev1.Secret](desired)
+		if err != nil {
+			return err
+		}
+		if err := w.client.Create(ctx, created, client.FieldOwner(v1beta1.FieldOwner)); err != nil {
+			return err
+		}
+		w.rollbacks.adopt(created.ResourceVersion, beacon.Content{})
+		return nil
 	}
+	desired.WithResourceVersion(version)
 	if err := w.client.Apply(ctx, desired, client.FieldOwner(v1beta1.FieldOwner), client.ForceOwnership); err != nil {
 		return err
 	}
@@ -174,7 +186,7 @@ func (w *beaconWriter) adopt(ctx context.Context) error {
 	if w.rollbacks.adopt(secret.ResourceVersion, beacon.Read(secret)) {
 		return errRolledBack
 	}
-	return w.apply(ctx, secret.ResourceVersion)
+	return w.put(ctx, secret.ResourceVersion)
 }
 
 // beaconReader checks whether the changes of the records reach this operator.

@@ -30,7 +30,8 @@ import (
 type beaconAPI struct {
 	client.Client
 
-	down atomic.Bool
+	down   atomic.Bool
+	before func() // is called before the next write, if it is set
 
 	mu       sync.Mutex
 	revision int
@@ -47,19 +48,44 @@ func (a *beaconAPI) Get(_ context.Context, key client.ObjectKey, into client.Obj
 	return nil
 }
 
+func (a *beaconAPI) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {
+	secret := obj.(*corev1.Secret)
+	return a.write(secret.Data, func(stored *corev1.Secret) error {
+		if stored != nil {
+			return apierrors.NewAlreadyExists(corev1.Resource("secrets"), secret.Name)
+		}
+		return nil
+	}, func(version string) { secret.ResourceVersion = version })
+}
+
 func (a *beaconAPI) Apply(_ context.Context, desired runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	secret := desired.(*corev1ac.SecretApplyConfiguration)
+	return a.write(secret.Data, func(stored *corev1.Secret) error {
+		if secret.ResourceVersion != nil && stored != nil && stored.ResourceVersion != *secret.ResourceVersion {
+			return apierrors.NewConflict(corev1.Resource("secrets"), *secret.Name, nil)
+		}
+		return nil
+	}, func(version string) { secret.WithResourceVersion(version) })
+}
+
+// write stores data if check accepts what is stored, and passes the new resource version to written.
+func (a *beaconAPI) write(data map[string][]byte, check func(stored *corev1.Secret) error, written func(version string)) error {
+	if before := a.before; before != nil {
+		a.before = nil
+		before()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	secret := desired.(*corev1ac.SecretApplyConfiguration)
-	switch {
-	case a.down.Load():
+	if a.down.Load() {
 		return errors.New("connection refused")
-	case secret.ResourceVersion != nil && a.stored != nil && a.stored.ResourceVersion != *secret.ResourceVersion:
-		return apierrors.NewConflict(corev1.Resource("secrets"), *secret.Name, nil)
+	}
+	if err := check(a.stored); err != nil {
+		return err
 	}
 	a.revision++
-	secret.WithResourceVersion(strconv.Itoa(a.revision))
-	a.stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: *secret.ResourceVersion}, Data: secret.Data}
+	version := strconv.Itoa(a.revision)
+	written(version)
+	a.stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{ResourceVersion: version}, Data: data}
 	return nil
 }
 
@@ -132,6 +158,26 @@ func TestBeaconSaysWhenRolledBack(t *testing.T) {
 		api.rollBack(nil)
 		if err := lead(next, time.Minute); err != nil {
 			t.Errorf("%v after a user has deleted the beacon", err)
+		}
+	})
+}
+
+// A leader that saw no beacon doesn't overwrite the first one of the next leader, which says when the API server was
+// rolled back.
+func TestFirstBeaconOverwritesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := &beaconAPI{}
+		lead := func(known *rollbacks) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			testkit.Do(t, (&beaconWriter{client: api, live: api, namespace: "records", rollbacks: known}).Start(ctx))
+		}
+		former, next := &rollbacks{now: time.Now}, &rollbacks{now: time.Now}
+		next.found()
+		api.before = func() { lead(next) }
+		lead(former)
+		if got := beacon.Read(api.current()).RolledBackAt; !got.Equal(next.RolledBackAt()) || !former.RolledBackAt().Equal(got) {
+			t.Errorf("the beacon says that the API server was rolled back at %s, and the former leader %s, want %s", got, former.RolledBackAt(), next.RolledBackAt())
 		}
 	})
 }
