@@ -13,7 +13,6 @@ import (
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -141,30 +140,15 @@ func run(o options) error {
 	if err := limitHeap(); err != nil {
 		return err
 	}
-	ctx := ctrl.SetupSignalHandler()
-	pod := &corev1.Pod{}
-	err = operator.AwaitAPIServer(ctx, func() (err error) {
-		pod, err = ownPod(ctx, cfg, o.namespace)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	image, err := tokenServerImage(pod, cmp.Or(instance.TokenServer.Image, o.image))
-	if err != nil {
-		return err
-	}
-	reportKubernetes(ctx, logger, cfg)
 	logger.Info("Starting operator", "version", version.Version, "revision", version.Revision,
-		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "recordsNamespace", o.records, "tokenServerImage", image)
+		"instanceDomain", instance.InstanceDomain, "namespace", o.namespace, "recordsNamespace", o.records)
 	if instance.Testing != (config.Testing{SpeedUp: 1}) {
 		logger.Info("Testing mode is enabled; do not use this instance in production", "speedUp", instance.Testing.SpeedUp)
 	}
-	return operator.Run(ctx, cfg, operator.Options{
+	return operator.Run(ctrl.SetupSignalHandler(), cfg, operator.Options{
 		Instance:       instance,
-		Image:          image,
-		Account:        pod.Spec.ServiceAccountName,
-		Pod:            pod.Name,
+		Image:          cmp.Or(instance.TokenServer.Image, o.image),
+		Pod:            os.Getenv("POD_NAME"),
 		LeaderElection: o.leaderElection,
 		ProbeAddress:   o.probeAddress,
 		MetricsAddress: o.metricsAddress,

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -26,31 +23,14 @@ const instanceBinding = "realmkeeper-instance"
 // installation. The error message describes the change.
 var ErrInstallation = errors.New("installation")
 
-// How long to wait for the API server and for new permissions to take effect.
-const (
-	checkTimeout  = time.Minute
-	checkInterval = 500 * time.Millisecond
-)
-
 // checkInstallation returns an error that wraps ErrInstallation if another instance has the cluster
 // or if records are in the system namespace. The operator would give all Realms new keys because it
 // looks for records only in its own records namespace.
 func checkInstallation(ctx context.Context, reader client.Reader, instance *config.Instance) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, checkInterval, checkTimeout, true, func(ctx context.Context) (bool, error) {
-		if last = checkInstance(ctx, reader, instance); last == nil {
-			last = checkRecords(ctx, reader, instance)
-		}
-		if last != nil && !errors.Is(last, ErrInstallation) {
-			ctrl.Log.Error(last, "Failed to check the installation, will retry")
-			return false, nil
-		}
-		return true, nil
-	})
-	if last == nil {
+	if err := checkInstance(ctx, reader, instance); err != nil {
 		return err
 	}
-	return last
+	return checkRecords(ctx, reader, instance)
 }
 
 // checkInstance checks that the cluster is reserved for this instance.

@@ -58,11 +58,10 @@ import (
 // Options configures an operator.
 type Options struct {
 	Instance *config.Instance
-	// Image is the image of the token servers.
+	// Image is the image of the token servers. If empty, it is that of the operator's Pod.
 	Image string
-	// Account is the name of the operator's service account, and Pod that of its Pod. They are empty if
-	// the operator runs outside a cluster.
-	Account, Pod string
+	// Pod is the name of the operator's Pod. It is empty if the operator runs outside a cluster.
+	Pod string
 	// LeaderElection must be true unless this is the only instance of the operator.
 	LeaderElection bool
 	// ProbeAddress is the listen address of the probes, or "0" to disable them.
@@ -76,6 +75,8 @@ type Options struct {
 	// There is no token service to run, and there are no Events and metrics. A process can run several
 	// local operators.
 	Local bool
+
+	account string // the name of the operator's service account; empty outside a cluster
 }
 
 // Scheme returns a scheme with all types that the operator uses.
@@ -92,23 +93,27 @@ func Scheme() (*runtime.Scheme, error) {
 
 // NewLocal returns a manager with the controllers of a local operator. The caller must start it.
 func NewLocal(ctx context.Context, cfg *rest.Config, instance *config.Instance) (ctrl.Manager, error) {
-	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, &rollbacks{now: time.Now}, prometheus.NewRegistry())
+	registerer := prometheus.NewRegistry()
+	cfg, now := withClock(cfg, registerer)
+	mgr, _, err := newManager(ctx, cfg, Options{Instance: instance, Local: true}, nil, &rollbacks{now: time.Now}, now, registerer)
 	return mgr, err
 }
 
-// newManager returns a manager with the controllers, and the operator's caches. Its metrics are registered
-// with registerer. ctx must end when the manager has stopped.
-func newManager(ctx context.Context, cfg *rest.Config, o Options, found *rollbacks, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, nil, err
-	}
+// withClock returns a configuration whose clients read the API server's clock, and the time according to it. A
+// wrong clock must not make the operator delete a key or secret too early.
+func withClock(cfg *rest.Config, registerer prometheus.Registerer) (*rest.Config, func() time.Time) {
 	started := time.Now()
 	now := clock.New(time.Now, func() time.Duration { return time.Since(started) })
 	now.RegisterMetrics(registerer)
 	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(now.Transport) // a wrong clock must not make the operator delete a key or secret too early
-	served, err := check(ctx, cfg, scheme, o, now.Now)
+	cfg.Wrap(now.Transport)
+	return cfg, now.Now
+}
+
+// newManager returns a manager with the controllers, and the operator's caches. It sends no requests. Its metrics
+// are registered with registerer. ctx must end when the manager has stopped.
+func newManager(ctx context.Context, cfg *rest.Config, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
+	scheme, err := Scheme()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,30 +147,11 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, found *rollbac
 	}
 	if o.LeaderElection {
 		lock.LockConfig.EventRecorder = electionEvents{mgr.GetEventRecorder(leader.LeaseName)}
-		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity(), now.Now); err != nil {
+		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity(), now); err != nil {
 			return nil, nil, err
 		}
 	}
-	return mgr, caches, addControllers(ctx, mgr, caches, o, served, found, now.Now, registerer)
-}
-
-// check checks that the operator may start, and returns the namespaces that it serves.
-func check(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o Options, now func() time.Time) ([]string, error) {
-	reader, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the API server: %w", err)
-	}
-	if !o.Local {
-		if err := checkInstallation(ctx, reader, o.Instance); err != nil {
-			return nil, err
-		}
-	}
-	if !o.LeaderElection {
-		if err := leader.CheckNoRestore(ctx, reader, o.Instance.SystemNamespace, now()); err != nil {
-			return nil, err
-		}
-	}
-	return servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
+	return mgr, caches, addControllers(ctx, mgr, caches, o, served, found, now, registerer)
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
@@ -235,7 +221,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	service := &tokenservice.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: caches.system, Metrics: operatorMetrics, Events: events,
-		Instance: o.Instance, Image: o.Image, Account: o.Account, Now: now, Random: rand.Reader,
+		Instance: o.Instance, Image: o.Image, Account: o.account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the token service controller: %w", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -15,20 +14,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/realmkeeper/realmkeeper/internal/leader"
 )
 
-// restartDelay is the time before the operator starts over, and between two attempts to reach the API server.
+// restartDelay is the time before the operator starts over.
 const restartDelay = time.Second
 
+// ErrConfiguration is returned if the operator can't work until a user has changed its configuration.
+var ErrConfiguration = errors.New("configuration")
+
 // Run runs the operator until ctx is done. It starts over in place if it has lost the leader Lease, if the
-// API server was rolled back, or after another failure of the manager: a new container would have to wait
-// for the kubelet, up to 5 minutes. While the API server is unavailable, it waits.
+// API server was rolled back, and after every failure that can pass: a new container would have to wait for the
+// kubelet, up to 5 minutes. Such a failure can be an API server that is unavailable, or that has not loaded
+// the operator's permissions yet.
 //
-// Errors: those of the configuration and the installation, which are ErrInstallation and
-// leader.ErrRestoreHolds, and those of the listeners.
+// Errors: ErrInstallation, leader.ErrRestoreHolds, ErrConfiguration, and those of the listeners.
 func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	var ready readiness
 	servers, ctx := errgroup.WithContext(ctx)
@@ -38,12 +43,12 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 	servers.Go(func() error {
 		found := rollbacks{now: time.Now}
 		for {
-			err := runOnce(ctx, cfg, o, &found, &ready)
+			err := runOnce(ctx, cfg, &o, &found, &ready)
 			if err == nil || ctx.Err() != nil {
 				return errStopped
 			}
-			if final := (finalError{}); errors.As(err, &final) {
-				return final.error
+			if errors.Is(err, ErrInstallation) || errors.Is(err, leader.ErrRestoreHolds) || errors.Is(err, ErrConfiguration) {
+				return err
 			}
 			ctrl.Log.Error(err, "Operator failed, will start over")
 			sleep(ctx, restartDelay)
@@ -58,47 +63,63 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 // errStopped ends the servers of an operator that was told to stop.
 var errStopped = errors.New("the operator stops")
 
-// finalError is an error after which the operator doesn't start over.
-type finalError struct{ error }
-
 // runOnce runs the operator until it fails or ctx is done.
-func runOnce(ctx context.Context, cfg *rest.Config, o Options, found *rollbacks, ready *readiness) error {
+func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks, ready *readiness) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	registerer := &scope{Registerer: ctrlmetrics.Registry}
 	defer registerer.close()
-	mgr, caches, err := newManager(ctx, cfg, o, found, registerer)
+	cfg, now := withClock(cfg, registerer)
+	reader, err := newReader(cfg)
 	if err != nil {
-		if Unavailable(err) {
-			return err
-		}
-		return finalError{err}
+		return fmt.Errorf("%w: connecting to the API server: %w", ErrConfiguration, err)
+	}
+	served, err := check(ctx, reader, o, now)
+	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("%w; an API server that starts denies requests for a short time; if this lasts, restore the operator's ServiceAccount, roles, and role bindings, for example with helm upgrade", err)
+	}
+	if err != nil {
+		return err
+	}
+	reportKubernetes(ctx, ctrl.Log, cfg)
+	mgr, caches, err := newManager(ctx, cfg, *o, served, found, now, registerer)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfiguration, err) // newManager sends no requests.
 	}
 	ready.check.Store(new(healthz.Checker(caches.synced)))
 	defer ready.check.Store(nil)
 	return mgr.Start(ctx)
 }
 
-// Unavailable reports whether a request failed because the API server can't be reached or doesn't work.
-func Unavailable(err error) bool {
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		code := status.Status().Code
-		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
+// check checks that the operator may start, and returns the namespaces that it serves.
+//
+// Errors: ErrConfiguration, ErrInstallation, leader.ErrRestoreHolds, and those of failed requests.
+func check(ctx context.Context, reader client.Reader, o *Options, now func() time.Time) ([]string, error) {
+	if err := o.complete(ctx, reader); err != nil {
+		return nil, err
 	}
-	_, failed := errors.AsType[*url.Error](err)
-	return failed || errors.Is(err, context.DeadlineExceeded)
+	if err := checkInstallation(ctx, reader, o.Instance); err != nil {
+		return nil, err
+	}
+	if !o.LeaderElection {
+		if err := leader.CheckNoRestore(ctx, reader, o.Instance.SystemNamespace, now()); err != nil {
+			return nil, err
+		}
+	}
+	return servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 }
 
-// AwaitAPIServer repeats a request while the API server is unavailable.
-func AwaitAPIServer(ctx context.Context, request func() error) error {
-	for {
-		err := request()
-		if err == nil || !Unavailable(err) || ctx.Err() != nil {
-			return err
-		}
-		ctrl.Log.Info("API server is unavailable, will retry", "error", err.Error())
-		sleep(ctx, restartDelay)
+// newReader returns a reader that needs no discovery.
+func newReader(cfg *rest.Config) (client.Reader, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
 	}
+	mapper, err := newMapper(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -19,6 +19,12 @@ import (
 // label takes effect with this delay.
 const pollInterval = time.Minute
 
+// How long to wait for new permissions in a namespace to take effect.
+const (
+	permissionTimeout  = time.Minute
+	permissionInterval = 500 * time.Millisecond
+)
+
 var errNothingServed = errors.New("no permission to read ApiClients in any namespace of watchNamespaces; create the namespaces and run helm upgrade")
 
 // servedNamespaces returns the named namespaces in which the operator can read ApiClients. A named
@@ -30,11 +36,12 @@ func servedNamespaces(ctx context.Context, reader client.Reader, names []string)
 	}
 	var served []string
 	for _, name := range names {
-		switch err := listable(ctx, reader, name); {
-		case apierrors.IsForbidden(err):
-			ctrl.Log.Error(err, "Not serving a namespace without permissions; create it, run helm upgrade, and restart the operator", "namespace", name)
+		denial, err := denied(ctx, reader, name)
+		switch {
 		case err != nil:
-			return nil, fmt.Errorf("listing ApiClients in namespace %q: %w", name, err)
+			return nil, err
+		case denial != nil:
+			ctrl.Log.Error(denial, "Not serving a namespace without permissions; create it, run helm upgrade, and restart the operator", "namespace", name)
 		default:
 			served = append(served, name)
 		}
@@ -45,19 +52,25 @@ func servedNamespaces(ctx context.Context, reader client.Reader, names []string)
 	return served, nil
 }
 
-// listable returns the error of listing ApiClients in a namespace. If permissions are missing although
-// the namespace exists, it waits for them, because new permissions take effect with a delay.
-func listable(ctx context.Context, reader client.Reader, name string) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, checkInterval, checkTimeout, true, func(ctx context.Context) (bool, error) {
-		last = reader.List(ctx, &v1beta1.ApiClientList{}, client.InNamespace(name), client.Limit(1))
-		if !apierrors.IsForbidden(last) {
-			return true, nil
+// denied returns the error with which the API server denies the operator to list the ApiClients in a namespace;
+// nil if it doesn't. If the namespace exists, denied waits for the permissions, because new ones take effect with a
+// delay. An API server that hasn't loaded any roles also denies reading the Namespace, which is an error.
+func denied(ctx context.Context, reader client.Reader, name string) (denial, err error) {
+	err = wait.PollUntilContextTimeout(ctx, permissionInterval, permissionTimeout, true, func(ctx context.Context) (bool, error) {
+		denial = nil
+		err := reader.List(ctx, &v1beta1.ApiClientList{}, client.InNamespace(name), client.Limit(1))
+		if !apierrors.IsForbidden(err) {
+			return true, err
 		}
-		return apierrors.IsNotFound(reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})), nil
+		denial = err
+		err = reader.Get(ctx, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
-	if last == nil {
-		return err
+	if denial != nil && wait.Interrupted(err) {
+		return denial, nil
 	}
-	return last
+	if err != nil {
+		return nil, fmt.Errorf("checking the permissions in namespace %q: %w", name, err)
+	}
+	return denial, nil
 }

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -16,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
@@ -53,8 +57,8 @@ type Write struct {
 }
 
 // FaultProxy is a proxy between a program and the API server. It counts the program's writes and
-// makes some of them fail. It can also change the time in responses, and report another version of
-// Kubernetes.
+// makes some of them fail. It can also deny all requests, change the time in responses, and report another
+// version of Kubernetes.
 type FaultProxy struct {
 	// URL is the address that programs use in place of the API server's address.
 	URL string
@@ -65,6 +69,7 @@ type FaultProxy struct {
 	writes  atomic.Int64
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	version atomic.Pointer[apiversion.Info]
+	denies  atomic.Bool
 	frozen  frozenWatches
 
 	mu     sync.Mutex
@@ -79,6 +84,13 @@ func (p *FaultProxy) SetClock(ahead time.Duration) { p.ahead.Store(int64(ahead))
 // SetVersion sets the version of Kubernetes that the API server reports.
 func (p *FaultProxy) SetVersion(gitVersion string) {
 	p.version.Store(&apiversion.Info{GitVersion: gitVersion})
+}
+
+// Deny denies all new requests, like an API server that hasn't loaded the roles yet, until the returned function is
+// called.
+func (p *FaultProxy) Deny() (allow func()) {
+	p.denies.Store(true)
+	return func() { p.denies.Store(false) }
 }
 
 // StartFaultProxy starts a proxy that injects the given faults.
@@ -122,6 +134,14 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 
 // ServeHTTP forwards a request or makes it fail.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p.denies.Load() {
+		denial := apierrors.NewForbidden(schema.GroupResource{}, r.URL.Path, errors.New("no RBAC policy matched")).Status()
+		denial.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(denial) // a closed connection fails the request
+		return
+	}
 	if version := p.version.Load(); version != nil && r.URL.Path == "/version" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(version) // a closed connection fails the request

@@ -2,9 +2,12 @@ package clients_test
 
 import (
 	"bytes"
+	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,17 +72,54 @@ func TestOutage(t *testing.T) {
 		inst.AwaitTokens(t, credentials, true)
 		inst.AwaitTokens(t, rejected, false)
 	}
-	install.Eventually(t, "the operator to lose its Lease", func() error {
-		if !bytes.Contains(inst.OperatorLog(t), []byte("Operator failed, will start over")) {
-			return fmt.Errorf("the log doesn't say so")
-		}
-		return nil
-	})
+	awaitStartingOver(t, inst)
 
 	cluster.StartAPIServer(t)
 	second := install.ApiClient(c.Namespace, "second", "acme")
 	inst.Create(t, second)
 	scenario.AwaitUsable(t, inst, second)
+	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
+	inst.AwaitTokens(t, credentials, false)
+}
+
+// awaitStartingOver waits until the operator has lost its Lease.
+func awaitStartingOver(t *testing.T, inst *install.Installation) {
+	t.Helper()
+	install.Eventually(t, "the operator to lose its Lease", func() error {
+		if !bytes.Contains(inst.OperatorLog(t), []byte("Operator failed, will start over")) {
+			return errors.New("the log doesn't say so")
+		}
+		return nil
+	})
+}
+
+var denied = flag.Duration("denied", 0, "how long the API server denies all requests in TestOperatorWaitsForRoles")
+
+// After an outage, an API server denies all requests until it has loaded the roles. On a busy machine, that takes
+// long. The operator starts over until then. Its log says what to do if the permissions are missing.
+func TestOperatorWaitsForRoles(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{})
+	inst.LeaderElection = true
+	proxy := inst.StartFaultProxy(t, install.Faults{})
+	inst.StartOperator(t, inst.KubeconfigFor(t, proxy.URL))
+	inst.StartTokenServer(t)
+	_, c := scenario.NewClient(t, inst, "acme")
+	credentials := inst.CredentialsSecret(t, c)
+
+	cluster.StopAPIServer(t)
+	awaitStartingOver(t, inst)
+	allow, start := proxy.Deny(), time.Now()
+	cluster.StartAPIServer(t)
+	install.Eventually(t, "the operator to start over several times", func() error {
+		times := bytes.Count(inst.OperatorLog(t), []byte("restore the operator's ServiceAccount, roles, and role bindings"))
+		if after := time.Since(start); times < 3 || after < *denied {
+			return fmt.Errorf("it has reported missing permissions %d times in %s", times, after)
+		}
+		return nil
+	})
+
+	allow()
 	install.Change(t, inst, c, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 	inst.AwaitTokens(t, credentials, false)
 }

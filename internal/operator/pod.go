@@ -1,13 +1,13 @@
-package main
+package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -16,22 +16,27 @@ const containerName = "operator"
 
 var errNoImage = errors.New("no token server image: set tokenServer.image in the configuration, --token-server-image or POD_NAME")
 
-// ownPod returns the Pod of this process. It returns an empty Pod if POD_NAME is not set, for
-// example outside a cluster.
-func ownPod(ctx context.Context, cfg *rest.Config, namespace string) (*corev1.Pod, error) {
+// complete sets the operator's service account, and the image of the token servers if none is configured, to
+// those of the operator's own Pod, which it reads once. Outside a cluster, there is no Pod.
+//
+// Errors: ErrConfiguration.
+func (o *Options) complete(ctx context.Context, reader client.Reader) error {
 	pod := &corev1.Pod{}
-	name := os.Getenv("POD_NAME")
-	if name == "" {
-		return pod, nil
+	if o.Pod != "" && o.account == "" {
+		err := reader.Get(ctx, client.ObjectKey{Namespace: o.Instance.SystemNamespace, Name: o.Pod}, pod)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("%w: reading Pod %q from POD_NAME: %w", ErrConfiguration, o.Pod, err)
+		}
+		if err != nil {
+			return fmt.Errorf("reading Pod %q from POD_NAME: %w", o.Pod, err)
+		}
 	}
-	reader, err := client.New(cfg, client.Options{})
+	image, err := tokenServerImage(pod, o.Image)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the API server: %w", err)
+		return fmt.Errorf("%w: %w", ErrConfiguration, err)
 	}
-	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
-		return nil, fmt.Errorf("reading Pod %q from POD_NAME: %w", name, err)
-	}
-	return pod, nil
+	o.Image, o.account = image, cmp.Or(o.account, pod.Spec.ServiceAccountName)
+	return nil
 }
 
 // tokenServerImage returns the configured image. It defaults to the image of this process, so that
