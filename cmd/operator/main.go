@@ -173,7 +173,7 @@ func limitHeap() error {
 // From level 8, client-go would log request and response bodies, which contain secrets.
 func newLogger(level config.LogLevel) logr.Logger {
 	if level == config.LogDebug {
-		return zap.New(zap.Level(zapcore.DebugLevel))
+		return operator.Logger(zap.New(zap.Level(zapcore.DebugLevel)))
 	}
-	return zap.New()
+	return operator.Logger(zap.New())
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -70,7 +71,7 @@ func (c *Candidate) Start(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
-		if cleared, err := c.clear(ctx); err != nil || cleared != "" {
+		if cleared, err := c.clear(ctx); (err != nil || cleared != "") && !errors.Is(err, context.Canceled) {
 			c.Report(cleared, err)
 		}
 		select {

@@ -62,7 +62,7 @@ const (
 func Run(ctx context.Context, o Options) (err error) {
 	o.Out, o.ErrOut = untrusted.NewWriter(o.Out), untrusted.NewWriter(o.ErrOut)
 	logger := slog.New(slog.NewTextHandler(o.ErrOut, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	ctrllog.SetLogger(operator.Logger(logr.FromSlogHandler(logger.Handler())))
 	if o.CredentialsDir == "" {
 		if o.CredentialsDir, err = os.MkdirTemp("", "realmkeeper-"); err != nil {
 			return fmt.Errorf("creating a directory for credentials: %w", err)

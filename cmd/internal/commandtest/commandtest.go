@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // programVariable is the environment variable that makes the test binary run the program.
@@ -29,11 +32,31 @@ func Main(m *testing.M, program func()) {
 // Run starts the program without access to an API server and returns its exit code and output.
 func Run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return run(t, func(*exec.Cmd) {}, args)
+}
+
+// Interrupt is like Run, but sends SIGINT once ready returns true.
+func Interrupt(t *testing.T, ready func() bool, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return run(t, func(cmd *exec.Cmd) {
+		for deadline := time.Now().Add(time.Minute); !ready(); <-time.After(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("The program did not become ready")
+			}
+		}
+		testkit.Do(t, cmd.Process.Signal(os.Interrupt))
+	}, args)
+}
+
+func run(t *testing.T, started func(*exec.Cmd), args []string) (code int, stdout, stderr string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // The test binary runs itself.
 	cmd.Env = []string{"HOME=" + t.TempDir(), programVariable + "=1"}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
-	err := cmd.Run()
+	testkit.Do(t, cmd.Start())
+	started(cmd)
+	err := cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	} else if ok {

@@ -220,7 +220,7 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 // join makes the operator count this server before the server lists the records for the first time.
 func (f *Feed) join(ctx context.Context) error {
 	err := f.heartbeat.join(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		f.Logger.Warn("Failed to write heartbeat Lease before listing the records, will retry", "error", err)
 	}
 	f.recordFailure(err)

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -86,6 +87,8 @@ func (p *publisher) run(ctx context.Context) {
 		}
 		written, err := p.renew(ctx)
 		switch {
+		case errors.Is(err, context.Canceled):
+			continue // It stops.
 		case err != nil:
 			p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
 			next = delays.Step()
@@ -237,7 +240,7 @@ func (p *publisher) readPrevious(ctx context.Context) error {
 	if p.Usage == nil {
 		return nil
 	}
-	if err := p.Usage.Report(ctx); err != nil {
+	if err := p.Usage.Report(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		p.Logger.Warn("Failed to report that uses of credentials may be missing, will retry", "error", err)
 	}
 	return nil

@@ -1,0 +1,43 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-logr/logr"
+)
+
+// Logger returns a logger that writes to the given one, except for errors that only say that something was
+// canceled. When the operator stops or starts over, every request and wait in progress ends with such an
+// error, and controller-runtime and client-go log many of them.
+func Logger(logger logr.Logger) logr.Logger { return logger.WithSink(sink{logger.GetSink()}) }
+
+type sink struct{ logr.LogSink }
+
+// Error implements logr.LogSink.
+func (s sink) Error(err error, message string, keysAndValues ...any) {
+	if !canceled(err) {
+		s.LogSink.Error(err, message, keysAndValues...)
+	}
+}
+
+// WithValues implements logr.LogSink.
+func (s sink) WithValues(keysAndValues ...any) logr.LogSink {
+	return sink{s.LogSink.WithValues(keysAndValues...)}
+}
+
+// WithName implements logr.LogSink.
+func (s sink) WithName(name string) logr.LogSink { return sink{s.LogSink.WithName(name)} }
+
+// canceled reports whether an error, or each of several joined ones, is that of a canceled context.
+func canceled(err error) bool {
+	type joined interface {
+		error
+		Unwrap() []error
+	}
+	if all, ok := errors.AsType[joined](err); ok {
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !canceled(e) })
+	}
+	return errors.Is(err, context.Canceled)
+}
