@@ -146,7 +146,7 @@ func TestRecoverFromTokenServer(t *testing.T) {
 	credentials, trusted := inst.CredentialsSecret(t, c), string(inst.CABundle(t))
 	before, keys := inst.AccessToken(t, credentials), publishedKeys(t, inst, credentials)
 
-	newShell(t, inst).Run(t, console.Blocks(t, "docs/security.md", "delete pods")...)
+	newShell(t, inst).Run(t, console.Blocks(t, "docs/security.md", "delete secrets -l auth.realmkeeper.dev/record=realm")...)
 	inst.StopTokenServers(t)
 	install.Eventually(t, "another CA", func() error {
 		if string(inst.CABundle(t)) == trusted {

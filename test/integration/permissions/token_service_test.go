@@ -45,6 +45,7 @@ const (
 	asRoot         = deniedByPolicy + "The Realmkeeper operator can run Pods only with runAsNonRoot, and no container as root."
 	unconfined     = deniedByPolicy + "The Realmkeeper operator can run Pods only with a seccomp profile, and neither the Pod nor a container can have seLinuxOptions or the seccomp or AppArmor profile Unconfined."
 	morePrivileges = deniedByPolicy + "The Realmkeeper operator can run containers only without privilege escalation and additional capabilities."
+	longStop       = deniedByPolicy + "The Realmkeeper operator can run Pods only with a terminationGracePeriodSeconds of at most 30."
 	unknown        = deniedByPolicy + "The Realmkeeper operator can run only the container token-server and the init container kms-plugin."
 )
 
@@ -122,6 +123,8 @@ func testOperatorRunsOnlyTokenServers(t *testing.T, s *site) {
 		"use a port of the node in an init container": {
 			initContainer(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 443, HostPort: 443}} }), chosenNode,
 		},
+
+		"run on after the deletion": {change(func(p *corev1.PodSpec) { p.TerminationGracePeriodSeconds = new(int64(31)) }), longStop},
 
 		"run another container": {change(func(p *corev1.PodSpec) { p.Containers = append(p.Containers, added("x")) }), unknown},
 		"run another init container": {
