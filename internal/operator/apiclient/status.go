@@ -62,7 +62,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 		}
 	}
 	s.Credentials = credentials(&c.Spec, listed)
-	lastuse.Keep(&c.Status, &s)
+	lastuse.Keep(&c.Status, &s, now)
 	lastuse.Merge(&s, seen.reported)
 	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)

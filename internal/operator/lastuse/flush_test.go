@@ -235,11 +235,16 @@ func TestMerge(t *testing.T) {
 func TestKeep(t *testing.T) {
 	previous := fullStatus()
 	next := v1beta1.ApiClientStatus{Credentials: []v1beta1.CredentialStatus{secretUsed("s0", 0), secretUsed("s1", 0), keyUsed("2026-02", 0), keyUsed("s1", 0)}}
-	lastuse.Keep(&previous, &next)
+	lastuse.Keep(&previous, &next, hour(10))
 	want := v1beta1.ApiClientStatus{
 		LastUsedTime: used(10),
 		Credentials:  []v1beta1.CredentialStatus{secretUsed("s0", 0), secretUsed("s1", 10), keyUsed("2026-02", 9), keyUsed("s1", 0)},
 	}
 	testkit.Diff(t, "status", want, next)
 	testkit.Diff(t, "the previous status was changed", fullStatus(), previous)
+
+	// A time that no clock of a token server has would hide all later uses.
+	lastuse.Keep(&previous, &next, hour(9).Add(-6*time.Minute))
+	want = v1beta1.ApiClientStatus{Credentials: []v1beta1.CredentialStatus{secretUsed("s0", 0), secretUsed("s1", 0), keyUsed("2026-02", 0), keyUsed("s1", 0)}}
+	testkit.Diff(t, "status with times in the future", want, next)
 }

@@ -16,17 +16,30 @@ var credentialTypes = map[usage.Type]v1beta1.CredentialType{
 	usage.Identity:  v1beta1.CredentialTypeIdentity,
 }
 
+// maxAhead is how far a last use can be in the future, because the clock of a token server was ahead.
+const maxAhead = 5 * time.Minute
+
 // Keep copies the last uses from one status of an ApiClient to the next, whose credentials it changes. It
-// doesn't modify previous.
-func Keep(previous, next *v1beta1.ApiClientStatus) {
-	next.LastUsedTime = previous.LastUsedTime
+// doesn't modify previous. It drops times in the future, which would hide all later uses; only someone with the
+// credentials of the operator writes one.
+func Keep(previous, next *v1beta1.ApiClientStatus, now time.Time) {
+	latest := now.Add(maxAhead)
+	next.LastUsedTime = until(latest, previous.LastUsedTime)
 	for i := range next.Credentials {
 		c := &next.Credentials[i]
 		c.LastUsedTime = nil
 		if before := previous.Credential(c.Type, c.Name); before != nil {
-			c.LastUsedTime = before.LastUsedTime
+			c.LastUsedTime = until(latest, before.LastUsedTime)
 		}
 	}
+}
+
+// until returns nil if a time is after the latest one.
+func until(latest time.Time, at *metav1.Time) *metav1.Time {
+	if timeOf(at).After(latest) {
+		return nil
+	}
+	return at
 }
 
 // Merge adds uses to the status of an ApiClient, and changes its credentials.
