@@ -73,7 +73,8 @@ func (k *Key) PrivateJWKS() ([]byte, error) {
 	return data, nil
 }
 
-// Open returns the key with its private part in plaintext, from the result of PrivateJWKS.
+// Open returns the key with its private part in plaintext, from the result of PrivateJWKS. Versions that had no
+// keys for lists sealed a JWK instead of a set.
 //
 // The error is ErrKey if privateJWKS isn't the private part of this key. It never contains values
 // from privateJWKS.
@@ -84,6 +85,9 @@ func (k *Key) Open(privateJWKS []byte) (Key, error) {
 	if json.Unmarshal(privateJWKS, &set) != nil {
 		// Don't wrap the decoder's error, because it may quote key material.
 		return Key{}, fmt.Errorf("%w: the decrypted private key is not a JWK Set", ErrKey)
+	}
+	if set.Keys == nil && k.list.public == nil {
+		set.Keys = []json.RawMessage{privateJWKS}
 	}
 	result := *k
 	result.sealed = nil
