@@ -128,6 +128,7 @@ func single(err error) bool {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		return !notAuthorized(status) && !slices.ContainsFunc([]func(error) bool{
 			apierrors.IsUnauthorized, apierrors.IsTooManyRequests, apierrors.IsServiceUnavailable, apierrors.IsTimeout, apierrors.IsServerTimeout,
+			apierrors.IsInternalError, // such as an admission webhook that can't be reached
 		}, func(is func(error) bool) bool { return is(err) })
 	}
 	return slices.ContainsFunc([]error{ErrDeleting, ErrClientIDHeld, ErrOtherClient, ErrTooManyKeys}, func(e error) bool { return errors.Is(err, e) })

@@ -235,6 +235,7 @@ func TestRunRestoresKeysFirst(t *testing.T) {
 		"token":       apierrors.NewUnauthorized("the token has expired"),
 		"permissions": apierrors.NewForbidden(apiClients, "", errors.New("no permission to create apiclients")),
 		"API server":  apierrors.NewServiceUnavailable("shutting down"),
+		"webhook":     apierrors.NewInternalError(errors.New("failed calling webhook: connection refused")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			attempts := map[string]bool{}
