@@ -38,7 +38,7 @@ type Exchange struct {
 	Scopes    []string `json:"scopes"`
 	// MaxDepth is the maximum number of actors in a new token.
 	MaxDepth int `json:"maxDepth"`
-	// DPoP means that every new token is bound to a key of the actor, also if another rule applies.
+	// DPoP means that every new token is bound to a key of the actor, even if another rule applies.
 	DPoP bool `json:"dpop,omitempty"`
 	// TokenLifetimeSeconds limits the lifetime of new tokens. Zero means no limit of the rule.
 	TokenLifetimeSeconds int64 `json:"tokenLifetimeSeconds,omitempty"`

@@ -57,8 +57,8 @@ func Labels(kind Kind) map[string]string {
 	return map[string]string{v1beta1.RecordLabel: string(kind), v1beta1.ManagedByLabel: v1beta1.ManagedBy}
 }
 
-// Selector selects records of all kinds, and the beacon. The operator and the token servers read the same Secrets, so that none
-// has an effect that the operator doesn't see.
+// Selector selects records of all kinds, and the beacon. The operator and the token servers read the same
+// Secrets, so that none has an effect that the operator doesn't see.
 func Selector() labels.Selector {
 	managed := labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
 	record, err := labels.NewRequirement(v1beta1.RecordLabel, selection.Exists, nil)

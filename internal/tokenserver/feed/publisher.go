@@ -87,8 +87,8 @@ func (p *publisher) run(ctx context.Context) {
 		}
 		written, err := p.renew(ctx)
 		switch {
-		case errors.Is(err, context.Canceled):
-			continue // It stops.
+		case ctx.Err() != nil:
+			return
 		case err != nil:
 			p.Logger.Warn("Failed to write heartbeat Lease, will retry", "error", err)
 			next = delays.Step()
