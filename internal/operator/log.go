@@ -17,9 +17,15 @@ type sink struct{ logr.LogSink }
 
 // Error implements logr.LogSink.
 func (s sink) Error(err error, message string, keysAndValues ...any) {
-	if !canceled(err) {
+	if !canceled(err) && !released(err, message) {
 		s.LogSink.Error(err, message, keysAndValues...)
 	}
+}
+
+// released reports whether controller-runtime logs at a stop that the leader Lease is lost, because the manager has
+// released it. If the Lease is really lost, the manager returns this error instead.
+func released(err error, message string) bool {
+	return err != nil && err.Error() == "leader election lost" && message == "error received after stop sequence was engaged"
 }
 
 // WithValues implements logr.LogSink.
