@@ -1,7 +1,6 @@
 package interop_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/pem"
 	"io"
@@ -100,11 +99,12 @@ func (i *installation) lenientGoOIDC(t *testing.T) func(*testing.T, string) bool
 }
 
 func (i *installation) lenientJose(t *testing.T) func(*testing.T, string) bool {
-	program := i.startVerifier(t, "jose.js", "LENIENT=1")
-	return func(t *testing.T, token string) bool {
-		got := program.verify(t, token)
-		return got.Error == "" && got.Payload.Subject != ""
-	}
+	return i.startVerifier(t, "jose.js", "LENIENT=1").accepts
+}
+
+func (n *nodeVerifier) accepts(t *testing.T, token string) bool {
+	got := n.verify(t, token)
+	return got.Error == "" && got.Payload.Subject != ""
 }
 
 // keyServer serves the keys of a realm at an address of the loopback interface, for programs that can't resolve
@@ -150,31 +150,7 @@ func (k keyServer) pyJWT(t *testing.T) func(*testing.T, string) bool {
 	// Debian's package is for Debian's Python, which isn't the first one everywhere.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "/usr/bin/python3", filepath.Join("testdata", "pyjwt.py"))
 	command.Env = append(os.Environ(), "SSL_CERT_FILE="+k.authority, "JWKS_URL="+k.encrypted)
-	command.Stderr = os.Stderr
-	tokens, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatalf("Failed to start Python; run `make peers` to install it: %v", err)
-	}
-	t.Cleanup(func() {
-		tokens.Close()
-		if err := command.Wait(); err != nil {
-			t.Errorf("pyjwt.py failed: %v", err)
-		}
-	})
-	results := bufio.NewScanner(out)
-	return func(t *testing.T, token string) bool {
-		if _, err := io.WriteString(tokens, token+"\n"); err != nil || !results.Scan() {
-			t.Fatalf("pyjwt.py printed no result: %v, %v", err, results.Err())
-		}
-		return results.Text() == "accepted"
-	}
+	return startVerifier(t, "pyjwt.py", command).accepts
 }
 
 // apacheConfig has one location for each of the two modules that verify tokens, as their manuals configure them.

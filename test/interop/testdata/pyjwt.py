@@ -1,5 +1,6 @@
 # PyJWT: reads tokens from standard input, one per line, and verifies them with the keys at JWKS_URL, but not
-# their audience. Prints "accepted", or the name of the error.
+# their audience. Prints the payload of each token, or the name of the error.
+import json
 import os
 import sys
 
@@ -9,7 +10,7 @@ keys = jwt.PyJWKClient(os.environ["JWKS_URL"])
 for token in map(str.strip, sys.stdin):
     try:
         key = keys.get_signing_key_from_jwt(token)
-        jwt.decode(token, key.key, algorithms=["ES256"], options={"verify_aud": False})
-        print("accepted", flush=True)
+        result = {"payload": jwt.decode(token, key.key, algorithms=["ES256"], options={"verify_aud": False})}
     except jwt.PyJWTError as error:
-        print(type(error).__name__, flush=True)
+        result = {"error": type(error).__name__}
+    print(json.dumps(result), flush=True)
