@@ -102,7 +102,7 @@ func (i *installation) lenientJose(t *testing.T) func(*testing.T, string) bool {
 	return i.startVerifier(t, "jose.js", "LENIENT=1").accepts
 }
 
-func (n *nodeVerifier) accepts(t *testing.T, token string) bool {
+func (n *verifierProgram) accepts(t *testing.T, token string) bool {
 	got := n.verify(t, token)
 	return got.Error == "" && got.Payload.Subject != ""
 }

@@ -95,15 +95,15 @@ func awsJWTVerify(t *testing.T, i *installation) func(*testing.T, string) {
 
 func testAWSJWTVerify(t *testing.T, i *installation) { awsJWTVerify(t, i)(t, i.token(t)) }
 
-// nodeVerifier is a running program that verifies tokens.
-type nodeVerifier struct {
+// verifierProgram is a running program that verifies tokens.
+type verifierProgram struct {
 	program string
 
 	tokens  io.Writer
 	results *bufio.Scanner
 }
 
-type nodeResult struct {
+type verifierResult struct {
 	Payload struct {
 		Subject string `json:"sub"`
 		Scope   string `json:"scope"`
@@ -112,7 +112,7 @@ type nodeResult struct {
 }
 
 // startVerifier starts a program that verifies tokens, with additional environment variables.
-func (i *installation) startVerifier(t *testing.T, program string, variables ...string) *nodeVerifier {
+func (i *installation) startVerifier(t *testing.T, program string, variables ...string) *verifierProgram {
 	t.Helper()
 	// Closing its standard input ends the program. Canceling the test's context must not kill it.
 	command := i.node(context.WithoutCancel(t.Context()), t, program)
@@ -120,7 +120,7 @@ func (i *installation) startVerifier(t *testing.T, program string, variables ...
 	return startVerifier(t, program, command)
 }
 
-func startVerifier(t *testing.T, program string, command *exec.Cmd) *nodeVerifier {
+func startVerifier(t *testing.T, program string, command *exec.Cmd) *verifierProgram {
 	t.Helper()
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
@@ -140,10 +140,10 @@ func startVerifier(t *testing.T, program string, command *exec.Cmd) *nodeVerifie
 			t.Errorf("%s failed: %v", program, err)
 		}
 	})
-	return &nodeVerifier{program: program, tokens: in, results: bufio.NewScanner(out)}
+	return &verifierProgram{program: program, tokens: in, results: bufio.NewScanner(out)}
 }
 
-func (n *nodeVerifier) verify(t *testing.T, token string) (result nodeResult) {
+func (n *verifierProgram) verify(t *testing.T, token string) (result verifierResult) {
 	t.Helper()
 	if _, err := io.WriteString(n.tokens, token+"\n"); err != nil {
 		t.Fatal(err)
@@ -157,14 +157,14 @@ func (n *nodeVerifier) verify(t *testing.T, token string) (result nodeResult) {
 	return result
 }
 
-func (n *nodeVerifier) wantVerified(t *testing.T, i *installation, token string) {
+func (n *verifierProgram) wantVerified(t *testing.T, i *installation, token string) {
 	t.Helper()
 	if got := n.verify(t, token); got.Error != "" || got.Payload.Subject != i.clientID || got.Payload.Scope != scope {
 		t.Errorf("result is %+v, want sub %q and scope %q", got, i.clientID, scope)
 	}
 }
 
-func (n *nodeVerifier) wantRejected(t *testing.T, token, code string) {
+func (n *verifierProgram) wantRejected(t *testing.T, token, code string) {
 	t.Helper()
 	if got := n.verify(t, token); got.Error != code {
 		t.Errorf("result is %+v, want the error %s", got, code)

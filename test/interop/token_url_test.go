@@ -51,7 +51,7 @@ tls:
 `,
 	} {
 		t.Run(program, func(t *testing.T) {
-			// The verify endpoint stands for an API that accepts only tokens with the scope.
+			// The verify endpoint acts like an API that accepts only tokens with the scope.
 			command := exec.CommandContext(t.Context(), "go", "run", "-trimpath", ".", program, i.issuer+"/oauth2/verify?scope="+scope)
 			command.Dir = filepath.Join("..", "oauthclients")
 			command.Env = append(os.Environ(), "CGO_ENABLED=0", "HTTPS_PROXY="+tunnelURL, "SSL_CERT_FILE="+i.authority)
