@@ -188,7 +188,7 @@ const hashDelay = time.Second / 2
 const confirmDelay = time.Second
 
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
-// there is none.
+// there is none. The decision may not include a change between the reads and now, so it is the next one too.
 func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 	if d.hash {
 		return wait.Jitter(hashDelay, 1)
@@ -203,7 +203,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 	var next time.Time
 	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
 	for _, at := range times {
-		if now.Before(at) && (next.IsZero() || at.Before(next)) {
+		if seen.at.Before(at) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
