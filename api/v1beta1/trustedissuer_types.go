@@ -17,10 +17,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type TrustedIssuer struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
-	// realm. It must not be "kubernetes", which is the built-in issuer for the service accounts of
-	// this cluster, nor "self", which stands for the client itself in metrics. Never give the name of a
-	// former issuer to another one: it is part of the sub claim of delegated tokens
-	// ("ext:<name>:<subject>"), so that an API cannot tell the users of the two issuers apart.
+	// realm. "kubernetes" and "self" are reserved: the first one is the built-in issuer for the service
+	// accounts of this cluster, and metrics use the second one for assertions that clients sign
+	// themselves. Do not reuse the name of a former issuer. It is part of the sub claim of delegated
+	// tokens ("ext:<name>:<subject>"), so APIs could not tell the users of the two issuers apart.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches(r'^[a-z0-9]([a-z0-9-]*[a-z0-9])?$')`,message="spec.trustedIssuers.name must have at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends"

@@ -23,10 +23,10 @@ import (
 type TrustedIssuerApplyConfiguration struct {
 	// name identifies the issuer in ApiClients, grants, messages, and metrics: at most 63 lowercase
 	// letters, digits, and hyphens, with a letter or digit at both ends. It must be unique in the
-	// realm. It must not be "kubernetes", which is the built-in issuer for the service accounts of
-	// this cluster, nor "self", which stands for the client itself in metrics. Never give the name of a
-	// former issuer to another one: it is part of the sub claim of delegated tokens
-	// ("ext:<name>:<subject>"), so that an API cannot tell the users of the two issuers apart.
+	// realm. "kubernetes" and "self" are reserved: the first one is the built-in issuer for the service
+	// accounts of this cluster, and metrics use the second one for assertions that clients sign
+	// themselves. Do not reuse the name of a former issuer. It is part of the sub claim of delegated
+	// tokens ("ext:<name>:<subject>"), so APIs could not tell the users of the two issuers apart.
 	Name *string `json:"name,omitempty"`
 	// issuer is the exact iss claim of the issuer's tokens: an HTTPS URL without user information,
 	// query, and fragment, such as "https://token.actions.githubusercontent.com", or a SPIFFE trust
