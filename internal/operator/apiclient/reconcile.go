@@ -188,7 +188,8 @@ const hashDelay = time.Second / 2
 const confirmDelay = time.Second
 
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
-// there is none. The decision may not include a change between the reads and now, so it is the next one too.
+// there is none. The decision may lack a change whose time has come since the reads. The client is then
+// reconciled again immediately.
 func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 	if d.hash {
 		return wait.Jitter(hashDelay, 1)
