@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -200,35 +199,10 @@ func (k keyServer) apache(t *testing.T) map[string]func(*testing.T, string) bool
 	if err := os.WriteFile(filepath.Join(dir, "apache.conf"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	running, err := process.Start(process.Command{
-		Name: "apache", Path: "/usr/sbin/apache2", Dir: dir, Args: []string{"-d", dir, "-f", "apache.conf", "-DFOREGROUND"},
-	})
-	if err != nil {
-		t.Fatalf("Failed to start Apache; run `make peers` to install it: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(10 * time.Second); err != nil {
-			t.Errorf("Failed to stop Apache: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("End of the Apache log:\n%s", running.LogTail())
-		}
-	})
 	url := "http://" + port.Address() + "/"
-	err = running.Await(t.Context(), func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	startServer(t, process.Command{
+		Name: "apache", Path: "/usr/sbin/apache2", Dir: dir, Args: []string{"-d", dir, "-f", "apache.conf", "-DFOREGROUND"},
+	}, http.DefaultClient, http.MethodGet, url)
 	verifiers := map[string]func(*testing.T, string) bool{}
 	for _, module := range []string{"mod_auth_openidc", "mod_oauth2"} {
 		verifiers[module] = func(t *testing.T, token string) bool {

@@ -20,7 +20,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/auth/extauth"
@@ -194,32 +193,8 @@ func (i *installation) startMCP(t *testing.T) *mcpServer {
 	m.issuer = m.realm.Status.Issuer
 
 	command := m.program(t, "server.js", fmt.Sprintf("PORT=%d", port.Number()))
-	running, err := process.Start(process.Command{Name: "mcp-server", Path: command.Path, Args: command.Args[1:], Dir: m.dir, Env: command.Env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(10 * time.Second); err != nil {
-			t.Errorf("Failed to stop the MCP server: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("End of the MCP server's log:\n%s", running.LogTail())
-		}
-	})
-	err = running.Await(t.Context(), func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.resource, http.NoBody)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	startServer(t, process.Command{Name: "mcp-server", Path: command.Path, Args: command.Args[1:], Dir: m.dir, Env: command.Env},
+		http.DefaultClient, http.MethodPost, m.resource)
 	return m
 }
 

@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -18,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -171,32 +169,8 @@ func (n *nginx) start(t *testing.T, dir string) {
 	if err != nil {
 		path = "/usr/sbin/nginx" // Debian's path, which is often missing from PATH
 	}
-	running, err := process.Start(process.Command{Name: "nginx", Path: path, Dir: dir, Args: []string{"-p", dir, "-c", "nginx.conf"}})
-	if err != nil {
-		t.Fatalf("Failed to start nginx; run `make peers` to install it: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(10 * time.Second); err != nil {
-			t.Errorf("Failed to stop nginx: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("End of the nginx log:\n%s", running.LogTail())
-		}
-	})
-	err = running.Await(t.Context(), func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		response, err := n.client.Do(request)
-		if err != nil {
-			return err
-		}
-		return response.Body.Close()
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	command := process.Command{Name: "nginx", Path: path, Dir: dir, Args: []string{"-p", dir, "-c", "nginx.conf"}}
+	startServer(t, command, n.client, http.MethodGet, n.url)
 }
 
 type nginxResponse struct {
