@@ -28,9 +28,10 @@ func (c *Credentials) Secrets() []string {
 // text at the first colon and form-urldecodes each half once, because RFC 6749 §2.3.1 requires
 // clients to encode both halves.
 //
-// Many clients don't encode the secret, for example curl. If decoding changes it, the result has
-// both secrets; if it can't be decoded, the result has only the one that was sent. The client ID
-// is always decoded, because it can't contain percent and plus signs.
+// Many clients don't encode the secret, for example curl. If it can be both, the result has both
+// secrets. If it contains a character that form encoding replaces, or can't be decoded, the result has
+// only the one that was sent. The client ID is always decoded, because it can't contain percent and plus
+// signs.
 //
 // It reports false for anything else: another scheme, invalid Base64, invalid percent encoding in
 // the ID, no colon, an empty ID or secret, invalid UTF-8, or control characters.
@@ -55,12 +56,17 @@ func ParseBasic(header string) (Credentials, bool) {
 	switch {
 	case !ValidCredential(rawSecret):
 		return Credentials{}, false
-	case !decodable:
+	case !decodable, secret == rawSecret, strings.ContainsFunc(rawSecret, formEncodingReplaces):
 		return Credentials{ClientID: id, ClientSecret: rawSecret}, true
-	case secret == rawSecret:
-		return Credentials{ClientID: id, ClientSecret: secret}, true
 	}
 	return Credentials{ClientID: id, ClientSecret: secret, UndecodedSecret: rawSecret}, true
+}
+
+// formEncodingReplaces reports whether form-encoded text can't contain r. Encoders differ only in the
+// punctuation that they keep: the URL Standard keeps "*-._", RFC 3986 also "~", and encodeURIComponent
+// also "!'()".
+func formEncodingReplaces(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("%+-._~*!'()", r)
 }
 
 // IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is

@@ -1,7 +1,10 @@
 package tokenserver_test
 
 import (
+	"crypto/pbkdf2"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -45,6 +48,16 @@ var sharedHashes = sync.OnceValue(func() map[string]clientsecret.Verifier {
 	}
 	return hashes
 })
+
+// pbkdf2Hash returns a verifier with the cheapest PBKDF2 hash of the secret that is accepted.
+func pbkdf2Hash(t testing.TB, secret string) clientsecret.Verifier {
+	t.Helper()
+	const iterations, salt = 10_000, "a salt of a test"
+	tag := testkit.Value(pbkdf2.Key(sha256.New, secret, []byte(salt), iterations, sha256.Size))(t)
+	hash := fmt.Sprintf("$pbkdf2-sha256$i=%d,l=%d$%s$%s", iterations, len(tag),
+		base64.RawStdEncoding.EncodeToString([]byte(salt)), base64.RawStdEncoding.EncodeToString(tag))
+	return testkit.Value(clientsecret.ParseVerifier(hash))(t)
+}
 
 func withSecrets(secrets ...clientsecret.Credential) func(*registry.Client) {
 	return func(c *registry.Client) { c.Secrets = secrets }
@@ -101,6 +114,62 @@ func TestArgon2idSecrets(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// A secret can be sent form-encoded or raw, whatever it contains. A value that can be only one of the two costs one
+// verification, and any other at most two, without a pause.
+func TestSecretsWithSpecialCharacters(t *testing.T) {
+	for secret, most := range map[string]struct{ encoded, raw float64 }{
+		"letters-and.digits_0123456789~":   {1, 1},
+		"ends-with-a-percent-sign-0123%":   {2, 1},
+		"escape-that-decodes-%41-012345":   {2, 2},
+		"escape-that-does-not-%zz-01234":   {2, 1},
+		"truncated-escape-0123456789-%4":   {2, 1},
+		"escaped-control-character-%00-":   {2, 1},
+		"escape-beyond-UTF-8-012345-%ff":   {2, 1},
+		"twice-escaped-%2541-0123456789":   {2, 2},
+		"plus+sign+0123456789+012345678":   {2, 2},
+		"Zx9+/=%41:pw with space-012345":   {2, 1},
+		"slashes/and/equal/signs/01234=":   {2, 1},
+		"colons:0123456789:0123456789:0":   {2, 1},
+		"spaces and more spaces 0123456":   {2, 1},
+		"ampersand&0123456789&012345678":   {2, 1},
+		"quotation\"marks\"0123456789\"01": {2, 1},
+		"backslash\\0123456789\\012345678": {2, 1},
+		"brackets[{(<0123456789>)}]0123":   {2, 1},
+		"stars*and!others'()0123456789~":   {2, 1},
+		"Pässwörter-mit-Umläuten-012345":   {2, 1},
+		"日本語のパスワード-0123456789-01234567":    {2, 1},
+	} {
+		t.Run(secret, func(t *testing.T) {
+			verifier := pbkdf2Hash(t, secret)
+			for name, tc := range map[string]struct {
+				request request
+				want    int
+				most    float64
+			}{
+				"raw":           {request{query: grant, authorization: basic("special", secret)}, 200, most.raw},
+				"encoded":       {request{query: grant, authorization: basic("special", url.QueryEscape(secret))}, 200, most.encoded},
+				"in the body":   {request{body: grant + "&client_id=special&client_secret=" + url.QueryEscape(secret)}, 200, 1},
+				"wrong":         {request{query: grant, authorization: basic("special", secret+"x")}, 401, most.raw},
+				"wrong encoded": {request{query: grant, authorization: basic("special", url.QueryEscape(secret+"x"))}, 401, most.encoded},
+			} {
+				t.Run(name, func(t *testing.T) {
+					inBubble(t, func(t *testing.T) {
+						s := startArgon2id(t)
+						s.registry.SetClient(newClient(t, "argon2id", "special", withSecrets(clientsecret.Credential{Verifier: verifier})))
+						tc.request.path = argon2idPath
+						for range 2 { // then it is remembered
+							expectStatus(t, "response", tc.want, s.send(t, s.direct(), tc.request))
+						}
+						if got := s.slowChecks(t, "verified"); got > tc.most {
+							t.Errorf("%v verifications, want at most %v", got, tc.most)
+						}
+					})
+				})
+			}
 		})
 	}
 }

@@ -6,7 +6,7 @@
 //   - At most one secret of a client and two in total are verified at a time, and clients take turns.
 //     After a wrong secret, the client pauses. Continuous guesses at one client therefore cost about
 //     one percent of a core with the default Argon2id parameters, and never delay another client by
-//     more than one verification.
+//     more than one turn: one verification, or two if the secret can be read in two ways.
 //   - Recent results are remembered, including wrong ones, so that secrets aren't verified again.
 //   - The secret that was sent in the most requests is verified next. The owner sends the same secret
 //     again after a 503, but guesses differ. An attacker who repeats guesses makes fewer of them.
@@ -20,7 +20,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ const (
 	// UTF-8 of the longest secret that a user may choose.
 	MaxSecretBytes = 4096
 
-	// maxWait is how long a request waits for its result.
+	// maxWait is how long a request waits for its turn.
 	maxWait = 2 * time.Second
 	// maxVerifications limits concurrent verifications. At least one core remains free.
 	maxVerifications = 2
@@ -120,12 +119,12 @@ func slots(cores int) int { return min(max(1, cores-1), maxVerifications) }
 const NoMatch = -1
 
 // Check returns the index of the verifier that one of the secrets matches, or NoMatch. It waits up to
-// 2 seconds for the result. A verification continues even if the context is canceled, and its result is
+// 2 seconds for its turn. A verification continues even if the context is canceled, and its result is
 // remembered.
 //
-// The secrets are those that the client may have meant, the most likely one first. They wait for
-// their turns one after the other, as if they were sent in several requests, so that a request with
-// two secrets doesn't get more time than two requests with one.
+// The secrets are those that the client may have meant, the most likely one first. They are verified
+// in one turn, until one matches. If none does, the client pauses for as long as if each had been in a
+// request of its own.
 //
 // The result depends only on the secrets and the stored hashes. The caller must check everything
 // else, such as suspension and expiration, afterwards.
@@ -133,93 +132,92 @@ const NoMatch = -1
 // There must be at least one verifier and one secret. The error is oauth.ErrBusy if there is no
 // result yet.
 func (c *Checker) Check(ctx context.Context, clientUID string, verifiers []Verifier, secrets ...string) (int, error) {
-	secrets = slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) > MaxSecretBytes })
-	ids := make([][]fingerprint, len(secrets))
-	for i, secret := range secrets {
-		for _, v := range verifiers {
-			ids[i] = append(ids[i], c.fingerprint(clientUID, v, secret))
+	candidates := make([]candidate, 0, len(secrets))
+	for _, secret := range secrets {
+		if len(secret) <= MaxSecretBytes {
+			candidates = append(candidates, candidate{secret, c.fingerprints(clientUID, verifiers, secret), verifiers})
 		}
 	}
-	switch matched, known := c.remembered(ids); {
-	case known && matched == NoMatch:
-		c.checks.WithLabelValues(outcomeRejected).Inc()
-		return NoMatch, nil
-	case known:
-		c.checks.WithLabelValues(outcomeRemembered).Inc()
-		return matched, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
-	for i, secret := range secrets {
-		matched, known := c.result(ctx, clientUID, ids[i], verifiers, secret)
-		if !known {
-			c.checks.WithLabelValues(outcomeBusy).Inc()
-			return NoMatch, oauth.ErrBusy
-		}
-		if matched != NoMatch {
-			return matched, nil
-		}
-	}
-	return NoMatch, nil
-}
-
-// remembered returns which verifier one of several secrets is known to match. If one does, or if all
-// secrets are known to be wrong, the result is known.
-func (c *Checker) remembered(ids [][]fingerprint) (matched int, known bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := true
-	for _, of := range ids {
-		matched, known := c.lookup(of)
-		if matched != NoMatch {
-			return matched, true
-		}
-		all = all && known
-	}
-	return NoMatch, all
-}
-
-// result returns the result for one secret. It waits for it until ctx is done.
-func (c *Checker) result(ctx context.Context, clientUID string, ids []fingerprint, verifiers []Verifier, secret string) (matched int, known bool) {
-	c.mu.Lock()
-	matched, known = c.lookup(ids)
-	var asked *waitingSecret
-	if !known {
-		asked = c.ask(clientUID, ids, verifiers, secret, time.Now())
+	matched, unknown := c.lookup(candidates)
+	var asked *turn
+	if len(unknown) > 0 {
+		asked = c.ask(clientUID, unknown, time.Now())
 	}
 	c.mu.Unlock()
-	if asked == nil {
-		return matched, known
+	switch {
+	case matched != NoMatch:
+		c.checks.WithLabelValues(outcomeRemembered).Inc()
+		return matched, nil
+	case len(unknown) == 0:
+		c.checks.WithLabelValues(outcomeRejected).Inc()
+		return NoMatch, nil
 	}
-	return c.await(ctx, asked, ids)
+	if asked != nil {
+		matched, unknown = c.await(ctx, asked, candidates)
+	}
+	if len(unknown) > 0 {
+		c.checks.WithLabelValues(outcomeBusy).Inc()
+		return NoMatch, oauth.ErrBusy
+	}
+	return matched, nil
 }
 
-// await waits until the secret has been verified or no longer waits.
-func (c *Checker) await(ctx context.Context, asked *waitingSecret, ids []fingerprint) (matched int, known bool) {
+// await waits for the turn of the secrets, and then until it is known whether one is correct. It returns the
+// result of lookup.
+func (c *Checker) await(ctx context.Context, asked *turn, candidates []candidate) (matched int, unknown []candidate) {
+	timeout := time.NewTimer(maxWait)
+	defer timeout.Stop()
 	select {
 	case <-asked.done:
 	case <-ctx.Done():
+	case <-timeout.C:
+		if c.verifies(asked) {
+			select {
+			case <-asked.done:
+			case <-ctx.Done():
+			}
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiters--
 	asked.client.waiters--
-	return c.lookup(ids)
+	return c.lookup(candidates)
 }
 
-// lookup returns which of the fingerprints is known to be correct. If one is, or if all others are
-// known to be wrong, the result is known.
-func (c *Checker) lookup(ids []fingerprint) (matched int, known bool) {
-	known = true
-	for i, id := range ids {
-		if _, ok := c.correct.get(id); ok {
-			return i, true
+func (c *Checker) verifies(w *turn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return w.client.running == w
+}
+
+// lookup returns which verifier one of the secrets is known to match. If none is, it also returns the secrets
+// and verifiers whose result is unknown.
+func (c *Checker) lookup(candidates []candidate) (matched int, unknown []candidate) {
+	for _, s := range candidates {
+		rest := candidate{secret: s.secret}
+		for i, id := range s.ids {
+			if _, ok := c.correct.get(id); ok {
+				return i, nil
+			}
+			if _, ok := c.wrong.get(id); !ok {
+				rest.ids, rest.verifiers = append(rest.ids, id), append(rest.verifiers, s.verifiers[i])
+			}
 		}
-		if _, ok := c.wrong.get(id); !ok {
-			known = false
+		if len(rest.ids) > 0 {
+			unknown = append(unknown, rest)
 		}
 	}
-	return NoMatch, known
+	return NoMatch, unknown
+}
+
+func (c *Checker) fingerprints(clientUID string, verifiers []Verifier, secret string) []fingerprint {
+	ids := make([]fingerprint, len(verifiers))
+	for i, v := range verifiers {
+		ids[i] = c.fingerprint(clientUID, v, secret)
+	}
+	return ids
 }
 
 // fingerprint prefixes each part with its length, so that different inputs are never hashed as the

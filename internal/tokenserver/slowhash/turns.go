@@ -54,8 +54,10 @@ func (c *Checker) start(now time.Time) {
 			}
 		}
 		memory := int64(0)
-		for _, v := range w.verifiers {
-			memory = max(memory, v.Memory())
+		for _, s := range w.candidates {
+			for _, v := range s.verifiers {
+				memory = max(memory, v.Memory())
+			}
 		}
 		memory = min(memory, c.memory)
 		if c.used+memory > c.memory {
@@ -97,30 +99,45 @@ func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 	return next, pauseEnds
 }
 
-// verify verifies a secret, remembers the result, and starts the next verification.
-func (c *Checker) verify(w *waitingSecret, memory int64) {
+// verify verifies secrets until one is correct, remembers the results, and starts the next verification.
+func (c *Checker) verify(w *turn, memory int64) {
 	started := time.Now()
-	matched := slices.IndexFunc(w.verifiers, func(v Verifier) bool { return v.Verify(w.secret) })
+	verified, correct, wrong := w.verify()
 	now := time.Now()
-	c.checks.WithLabelValues(outcomeVerified).Inc()
+	c.checks.WithLabelValues(outcomeVerified).Add(float64(verified))
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cl := w.client
-	cl.pausedUntil = now.Add(cl.pauseAfter(matched, now.Sub(started)))
-	for i, id := range w.ids {
-		if i == matched {
-			c.correct.set(id, struct{}{})
-			break
-		}
+	for _, id := range wrong {
 		c.wrong.set(id, struct{}{})
 	}
-	c.requests.remove(w.ids[0])
+	cl := w.client
+	if correct != nil {
+		c.correct.set(*correct, struct{}{})
+		cl.wrong, cl.pausedUntil = 0, now
+	} else {
+		cl.pausedUntil = now.Add(cl.pauseAfter(verified, now.Sub(started)))
+	}
+	c.requests.remove(w.id())
 	cl.running, cl.since = nil, cl.pausedUntil
 	c.running--
 	c.used -= memory
 	close(w.done)
 	c.start(now)
+}
+
+// verify verifies the secrets until one is correct. It returns the number of secrets that it verified, and the
+// fingerprints of the correct one, if any, and of the wrong ones.
+func (w *turn) verify() (verified int, correct *fingerprint, wrong []fingerprint) {
+	for n, s := range w.candidates {
+		for i, v := range s.verifiers {
+			if v.Verify(s.secret) {
+				return n + 1, &s.ids[i], wrong
+			}
+			wrong = append(wrong, s.ids[i])
+		}
+	}
+	return len(w.candidates), nil, wrong
 }
 
 // remembersWrong reports whether the wrong secrets of a client still count.
@@ -138,16 +155,13 @@ func (cl *client) precedes(other *client) bool {
 	return cl.since.Before(other.since)
 }
 
-// pauseAfter returns the pause after a verification.
-func (cl *client) pauseAfter(matched int, verification time.Duration) time.Duration {
-	if matched != NoMatch {
-		cl.wrong = 0
-		return 0
+// pauseAfter returns the pause after a turn in which all secrets were wrong: the sum of the pauses after each.
+func (cl *client) pauseAfter(secrets int, verification time.Duration) time.Duration {
+	p := firstPause
+	if cl.wrong += secrets; cl.wrong > maxMistakes {
+		p = laterPause
 	}
-	if cl.wrong++; cl.wrong <= maxMistakes {
-		return firstPause.after(verification)
-	}
-	return laterPause.after(verification)
+	return time.Duration(secrets) * p.after(verification/time.Duration(secrets))
 }
 
 // resume starts the next verification after a pause.

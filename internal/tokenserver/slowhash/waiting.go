@@ -25,9 +25,9 @@ const (
 // client is a client for which secrets wait or were verified recently.
 type client struct {
 	uid     string
-	waiting []*waitingSecret
-	waiters int            // requests that wait for a result
-	running *waitingSecret // nil if none is being verified
+	waiting []*turn
+	waiters int   // requests that wait for a result
+	running *turn // nil if none is being verified
 	// wrong is the number of wrong secrets since the last correct one.
 	wrong int
 	// pausedUntil is when the next secret may be verified.
@@ -36,18 +36,27 @@ type client struct {
 	since time.Time
 }
 
-// waitingSecret is a secret that waits for its verification or is being verified.
-type waitingSecret struct {
-	client *client
-	secret string
-	// ids and verifiers are those whose result was unknown. The first ID identifies the secret.
+// turn is the verification of a secret that a client has sent, or of several of which it has meant one. It
+// waits or is running.
+type turn struct {
+	client     *client
+	candidates []candidate
+	requests   int // that had this secret
+	first      time.Time
+	last       time.Time     // when the latest of these requests arrived
+	done       chan struct{} // closed when it has ended or was dropped
+}
+
+// candidate is a secret that a client may have meant, with the verifiers that it may match and the fingerprint
+// for each of them.
+type candidate struct {
+	secret    string
 	ids       []fingerprint
 	verifiers []Verifier
-	requests  int // that had this secret
-	first     time.Time
-	last      time.Time     // when the latest of these requests arrived
-	done      chan struct{} // closed when it no longer waits
 }
+
+// id identifies the turn by its first secret.
+func (w *turn) id() fingerprint { return w.candidates[0].ids[0] }
 
 // requestCount counts the requests with a secret, even if it doesn't wait.
 type requestCount struct {
@@ -55,25 +64,22 @@ type requestCount struct {
 	counted  time.Time // when the last one was counted
 }
 
-// ask adds a request with a secret whose result is unknown. It returns the waiting secret, or nil if
-// the request must not wait.
-func (c *Checker) ask(clientUID string, ids []fingerprint, verifiers []Verifier, secret string, now time.Time) *waitingSecret {
+// ask adds a request with secrets whose result is unknown. It returns nil if the request must not wait.
+func (c *Checker) ask(clientUID string, candidates []candidate, now time.Time) *turn {
 	cl := c.clients[clientUID]
 	if cl == nil {
 		cl = &client{uid: clientUID, since: now}
 	}
-	asked := &waitingSecret{client: cl, first: now, done: make(chan struct{})}
-	for i, id := range ids {
-		if _, ok := c.wrong.get(id); !ok {
-			asked.ids, asked.verifiers = append(asked.ids, id), append(asked.verifiers, verifiers[i])
-		}
-	}
-	requests := c.count(asked.ids[0], now)
-	if existing := cl.find(asked.ids[0]); existing != nil {
+	asked := &turn{client: cl, candidates: candidates, first: now, done: make(chan struct{})}
+	requests := c.count(asked.id(), now)
+	if existing := cl.find(asked.id()); existing != nil {
 		asked = existing
 	} else {
-		// The secret is part of a larger string, which would be kept in memory.
-		asked.secret, asked.requests = strings.Clone(secret), requests
+		for i := range candidates {
+			// The secret is part of a larger string, which would be kept in memory.
+			candidates[i].secret = strings.Clone(candidates[i].secret)
+		}
+		asked.requests = requests
 		if !c.makeRoom(asked) {
 			return nil
 		}
@@ -105,12 +111,12 @@ func (c *Checker) count(id fingerprint, now time.Time) int {
 	return n.requests
 }
 
-func (cl *client) find(id fingerprint) *waitingSecret {
-	if cl.running != nil && cl.running.ids[0] == id {
+func (cl *client) find(id fingerprint) *turn {
+	if cl.running != nil && cl.running.id() == id {
 		return cl.running
 	}
 	for _, w := range cl.waiting {
-		if w.ids[0] == id {
+		if w.id() == id {
 			return w
 		}
 	}
@@ -119,7 +125,7 @@ func (cl *client) find(id fingerprint) *waitingSecret {
 
 // before reports whether w is verified before other: if it was in more requests, or in equally many
 // and waits longer.
-func (w *waitingSecret) before(other *waitingSecret) bool {
+func (w *turn) before(other *turn) bool {
 	if w.requests != other.requests {
 		return w.requests > other.requests
 	}
@@ -129,7 +135,7 @@ func (w *waitingSecret) before(other *waitingSecret) bool {
 // makeRoom makes room for a secret and reports whether there is room. If its client has too many
 // waiting secrets, it must have been in more requests than the last of them, which is dropped. If
 // there are too many in all, the clients with the most lose one.
-func (c *Checker) makeRoom(w *waitingSecret) bool {
+func (c *Checker) makeRoom(w *turn) bool {
 	own := len(w.client.waiting)
 	most := own
 	switch {
@@ -141,7 +147,7 @@ func (c *Checker) makeRoom(w *waitingSecret) bool {
 	default:
 		return true
 	}
-	var last *waitingSecret
+	var last *turn
 	for _, cl := range c.clients {
 		if len(cl.waiting) != most || own >= maxWaitingPerClient && cl != w.client {
 			continue
@@ -160,13 +166,13 @@ func (c *Checker) makeRoom(w *waitingSecret) bool {
 }
 
 // drop removes a waiting secret. Requests that wait for it get a 503.
-func (c *Checker) drop(w *waitingSecret) {
+func (c *Checker) drop(w *turn) {
 	c.take(w)
 	close(w.done)
 }
 
 // take removes a secret from those that wait.
-func (c *Checker) take(w *waitingSecret) {
-	w.client.waiting = slices.DeleteFunc(w.client.waiting, func(other *waitingSecret) bool { return other == w })
+func (c *Checker) take(w *turn) {
+	w.client.waiting = slices.DeleteFunc(w.client.waiting, func(other *turn) bool { return other == w })
 	c.waiting--
 }
