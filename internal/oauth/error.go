@@ -76,7 +76,7 @@ var (
 	ErrDifferent        = newError(http.StatusBadRequest, codeInvalidRequest, "A parameter has different values in the query and in the body. Send it in one place, or the same value in both.")
 	ErrCredentialsQuery = newError(http.StatusBadRequest, codeInvalidRequest,
 		"Credentials must not be sent in the query string. Treat them as compromised, and use the Authorization header.")
-	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The request uses more than one client authentication method.")
+	ErrTwoMethods       = newError(http.StatusBadRequest, codeInvalidRequest, "The request uses more than one client authentication method, or different credentials in the Authorization header and in the body. Send them in one place.")
 	ErrAssertionType    = newError(http.StatusBadRequest, codeInvalidRequest, "client_assertion_type must be urn:ietf:params:oauth:client-assertion-type:jwt-bearer or urn:ietf:params:oauth:client-assertion-type:jwt-spiffe.")
 	ErrNoClientID       = newError(http.StatusBadRequest, codeInvalidRequest, "client_id is required, because no client holds the subject of this token.")
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id does not match the authenticated client.")

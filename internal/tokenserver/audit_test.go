@@ -75,6 +75,8 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 		"a token":                  {query("billing", secret), 0, right("billing", map[string]any{"outcome": "granted", "jti": "of the token"})},
 		"a wrong secret":           {query("billing", canary), 0, of("billing", map[string]any{"reason": "wrong_secret"})},
 		"an expired secret":        {query("rotating", expiredSecret), 0, of("rotating", map[string]any{"reason": "wrong_secret"})},
+		"the credentials twice":    {request{query: grant, body: "client_id=billing&client_secret=" + secret, authorization: good}, 0, right("billing", map[string]any{"outcome": "granted", "jti": "of the token"})},
+		"two secrets":              {request{query: grant, body: "client_secret=" + canary, authorization: good}, 0, of("billing", map[string]any{"reason": "invalid_request"})},
 		"an unknown client":        {query("unknown", canary), 0, want(map[string]any{"reason": "unknown_client"})},
 		"a suspended client":       {query("suspended", secret), 0, right("suspended", map[string]any{"reason": "client_disabled"})},
 		"a suspended realm":        {request{path: "/frozen/oauth2/token", query: grant, authorization: basic("billing", secret)}, 0, map[string]any{"time": "2026-03-01T12:00:00.5Z", "action": "token", "outcome": "refused", "reason": "realm_disabled", "realm": "frozen", "clientId": "billing", "clientUid": "frozen.billing", "secretId": "the-id", "source": source}},

@@ -37,6 +37,9 @@ func TestTokenEndpoint(t *testing.T) {
 		"an empty body of another type":   {request: request{query: grant, authorization: good, header: http.Header{"Content-Type": {"application/json"}}}, wantScope: "orders:read orders:write stock"},
 		"X-Forwarded-Host is ignored":     {request: request{query: grant, authorization: good, header: http.Header{"X-Forwarded-Host": {canary}, "X-Forwarded-Proto": {"http"}}}, wantScope: "orders:read orders:write stock"},
 
+		"the same credentials in both": {request: form(grant + "&client_id=billing&client_secret=" + secret), wantScope: "orders:read orders:write stock"},
+		"the same secret in both":      {request: form(grant + "&client_secret=" + secret), wantScope: "orders:read orders:write stock"},
+
 		// Credentials.
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
 		"a client ID without a secret":     {request: request{body: grant + "&client_id=billing"}, wantStatus: 401, wantError: "invalid_client"},
@@ -45,7 +48,9 @@ func TestTokenEndpoint(t *testing.T) {
 		"two Authorization headers":        {request: request{query: grant, header: http.Header{"Authorization": {good, good}}}, wantStatus: 400, wantError: "invalid_request"},
 		"broken Basic, secret in the body": {request: request{query: grant, authorization: "Basic !", body: "client_id=plain&client_secret=" + secret}, wantStatus: 400, wantError: "invalid_request"},
 		"a secret and an assertion":        {request: request{body: grant + "&client_id=plain&client_secret=" + secret + "&client_assertion=x"}, wantStatus: 400, wantError: "invalid_request"},
-		"Basic and a secret in the body":   {request: form(grant + "&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
+		"Basic and another secret":         {request: form(grant + "&client_id=billing&client_secret=" + canary), wantStatus: 400, wantError: "invalid_request"},
+		"Basic and another ID":             {request: form(grant + "&client_id=plain&client_secret=" + secret), wantStatus: 400, wantError: "invalid_request"},
+		"Basic and an assertion":           {request: form(grant + "&client_assertion=x"), wantStatus: 400, wantError: "invalid_request"},
 		"different client_id":              {request: form(grant + "&client_id=plain"), wantStatus: 400, wantError: "invalid_request"},
 
 		// Credentials in the query are rejected, even with valid Basic credentials.

@@ -116,7 +116,7 @@ type Caller struct {
 func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm, header http.Header, p *oauth.Parameters, source netip.Addr, now time.Time) (Caller, error) {
 	credentials, err := findCredentials(header, p)
 	if err != nil {
-		return Caller{clientID: p.ClientID}, err
+		return Caller{clientID: credentials.ClientID, Client: realm.Client(credentials.ClientID)}, err
 	}
 	if p.ClientAssertion == "" {
 		return a.bySecret(ctx, realm, credentials, source, now)
