@@ -7,7 +7,7 @@ import (
 )
 
 // Error is an OAuth 2.0 error response (RFC 6749 §5.2). errors.Is compares values by identity, without
-// the parameter that they are about. Descriptions never repeat input.
+// the parameter or value that they name. Descriptions never repeat other input.
 type Error struct {
 	// Status is the HTTP status code.
 	Status int
@@ -20,19 +20,34 @@ type Error struct {
 	RetryAfter string
 
 	body []byte
-	kind *Error // the same error without the name of a parameter; nil if the error names none
+	kind *Error // the same error without the name of a parameter or value; nil if the error names none
 }
 
 // Error returns the code and the description, for logs.
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// Is reports whether target is the error without the name of the parameter.
+// Is reports whether target is the error without the name of the parameter or value.
 func (e *Error) Is(target error) bool { return e.kind != nil && target == error(e.kind) }
 
 // about returns the error with the name of a parameter in its description. The parameter must be a known one,
 // so that the description doesn't repeat other input.
 func (e *Error) about(parameter string) *Error {
 	named := newError(e.Status, e.Code, strings.Replace(e.Description, "A parameter", "The parameter "+parameter, 1))
+	named.kind = e
+	return named
+}
+
+// maxNamed is the length of the longest value that a description names, which is that of the longest audience.
+const maxNamed = 256
+
+// refusing returns the error with the refused value in its description, unless the value is too long or contains
+// a character that RFC 6749 §5.2 doesn't allow there.
+func (e *Error) refusing(value string) *Error {
+	notAllowed := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
+	if value == "" || len(value) > maxNamed || strings.ContainsFunc(value, notAllowed) {
+		return e
+	}
+	named := newError(e.Status, e.Code, e.Description+" The first one is: "+value)
 	named.kind = e
 	return named
 }
@@ -57,8 +72,8 @@ const (
 	codeServerError            = "server_error"
 )
 
-// The error responses of all endpoints. Each one is fixed, so that two requests with the same error
-// get the same response.
+// The error responses of all endpoints. Each one is fixed, except for names of parameters and refused values, so
+// that two requests with the same error get the same response.
 var (
 	// ErrInvalidClient is the only response to invalid credentials and to disabled clients.
 	ErrInvalidClient = newError(http.StatusUnauthorized, codeInvalidClient, "Client authentication failed.")
@@ -82,8 +97,8 @@ var (
 	ErrClientIDMismatch = newError(http.StatusBadRequest, codeInvalidRequest, "client_id does not match the authenticated client.")
 	ErrNoGrantType      = newError(http.StatusBadRequest, codeInvalidRequest, "grant_type is required.")
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials, urn:ietf:params:oauth:grant-type:jwt-bearer, or urn:ietf:params:oauth:grant-type:token-exchange.")
-	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "The scope is malformed, unknown, or not granted to this client.")
-	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "The audience or resource is malformed or not granted to this client.")
+	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "A scope is malformed, unknown, or not granted to this client.")
+	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "An audience or resource is malformed or not granted to this client.")
 	// ErrNoAssertion and ErrInvalidGrant are for the JWT bearer grant (RFC 7523 §3.1). ErrInvalidGrant
 	// is its counterpart of ErrInvalidClient.
 	ErrNoAssertion  = newError(http.StatusBadRequest, codeInvalidRequest, "assertion is required with this grant_type.")

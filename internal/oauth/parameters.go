@@ -21,7 +21,7 @@ const (
 type Parameters struct {
 	GrantType           string
 	Scope               string
-	Audiences           []string // may be repeated (RFC 8693 §2.1)
+	Audiences           []string // may be repeated (RFC 8693 §2.1), or separated by one space
 	Resources           []string // may be repeated (RFC 8707 §2)
 	ClientID            string
 	ClientSecret        string
@@ -99,7 +99,9 @@ func (p *Parameters) parse(form string, n *int, inQuery *Parameters) error {
 func (p *Parameters) set(name, value string, inQuery *Parameters) error {
 	switch name {
 	case "audience":
-		p.Audiences = append(p.Audiences, value)
+		// No audience contains a space. Some servers expect a list of them, and their clients send it.
+		// Two consecutive spaces produce an empty audience, which is never granted.
+		p.Audiences = append(p.Audiences, strings.Split(value, " ")...)
 		return nil
 	case "resource":
 		p.Resources = append(p.Resources, value)

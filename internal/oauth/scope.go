@@ -9,7 +9,7 @@ import (
 // NarrowScope returns the granted scopes that the scope parameter requests, in the order of granted,
 // which is a set. If requested is empty, it returns all of them (RFC 6749 §3.3).
 //
-// The error is ErrInvalidScope if requested does not match the grammar
+// The error is ErrInvalidScope, with the first one if possible, if requested does not match the grammar
 // scope-token *( SP scope-token ) or contains a scope that is not granted.
 func NarrowScope(requested string, granted []string) ([]string, error) {
 	if requested == "" {
@@ -26,7 +26,11 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 	}
 	// Two consecutive spaces produce an empty token, which is never granted.
 	if len(narrowed) != len(wanted) {
-		return nil, ErrInvalidScope
+		for scope := range strings.SplitSeq(requested, " ") {
+			if !slices.Contains(granted, scope) {
+				return nil, ErrInvalidScope.refusing(scope)
+			}
+		}
 	}
 	return narrowed, nil
 }
@@ -34,20 +38,20 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 // NarrowAudience returns the granted audiences that audiences and resources request, in the order of
 // granted. If both are empty, it returns all of them (RFC 8707 §2.2).
 //
-// The error is ErrInvalidTarget if one is not granted, or if a resource is not an absolute URI or
-// has a fragment.
+// The error is ErrInvalidTarget, with the first one if possible, if one is not granted, or if a resource
+// is not an absolute URI or has a fragment.
 func NarrowAudience(audiences, resources, granted []string) ([]string, error) {
 	if len(audiences) == 0 && len(resources) == 0 {
 		return granted, nil
 	}
 	for _, a := range audiences {
 		if !slices.Contains(granted, a) {
-			return nil, ErrInvalidTarget
+			return nil, ErrInvalidTarget.refusing(a)
 		}
 	}
 	for _, r := range resources {
 		if !validResource(r) || !slices.Contains(granted, r) {
-			return nil, ErrInvalidTarget
+			return nil, ErrInvalidTarget.refusing(r)
 		}
 	}
 	narrowed := make([]string, 0, len(audiences)+len(resources))
@@ -62,8 +66,8 @@ func NarrowAudience(audiences, resources, granted []string) ([]string, error) {
 // SingleAudience returns the one audience that audiences and resources request. Both can contain it,
 // because some clients send it as both. If both are empty, it returns an empty string.
 //
-// Errors: ErrNotOneTarget if they request several; ErrInvalidTarget if a resource is not an absolute URI or has
-// a fragment.
+// Errors: ErrNotOneTarget if they request several; ErrInvalidTarget, with the first one if possible, if a
+// resource is not an absolute URI or has a fragment.
 func SingleAudience(audiences, resources []string) (string, error) {
 	single := ""
 	for _, a := range slices.Concat(audiences, resources) {
@@ -72,8 +76,8 @@ func SingleAudience(audiences, resources []string) (string, error) {
 		}
 		single = a
 	}
-	if slices.ContainsFunc(resources, func(r string) bool { return !validResource(r) }) {
-		return "", ErrInvalidTarget
+	if i := slices.IndexFunc(resources, func(r string) bool { return !validResource(r) }); i >= 0 {
+		return "", ErrInvalidTarget.refusing(resources[i])
 	}
 	return single, nil
 }

@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -50,6 +51,7 @@ func TestNarrowAudience(t *testing.T) {
 		"audience not granted":          {audiences: []string{"https://other.example.com"}, wantErr: oauth.ErrInvalidTarget},
 		"several audiences":             {audiences: []string{"billing", "urn:example:log"}, want: []string{"urn:example:log", "billing"}},
 		"resource not granted":          {resources: []string{"https://other.example.com"}, wantErr: oauth.ErrInvalidTarget},
+		"one of two not granted":        {audiences: []string{"billing", "https://other.example.com"}, wantErr: oauth.ErrInvalidTarget},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +98,40 @@ func TestSingleAudience(t *testing.T) {
 			got, err := oauth.SingleAudience(tc.audiences, tc.resources)
 			testkit.Diff(t, "error", tc.wantErr, err, cmpopts.EquateErrors())
 			testkit.Diff(t, "audience", tc.want, got)
+		})
+	}
+}
+
+// A description names the first value that was refused, if a description can contain it.
+func TestErrorsNameTheRefusedValue(t *testing.T) {
+	granted := []string{"orders:read", "https://orders.example.com"}
+	longest := strings.Repeat("x", 256)
+	for name, tc := range map[string]struct {
+		scope               string
+		audiences, resource []string
+		want                string
+	}{
+		"scope":                  {scope: "orders:read admin:all stock:all", want: "A scope is malformed, unknown, or not granted to this client. The first one is: admin:all"},
+		"empty scope":            {scope: "orders:read  admin", want: "A scope is malformed, unknown, or not granted to this client."},
+		"audience":               {audiences: []string{granted[1], "https://b"}, resource: []string{"https://c"}, want: "An audience or resource is malformed or not granted to this client. The first one is: https://b"},
+		"resource":               {resource: []string{"orders:read#a"}, want: "An audience or resource is malformed or not granted to this client. The first one is: orders:read#a"},
+		"longest value":          {audiences: []string{longest}, want: "An audience or resource is malformed or not granted to this client. The first one is: " + longest},
+		"longer value":           {audiences: []string{longest + "x"}, want: "An audience or resource is malformed or not granted to this client."},
+		"quotation mark":         {audiences: []string{`a"b`}, want: "An audience or resource is malformed or not granted to this client."},
+		"backslash":              {audiences: []string{`a\b`}, want: "An audience or resource is malformed or not granted to this client."},
+		"control character":      {audiences: []string{"a\tb"}, want: "An audience or resource is malformed or not granted to this client."},
+		"character beyond ASCII": {audiences: []string{"ä"}, want: "An audience or resource is malformed or not granted to this client."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := oauth.NarrowScope(tc.scope, granted)
+			if tc.scope == "" {
+				_, err = oauth.NarrowAudience(tc.audiences, tc.resource, granted)
+			}
+			rejection, ok := errors.AsType[*oauth.Error](err)
+			if !ok {
+				t.Fatalf("got error %v", err)
+			}
+			testkit.Diff(t, "description", tc.want, rejection.Description)
 		})
 	}
 }

@@ -172,7 +172,7 @@ func TestAssertionWorksOnce(t *testing.T) {
 	checkRejection(t, s.send(t, client, once), 401, "invalid_client", "acme")
 
 	spent := assertion(t, signingkey.ES256, nil, nil)
-	checkRejection(t, s.send(t, client, byAssertion(spent, "&scope="+canary)), 400, "invalid_scope", "acme")
+	checkRejection(t, s.send(t, client, byAssertion(spent, "&scope=admin")), 400, "invalid_scope", "acme")
 	checkRejection(t, s.send(t, client, byAssertion(spent, "")), 401, "invalid_client", "acme")
 
 	named := func(claims members) request {

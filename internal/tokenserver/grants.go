@@ -35,6 +35,9 @@ type authorization struct {
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *tokenEndpoint) authorize(r *http.Request, request *clientRequest) (authorization, error) {
+	for i, resource := range request.parameters.Resources {
+		request.parameters.Resources[i] = oauth.ResourceAmong(request.client.Audiences, resource)
+	}
 	switch request.parameters.GrantType {
 	case oauth.GrantTypeClientCredentials:
 		return authorizeClient(request)
@@ -167,6 +170,7 @@ func (e *tokenEndpoint) idJAGSubject(request *clientRequest) (*exchange.Subject,
 	if err != nil {
 		return nil, "", clientauth.WrongGrant(err)
 	}
+	resource = oauth.ResourceAmong(request.client.Audiences, resource)
 	if requested, err := oauth.SingleAudience(p.Audiences, p.Resources); err != nil || requested != "" && requested != resource {
 		return nil, "", oauth.ErrInvalidTarget
 	}

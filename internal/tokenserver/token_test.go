@@ -39,6 +39,8 @@ func TestTokenEndpoint(t *testing.T) {
 
 		"the same credentials in both": {request: form(grant + "&client_id=billing&client_secret=" + secret), wantScope: "orders:read orders:write stock"},
 		"the same secret in both":      {request: form(grant + "&client_secret=" + secret), wantScope: "orders:read orders:write stock"},
+		"a list of audiences":          {request: query(grant + "&scope=stock&audience=" + orders + "+" + stock), wantScope: "stock"},
+		"an equivalent resource":       {request: query(grant + "&scope=stock&resource=HTTPS://Orders.Example.com:443/"), wantScope: "stock", wantAud: orders},
 
 		// Credentials.
 		"another scheme, valid body":       {request: request{query: grant, authorization: "Bearer x", body: "client_id=plain&client_secret=" + secret}, wantStatus: 401, wantError: "invalid_client"},
@@ -65,7 +67,9 @@ func TestTokenEndpoint(t *testing.T) {
 
 		// Scope and audience.
 		"scope not granted":    {request: request{query: grant + "&scope=stock", authorization: basic("plain", secret)}, wantStatus: 400, wantError: "invalid_scope"},
-		"audience not granted": {request: query(grant + "&audience=" + canary), wantStatus: 400, wantError: "invalid_target"},
+		"audience not granted": {request: query(grant + "&audience=billing"), wantStatus: 400, wantError: "invalid_target"},
+		"one not granted":      {request: query(grant + "&audience=" + orders + "+billing"), wantStatus: 400, wantError: "invalid_target"},
+		"no audience":          {request: query(grant + "&audience=+"), wantStatus: 400, wantError: "invalid_target"},
 
 		// Checks of the realm, method and content type.
 		"unknown realm": {request: request{path: "/" + canary + "/oauth2/token", query: grant, authorization: good}, wantStatus: 404, wantError: "invalid_request"},

@@ -9,9 +9,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 )
 
+// resourceNames is the encoding of a resource in the path. It contains slashes, which a path segment can't.
+var resourceNames = base64.RawURLEncoding.Strict()
+
 // resources are the metadata documents (RFC 9728) of the audiences that are URLs of APIs.
 type resources struct {
-	documents map[string][]byte // by name in the path
+	audiences []string
+	documents map[string][]byte // by audience
 	urls      map[string]string // of the documents, by audience
 }
 
@@ -30,17 +34,22 @@ func newResources(issuer string, audiences []string) (resources, error) {
 		if err != nil {
 			return resources{}, fmt.Errorf("encoding the metadata of a resource: %w", err)
 		}
-		// An audience contains slashes, which a path segment can't.
-		name := base64.RawURLEncoding.EncodeToString([]byte(audience))
-		r.documents[name] = document
-		r.urls[audience] = issuer + oauth.ResourceMetadataPath + name
+		r.audiences = append(r.audiences, audience)
+		r.documents[audience] = document
+		r.urls[audience] = issuer + oauth.ResourceMetadataPath + resourceNames.EncodeToString([]byte(audience))
 	}
 	return r, nil
 }
 
-// ResourceMetadata returns the metadata of the audience with the given name in the path, as JSON, or
+// ResourceMetadata returns the metadata of the audience that the name in the path identifies, as JSON, or
 // nil if the realm has no such audience.
-func (r *Realm) ResourceMetadata(name string) []byte { return r.resources.documents[name] }
+func (r *Realm) ResourceMetadata(name string) []byte {
+	resource, err := resourceNames.DecodeString(name)
+	if err != nil {
+		return nil
+	}
+	return r.resources.documents[oauth.ResourceAmong(r.resources.audiences, string(resource))]
+}
 
 // ResourceMetadataURL returns the URL of an audience's metadata, or "" if there is none.
 func (r *Realm) ResourceMetadataURL(audience string) string { return r.resources.urls[audience] }
