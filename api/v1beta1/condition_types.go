@@ -18,7 +18,7 @@ const (
 	// ReasonCredentialsSecretsDisabled, ReasonSecretConflict, ReasonSecretNotFound,
 	// ReasonSecretNotLabeled, ReasonSecretTooShort, ReasonSecretNotUsable, ReasonHashNotSupported,
 	// ReasonPublicKeyNotSupported, ReasonServiceAccountNotFound, ReasonIssuerNotInRealm,
-	// ReasonClaimNotInRealm, or ReasonClaimsTooLarge.
+	// ReasonClaimNotInRealm, ReasonClaimsTooLarge, or ReasonTokenTooLarge.
 	ConditionAccepted ConditionType = "Accepted"
 
 	// ConditionProgrammed reports whether every live token server has acknowledged this generation
@@ -255,6 +255,10 @@ const (
 	// ReasonClaimNotInRealm is used with the Accepted condition when it is False because spec.claims
 	// has a claim that spec.allowedClaims of the realm does not list, or that the realm sets itself.
 	ReasonClaimNotInRealm ConditionReason = "ClaimNotInRealm"
+
+	// ReasonTokenTooLarge is used with the Accepted condition when it is False because a token with all
+	// scopes and audiences of the client could have more than 6144 bytes.
+	ReasonTokenTooLarge ConditionReason = "TokenTooLarge"
 
 	// ReasonNotGranted is used with the Accepted condition when it is False because grants of the
 	// realm include the client's namespace, but none of them covers all of the client's scopes,

@@ -171,6 +171,11 @@ var explanations = map[ConditionReason]Explanation{
 		Cause:    "spec.audiences or spec.introspection.audiences lists audiences that the realm does not define.",
 		Action:   "Remove them from the client, or have them added to spec.audiences of the Realm.",
 	},
+	ReasonTokenTooLarge: {
+		Severity: SeverityError,
+		Cause:    "A token with all scopes and audiences of the client could be larger than 6144 bytes, which APIs and gateways reject.",
+		Action:   "List fewer or shorter scopes and audiences in spec of the ApiClient, or use several clients.",
+	},
 	ReasonClaimNotInRealm: {
 		Severity: SeverityError,
 		Cause:    "spec.claims sets claims that the realm does not allow, or that it sets itself.",

@@ -116,7 +116,7 @@ type DPoP struct {
 const (
 	defaultSkew      = 30 * time.Second
 	defaultMaxProofs = 1 << 18
-	// maxToken is the maximum size of a token in bytes. Those of realms have at most about 8,000.
+	// maxToken is the maximum size of a token in bytes. Those of realms have at most 6,144.
 	maxToken = 16 << 10
 	// accessTokenType is the typ of access tokens (RFC 9068 §2.1).
 	accessTokenType = "at+jwt"

@@ -99,6 +99,8 @@ var (
 	ErrGrantType        = newError(http.StatusBadRequest, codeUnsupportedGrantType, "grant_type must be client_credentials, urn:ietf:params:oauth:grant-type:jwt-bearer, or urn:ietf:params:oauth:grant-type:token-exchange.")
 	ErrInvalidScope     = newError(http.StatusBadRequest, codeInvalidScope, "A scope is malformed, unknown, or not granted to this client.")
 	ErrInvalidTarget    = newError(http.StatusBadRequest, codeInvalidTarget, "An audience or resource is malformed or not granted to this client.")
+	// ErrTokenTooLarge is for a token that acts for another subject. The operator ensures that others fit.
+	ErrTokenTooLarge = newError(http.StatusBadRequest, codeInvalidScope, "The token would be larger than 6 KiB. Request fewer scopes.")
 	// ErrNoAssertion and ErrInvalidGrant are for the JWT bearer grant (RFC 7523 §3.1). ErrInvalidGrant
 	// is its counterpart of ErrInvalidClient.
 	ErrNoAssertion  = newError(http.StatusBadRequest, codeInvalidRequest, "assertion is required with this grant_type.")

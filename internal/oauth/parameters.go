@@ -12,6 +12,9 @@ const (
 	MaxParameters = 32
 	// MaxBodyBytes is the maximum size of the form body.
 	MaxBodyBytes = 8 << 10
+	// MaxTokenBytes is the maximum size of an access token. It leaves room for other parameters in MaxBodyBytes,
+	// and for other headers in the 8 KiB that many servers allow for all of them.
+	MaxTokenBytes = 6 << 10
 	// MaxHeaderBytes is the maximum size of the request line and the headers.
 	MaxHeaderBytes = 16 << 10
 )

@@ -22,6 +22,7 @@ var clients = map[v1beta1.ConditionReason]commands{
 	v1beta1.ReasonScopeNotInRealm:      object.compareWithRealm,
 	v1beta1.ReasonAudienceNotInRealm:   object.compareWithRealm,
 	v1beta1.ReasonClaimNotInRealm:      object.compareWithRealm,
+	v1beta1.ReasonTokenTooLarge:        object.compareWithRealm,
 	v1beta1.ReasonIssuerNotInRealm:     object.compareWithRealm,
 	v1beta1.ReasonLifetimeExceedsRealm: func(o object) []string { return []string{o.unset("tokenLifetime")} },
 	v1beta1.ReasonClientIDConflict: func(o object) []string {

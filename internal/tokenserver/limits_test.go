@@ -1,10 +1,21 @@
 package tokenserver_test
 
 import (
+	"encoding/json"
+	"maps"
+	mathrand "math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // Each limit is exact to the byte.
@@ -42,6 +53,77 @@ func TestRequestSizeLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAcceptedTokensReturn checks that the operator's limit is the one that matters: a token with everything that
+// the operator accepts in a client is issued, and every endpoint takes it back.
+func TestAcceptedTokensReturn(t *testing.T) {
+	s := startLoaded(t)
+	client, largest := s.clientOf(t, "HTTP/1.1"), 0
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	text := func(n int, characters string) string {
+		b := make([]byte, 1+random.IntN(n))
+		for i := range b {
+			b[i] = characters[random.IntN(len(characters))]
+		}
+		return string(b)
+	}
+	many := func(n int, value func() string) []string {
+		all := map[string]bool{}
+		for range random.IntN(n) {
+			all[value()] = true
+		}
+		return slices.Sorted(maps.Keys(all))
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
+	for accepted := 0; accepted < 40; {
+		settled := record.Client{
+			ClientID:  "client-" + text(200, letters+`"\<&`),
+			Scopes:    many(60, func() string { return text(128, letters+"!#$&'<>[]~:") }),
+			Audiences: append(many(16, func() string { return "https://" + text(200, letters+"&=%-") }), "https://one.example"),
+			Claims:    []record.Claim{{Name: "text", Value: testkit.Value(json.Marshal(text(1000, letters+"<>&\"ä")))(t)}},
+		}
+		if record.LargestToken("https://"+host+"/largest", &settled) > oauth.MaxTokenBytes {
+			continue
+		}
+		accepted++
+		s.registry.SetRealm(newRealm(t, "largest", func(r *registry.RealmSettings) {
+			r.Keys, r.Scopes, r.StatusLists = []signingkey.Key{keyIn(signingkey.Active, signingkey.RS256)}, settled.Scopes, lists()
+		}))
+		s.registry.SetClient(newClient(t, "largest", settled.ClientID, func(c *registry.Client) {
+			c.Scopes, c.Audiences, c.Introspects, c.Claims = settled.Scopes, settled.Audiences, nil, record.EncodeClaims(settled.Claims)
+			c.StatusIndex = &record.StatusIndex{Index: 1<<20 - 1}
+		}))
+		authorization := basic(url.QueryEscape(settled.ClientID), secret)
+		issued := accessToken(t, s.send(t, client, request{path: "/largest/oauth2/token", query: grant, authorization: authorization}))
+		largest = max(largest, len(issued))
+		got := s.send(t, client, request{path: "/largest/oauth2/introspect", body: "token_type_hint=access_token&token=" + issued, authorization: authorization})
+		if got.status != 200 || !strings.HasPrefix(got.body, `{"active":true`) {
+			t.Errorf("introspection of a token with %d bytes: %d %.80s", len(issued), got.status, got.body)
+		}
+		expectStatus(t, "verification", 200, s.send(t, client, request{method: "GET", path: "/largest/oauth2/verify", authorization: "Bearer " + issued}))
+	}
+	if largest < oauth.MaxTokenBytes*3/4 {
+		t.Errorf("the largest token has %d bytes, so the limit was not tested", largest)
+	}
+}
+
+// A token that no endpoint would accept isn't issued. The client can ask for fewer scopes.
+func TestLargerTokensAreNotIssued(t *testing.T) {
+	s := startLoaded(t)
+	s.registry.SetClient(newClient(t, "acme", "large", func(c *registry.Client) {
+		for i := range 120 {
+			c.Scopes = append(c.Scopes, strings.Repeat("x", 60)+strconv.Itoa(100+i))
+		}
+	}))
+	client := s.direct()
+	got := s.send(t, client, request{query: grant, authorization: basic("large", secret)})
+	checkRejection(t, got, 400, "invalid_scope", "acme")
+	if !strings.Contains(got.body, "larger than 6 KiB") {
+		t.Errorf("got %s", got.body)
+	}
+	one := strings.Repeat("x", 60) + "100"
+	checkToken(t, s.send(t, client, request{query: grant + "&scope=" + one, authorization: basic("large", secret)}), one, nil)
 }
 
 // The limit applies to the size of the request line and the headers in HTTP/1.1, without Host.

@@ -101,7 +101,7 @@ func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorize
 }
 
 // issue checks the token rate and that the proof wasn't used before, in this order, and signs the token. If there
-// is a proof, the token is bound to its key.
+// is a proof, the token is bound to its key. No token is larger than the endpoints accept.
 func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization, proof *dpop.Proof) (tokenResponse, error) {
 	realm, client := request.realm, request.client
 	if request.now.Truncate(time.Second).Before(realm.StatusFrom(client)) {
@@ -142,8 +142,11 @@ func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization,
 		Delegation: authorized.delegation,
 		Status:     realm.StatusClaim(client),
 	}, e.Random)
-	if err != nil {
+	switch {
+	case err != nil:
 		return tokenResponse{}, err
+	case len(signed) > oauth.MaxTokenBytes:
+		return tokenResponse{}, oauth.ErrTokenTooLarge
 	}
 	return tokenResponse{token: signed, tokenType: tokenType, issuedType: authorized.issuedType, id: id, lifetime: lifetime, scope: scope}, nil
 }

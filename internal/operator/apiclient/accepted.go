@@ -27,6 +27,7 @@ func accepted(seen *observed) condition.Result {
 		seen.claimsInRealm,
 		seen.claimsWithinSize,
 		func() *condition.Result { return c.covers(&seen.request) },
+		func() *condition.Result { return c.tokenWithinSize(&seen.request) },
 		seen.lifetimeWithinRealm,
 		seen.clientIDFree,
 		seen.secretsManaged,

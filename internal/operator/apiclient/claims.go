@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // claimsInRealm accepts only claims that the Realm lets clients set. The API server ensures that
@@ -32,6 +34,19 @@ func (seen *request) claimsInRealm() *condition.Result {
 			seen.realm.Name, enumerate(unknown))
 	}
 	return nil
+}
+
+// tokenWithinSize accepts only clients whose tokens all APIs can receive, even with all scopes and audiences.
+func (c *coverage) tokenWithinSize(seen *request) *condition.Result {
+	size := record.LargestToken(seen.instance.Issuer(seen.realm.Name), &record.Client{
+		ClientID: seen.client.EffectiveClientID(), Scopes: seen.client.Spec.Scopes, Audiences: c.audiences,
+		Claims: claims.Merge(seen.realm.Spec.Claims, seen.client.Spec.Claims),
+	})
+	if size <= oauth.MaxTokenBytes {
+		return nil
+	}
+	return notReady(v1beta1.ReasonTokenTooLarge, "A token with all %d scopes and %d audiences of this client could have %d bytes, but tokens can have %d. List fewer or shorter scopes and audiences in spec, or use several clients.",
+		len(seen.client.Spec.Scopes), len(c.audiences), size, oauth.MaxTokenBytes)
 }
 
 // claimsWithinSize accepts only claims that fit into a token together with those of the Realm.

@@ -13,6 +13,35 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
+// A client can have as many scopes and audiences as fit into a token that every API receives.
+func TestTokensFit(t *testing.T) {
+	scopes := func(n int) func(*observed) {
+		return func(s *observed) {
+			s.realm.Spec.Scopes, s.client.Spec.Scopes = nil, nil
+			for i := range n {
+				scope := fmt.Sprintf("%062d", i)
+				s.realm.Spec.Scopes, s.client.Spec.Scopes = append(s.realm.Spec.Scopes, scope), append(s.client.Spec.Scopes, scope)
+			}
+		}
+	}
+	for n, want := range map[int]v1beta1.ConditionReason{40: v1beta1.ReasonAccepted, 120: v1beta1.ReasonTokenTooLarge} {
+		got := accepted(new(observe(scopes(n))))
+		if got.Reason != want {
+			t.Errorf("%d scopes: got %s %q, want %s", n, got.Reason, got.Message, want)
+		}
+	}
+	got := accepted(new(observe(scopes(60), func(s *observed) {
+		s.realm.Spec.Audiences = nil
+		for i := range 16 {
+			s.realm.Spec.Audiences = append(s.realm.Spec.Audiences, fmt.Sprintf("https://%03d.example/%s", i, strings.Repeat("x", 230)))
+		}
+	})))
+	const message = "A token with all 60 scopes and 16 audiences of this client could have"
+	if got.Reason != v1beta1.ReasonTokenTooLarge || !strings.Contains(got.Message, message) {
+		t.Errorf("got %s %q, want %s with %q", got.Reason, got.Message, v1beta1.ReasonTokenTooLarge, message)
+	}
+}
+
 // The API server rejects a status with a message of more than 32,768 characters.
 func TestMessagesAreShort(t *testing.T) {
 	got := accepted(new(observe(func(s *observed) {
