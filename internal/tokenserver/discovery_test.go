@@ -32,7 +32,7 @@ func TestMetadataDocuments(t *testing.T) {
 	}
 	openID := maps.Clone(server)
 	openID["subject_types_supported"] = []any{"public"}
-	openID["id_token_signing_alg_values_supported"] = []any{"ES256"}
+	openID["id_token_signing_alg_values_supported"] = []any{"ES256", "ES384", "EdDSA", "RS256", "PS256"}
 	tests := map[string]struct {
 		path string
 		want map[string]any

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -96,6 +95,16 @@ type Realm struct {
 	tables    tables // set when the realm is added to a registry
 }
 
+// signingAlgorithms are the algorithms that a realm can sign with at any time. Some verifiers read the metadata
+// once, and later reject tokens of a new key with an algorithm that it didn't list. The key determines which
+// algorithm its tokens have.
+var signingAlgorithms = func() (names []string) {
+	for _, algorithm := range signingkey.Algorithms {
+		names = append(names, string(algorithm))
+	}
+	return names
+}()
+
 // NewRealm returns a realm with the given settings.
 //
 // Errors: from encoding the documents.
@@ -120,14 +129,12 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var lists []signingkey.PublicKey
-	var algorithms []string
 	for i := range s.Keys {
 		key := &s.Keys[i]
 		public = append(public, key.Public())
 		if list, ok := key.ListPublic(); ok {
 			lists = append(lists, list)
 		}
-		algorithms = append(algorithms, string(key.Algorithm))
 		if key.State != signingkey.Retiring {
 			realm.Keys = append(realm.Keys, *key)
 		}
@@ -136,11 +143,6 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		}
 		realm.Open(key)
 	}
-	// Verifiers that read the metadata now will also receive tokens signed with the previous and
-	// the next key, so the metadata includes the algorithms of all published keys.
-	slices.Sort(algorithms)
-	algorithms = slices.Compact(algorithms)
-
 	realm.verifier = token.NewVerifier(s.Issuer, public)
 	var err error
 	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
@@ -161,7 +163,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 	realm.OpenIDConfiguration, err = json.Marshal(oauth.OpenIDConfiguration{
 		Metadata:                         metadata,
 		SubjectTypesSupported:            []string{"public"},
-		IDTokenSigningAlgValuesSupported: algorithms,
+		IDTokenSigningAlgValuesSupported: signingAlgorithms,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
