@@ -312,7 +312,8 @@ type RealmStatus struct {
 
 	// clients is the number of ApiClients that refer to the Realm with spec.realmRef, whether or not
 	// they are accepted, in the namespaces that the operator serves. It can be some seconds old: the
-	// operator writes a change from 0 immediately, and later ones at most once in 5 seconds. Unset
+	// operator writes a change from 0 immediately, a change to 0 within a second, and others at most once
+	// in 5 seconds. Unset
 	// until the operator has counted them. While it is not 0, the API server denies the deletion of
 	// the Realm, unless the annotation auth.realmkeeper.dev/allow-deletion has the name of the Realm as
 	// its value.

@@ -15,15 +15,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
-// countDelay is how long a changed number of clients waits for other changes.
-const countDelay = time.Second
+const (
+	// countDelay is how long a changed number of clients waits for other changes.
+	countDelay = time.Second
+	// deletedDelay is the same after the deletion of a client, which can be the last one.
+	deletedDelay = countDelay / 2
+)
 
-// countWait returns how long the operator waits before it writes a new status. It writes the first client
-// immediately, because a count above 0 protects the Realm from deletion. A later change of the count waits, unless
-// the status also differs in something else.
+// countWait returns how long the operator waits before it writes a new status. It writes immediately that a Realm
+// has its first client or no client any more, because a count above 0 protects the Realm from deletion. Other
+// changes of the count wait, unless the status also differs in something else.
 func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) time.Duration {
 	before := realm.Status
-	if hadNone := before.Clients == nil || *before.Clients == 0; hadNone {
+	if none(before.Clients) || none(after.Clients) {
 		return 0
 	}
 	before.Clients = after.Clients
@@ -33,34 +37,40 @@ func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) t
 	return apply.StatusPause(realm, now)
 }
 
+func none(clients *int32) bool { return clients == nil || *clients == 0 }
+
 // countHandler requests the Realms of created and deleted ApiClients. The queue merges the requests that
 // wait, so many clients cause one reconcile for each write of their number. Those that exist when the
 // controller starts need none, because it reconciles all Realms then.
 func (r *Reconciler) countHandler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if !e.IsInInitialList {
-				r.enqueueRealmOf(ctx, e.Object, queue)
+			if realm := r.realmOf(ctx, e.Object); realm == nil || e.IsInInitialList {
+				return
+			} else if none(realm.Status.Clients) {
+				queue.Add(requestOf(realm))
+			} else {
+				queue.AddAfter(requestOf(realm), max(countDelay, apply.StatusPause(realm, r.Now())))
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			r.enqueueRealmOf(ctx, e.Object, queue)
+			if realm := r.realmOf(ctx, e.Object); realm != nil {
+				queue.AddAfter(requestOf(realm), deletedDelay)
+			}
 		},
 	}
 }
 
-func (r *Reconciler) enqueueRealmOf(ctx context.Context, object client.Object, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// realmOf returns the Realm of an ApiClient, or nil. One that doesn't exist yet is reconciled when it is created.
+func (r *Reconciler) realmOf(ctx context.Context, object client.Object) *v1beta1.Realm {
 	c, ok := object.(*v1beta1.ApiClient)
-	if !ok {
-		return
+	realm := &v1beta1.Realm{}
+	if !ok || r.Client.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm, client.UnsafeDisableDeepCopy) != nil {
+		return nil
 	}
-	request, realm := reconcile.Request{NamespacedName: client.ObjectKey{Name: c.Spec.RealmRef.Name}}, &v1beta1.Realm{}
-	if err := r.Client.Get(ctx, request.NamespacedName, realm, client.UnsafeDisableDeepCopy); err != nil {
-		return // A Realm that doesn't exist yet is reconciled when it is created.
-	}
-	if realm.Status.Clients == nil || *realm.Status.Clients == 0 {
-		queue.Add(request)
-		return
-	}
-	queue.AddAfter(request, max(countDelay, apply.StatusPause(realm, r.Now())))
+	return realm
+}
+
+func requestOf(realm *v1beta1.Realm) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(realm)}
 }

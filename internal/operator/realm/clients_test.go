@@ -28,7 +28,7 @@ func TestNumberOfClientsWaits(t *testing.T) {
 		"not counted yet":                 {before: v1beta1.RealmStatus{Issuer: issuer}, after: with(0), want: 0},
 		"first client":                    {before: with(0), after: with(1), want: 0},
 		"last written a second ago":       {before: with(1), after: with(2), written: time.Second, want: 5 * time.Second},
-		"last client, a second ago":       {before: with(1), after: with(0), written: time.Second, want: 5 * time.Second},
+		"last client, a second ago":       {before: with(1), after: with(0), written: time.Second, want: 0},
 		"last written 6 seconds ago":      {before: with(1), after: with(2), written: 6 * time.Second, want: 0},
 		"something else has changed, too": {before: with(1), after: v1beta1.RealmStatus{Issuer: "other", Clients: new(int32(2))}, want: 0},
 	} {

@@ -49,7 +49,7 @@ func TestRealmWithClientsIsProtected(t *testing.T) {
 		t.Helper()
 		if err := do(); err == nil {
 			t.Fatalf("%s: the Realm was deleted", name)
-		} else if message = err.Error(); !strings.Contains(message, "Realm acme has 1 client. ") {
+		} else if message = err.Error(); !strings.Contains(message, "Realm acme had 1 client when the operator counted them, usually in the last 5 seconds. ") {
 			t.Errorf("%s: got the message\n%s", name, message)
 		}
 		live := &v1beta1.Realm{}
