@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/source"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -54,6 +55,7 @@ type options struct {
 	passthrough       []netip.Prefix
 	drainDelay        time.Duration
 	maxStaleness      time.Duration
+	idleTimeout       time.Duration
 	usageResolution   time.Duration
 	reusePort         bool
 	debug             bool
@@ -99,6 +101,7 @@ func parse(args []string, to io.Writer) (options, error) {
 	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
 	flags.DurationVar(&o.drainDelay, "drain-delay", 0, "Time to keep accepting connections after SIGTERM so that load balancers can stop routing here")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "Time without contact with the API server after which /readyz fails, so that the Pod leaves the Service. At least 30s. If 0, the server stays ready")
+	flags.DurationVar(&o.idleTimeout, "idle-timeout", httpserver.DefaultIdle, "Time for which connections without requests stay open, 5s to 1h. It must be longer than in proxies in front of the server. At most 30s while more than half of all possible connections are open")
 	flags.DurationVar(&o.usageResolution, "usage-resolution", usage.DefaultResolution, "Precision of the times at which credentials were last used, 1s to 24h. The operator must have the same")
 	flags.BoolVar(&o.reusePort, "reuse-port", false, "Share the public port with other token servers on this host. The kernel distributes connections among them")
 	flags.BoolVar(&o.debug, "debug", false, "Log at debug level. Secrets and tokens are never logged")
@@ -119,6 +122,9 @@ func parse(args []string, to io.Writer) (options, error) {
 	}
 	if err := heartbeat.ValidateMaxStaleness(o.maxStaleness); err != nil {
 		return options{}, fmt.Errorf("%w: --max-staleness %w", errUsage, err)
+	}
+	if err := httpserver.ValidateIdle(o.idleTimeout); err != nil {
+		return options{}, fmt.Errorf("%w: --idle-timeout %w", errUsage, err)
 	}
 	if o.usageResolution < minUsageResolution || o.usageResolution > usage.MaxResolution {
 		return options{}, fmt.Errorf("%w: --usage-resolution must be between %s and %s, not %s", errUsage, minUsageResolution, usage.MaxResolution, o.usageResolution)

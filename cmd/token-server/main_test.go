@@ -48,6 +48,7 @@ func TestBadInput(t *testing.T) {
 		"name invalid in a Lease name":    {with("--name", "My Host"), "--name"},
 		"no namespace":                    {with("--namespace="), "--namespace"},
 		"staleness too short":             {with("--max-staleness", "29s"), "--max-staleness"},
+		"idle timeout too short":          {with("--idle-timeout", "4s"), "--idle-timeout"},
 		"resolution too low":              {with("--usage-resolution", "999ms"), "--usage-resolution"},
 		"audit log directory missing":     {with("--audit-log", filepath.Join(none, "audit.log")), "--audit-log"},
 		"proxy is not a network":          {with("--trusted-proxies", "10.0.0.1"), "trusted-proxies"},

@@ -81,7 +81,7 @@ func run(o options) error {
 			Audit: auditLog, Tracer: tracer, TrustedProxies: o.trustedProxies, InFlight: memory.InFlight, SlowHashMemory: memory.SlowHashes,
 			Confirmed: recordFeed.Confirmed, MaxStaleness: o.maxStaleness,
 		}),
-		Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject,
+		Limits: tokenserver.ServerLimits(o.idleTimeout), Memory: memory, Reject: tokenserver.Reject,
 		Proxies: httpserver.Proxies{ProxyProtocol: o.proxyProtocolFrom, Shared: slices.Concat(o.trustedProxies, o.passthrough)},
 		Listen:  o.listen, OperationsListen: o.operationsListen, ReusePort: o.reusePort,
 		CertFile: o.certFile, KeyFile: o.keyFile, DrainDelay: o.drainDelay,

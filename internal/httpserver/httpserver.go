@@ -32,6 +32,18 @@ type Limits struct {
 	BodyBytes   int64
 }
 
+// DefaultIdle is the time for which idle connections stay open by default. It is longer than in usual proxies, which
+// use a connection for 60 seconds: one that the server closes at the same time as the proxy sends a request fails.
+const DefaultIdle = 75 * time.Second
+
+// ValidateIdle checks a time for which idle connections stay open. The error is for the user who set it.
+func ValidateIdle(idle time.Duration) error {
+	if idle < 5*time.Second || idle > time.Hour {
+		return fmt.Errorf("must be between 5s and 1h, not %s", idle)
+	}
+	return nil
+}
+
 // Proxies lists the networks of trusted proxies and load balancers in front of the public port.
 type Proxies struct {
 	// ProxyProtocol are networks whose connections begin with a header of the PROXY protocol.
@@ -181,7 +193,8 @@ func newServer(handler http.Handler, limits Limits, getCertificate func(*tls.Cli
 }
 
 const (
-	// maxStreams is the maximum number of concurrent requests on an HTTP/2 connection.
+	// maxStreams is the maximum number of concurrent requests on an HTTP/2 connection. RFC 9113 §6.5.2 recommends
+	// at least 100, because some clients fail instead of waiting or opening another connection.
 	maxStreams = 16
 	// unproductiveRequests is the number of requests of the largest size that a client may send
 	// without completing one of them.

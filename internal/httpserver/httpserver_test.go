@@ -180,15 +180,45 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 	}
 }
 
-func TestTLS(t *testing.T) {
+func withCertificate(t *testing.T, o httpserver.Options) httpserver.Options {
+	t.Helper()
 	dir := t.TempDir()
 	authority := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
-	o := options()
 	o.CertFile, o.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for path, content := range map[string][]byte{o.CertFile: authority.Certificate, o.KeyFile: authority.Key} {
 		testkit.Do(t, os.WriteFile(path, content, 0o600))
 	}
+	return o
+}
+
+// A client whose connection was idle for too long knows that none of its requests was lost: it gets a GOAWAY frame
+// with HTTP/2, and a close_notify alert.
+func TestIdleConnectionsAreClosedPolitely(t *testing.T) {
+	o := withCertificate(t, options())
+	o.Limits.Idle = 40 * time.Millisecond
 	i := start(t, o)
+	for protocol, sent := range map[string]string{
+		"http/1.1": "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"h2":       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", // and an empty SETTINGS frame
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			conn := testkit.Value(tls.Dial("tcp", i.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}}))(t)
+			defer conn.Close()
+			testkit.Value(conn.Write([]byte(sent)))(t)
+			received, err := io.ReadAll(conn) // an error without close_notify
+			if err != nil {
+				t.Errorf("connection ended with %v, want close_notify", err)
+			}
+			const goAway = "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00"
+			if protocol == "h2" && !strings.HasSuffix(string(received), goAway) {
+				t.Errorf("received %x, want a GOAWAY frame at the end", received)
+			}
+		})
+	}
+}
+
+func TestTLS(t *testing.T) {
+	i := start(t, withCertificate(t, options()))
 	if response, _ := i.get(t, "https://"+i.Addr().String()); response.StatusCode != http.StatusNoContent || response.ProtoMajor != 2 {
 		t.Errorf("status %d with %s, want 204 with HTTP/2", response.StatusCode, response.Proto)
 	}

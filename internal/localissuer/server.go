@@ -96,7 +96,7 @@ func (i *issuer) serve(ctx context.Context, cfg *rest.Config, l *listeners, audi
 	var servers []*http.Server
 	for _, inner := range l.all {
 		server, listener := httpserver.NewPublic(inner, httpserver.Options{
-			Handler: handler, Limits: tokenserver.ServerLimits(), Memory: memory, Reject: tokenserver.Reject, Logger: i.logger,
+			Handler: handler, Limits: tokenserver.ServerLimits(httpserver.DefaultIdle), Memory: memory, Reject: tokenserver.Reject, Logger: i.logger,
 		}, i.certificate.get)
 		servers = append(servers, server)
 		serving.Go(func() { _ = server.ServeTLS(listener, "", "") }) // it returns when the server is shut down

@@ -44,7 +44,7 @@ func guard(routes http.Handler) http.Handler {
 // a page can require several API server requests.
 func ServerLimits() httpserver.Limits {
 	return httpserver.Limits{
-		Header: 3 * time.Second, Body: 3 * time.Second, Write: time.Minute, Idle: 30 * time.Second,
+		Header: 3 * time.Second, Body: 3 * time.Second, Write: time.Minute, Idle: httpserver.DefaultIdle,
 		HeaderBytes: 32 << 10, // the cookies of a session have up to 16 KiB
 		BodyBytes:   maxBody,
 	}

@@ -105,7 +105,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 func productServer(handler http.Handler) newServer {
 	return func(listener net.Listener) (*http.Server, net.Listener) {
 		return httpserver.NewPublic(listener, httpserver.Options{
-			Handler: handler, Limits: tokenserver.ServerLimits(), Memory: httpserver.Divide(256 << 20),
+			Handler: handler, Limits: tokenserver.ServerLimits(httpserver.DefaultIdle), Memory: httpserver.Divide(256 << 20),
 			Reject: tokenserver.Reject, Logger: slog.New(slog.DiscardHandler),
 		}, nil)
 	}

@@ -144,7 +144,7 @@ func start(t testing.TB, options ...func(*tokenserver.Options)) *server {
 	inner := &unopened{}
 	var listener net.Listener
 	s.http, listener = httpserver.NewPublic(inner, httpserver.Options{
-		Handler: tokenserver.New(o), Limits: tokenserver.ServerLimits(), Memory: httpserver.Divide(256 << 20), Reject: tokenserver.Reject, Logger: logger,
+		Handler: tokenserver.New(o), Limits: tokenserver.ServerLimits(httpserver.DefaultIdle), Memory: httpserver.Divide(256 << 20), Reject: tokenserver.Reject, Logger: logger,
 	}, func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, _ := certificate()
 		return pair, nil

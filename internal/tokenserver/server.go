@@ -128,10 +128,11 @@ func guard(routes http.Handler, verifier *verificationEndpoint) http.Handler {
 }
 
 // ServerLimits returns the limits for the public port. A request has a few hundred bytes and a
-// response takes microseconds, so a client that needs longer is broken or malicious.
-func ServerLimits() httpserver.Limits {
+// response takes microseconds, so a client that needs longer is broken or malicious. Idle connections cost no
+// more than memory, and stay open for the given time.
+func ServerLimits(idle time.Duration) httpserver.Limits {
 	return httpserver.Limits{
-		Header: 3 * time.Second, Body: 3 * time.Second, Write: 10 * time.Second, Idle: 30 * time.Second,
+		Header: 3 * time.Second, Body: 3 * time.Second, Write: 10 * time.Second, Idle: idle,
 		HeaderBytes: oauth.MaxHeaderBytes,
 		BodyBytes:   oauth.MaxBodyBytes,
 	}

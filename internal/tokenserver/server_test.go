@@ -13,18 +13,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
 
 func TestServerLimitsCoverEveryStep(t *testing.T) {
-	limits := tokenserver.ServerLimits()
+	limits := tokenserver.ServerLimits(httpserver.DefaultIdle)
 	tests := map[string]struct{ got, limit time.Duration }{
 		"reading headers": {limits.Header, 3 * time.Second},
 		"reading bodies":  {limits.Body, 3 * time.Second},
 		"writing":         {limits.Write, 30 * time.Second},
-		"idling":          {limits.Idle, 30 * time.Second},
+		"idling":          {limits.Idle, 75 * time.Second},
 	}
 	for name, tc := range tests {
 		if tc.got <= 0 || tc.got > tc.limit {

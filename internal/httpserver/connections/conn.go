@@ -53,6 +53,8 @@ type Conn struct {
 	origin        *origin       // nil if the connection doesn't count for a source
 	originElement *list.Element // in its connections; nil after removal
 	source        netip.Addr    // of origin
+	secure        *tls.Conn     // with which the server reads and writes; nil without TLS
+	announced     bool          // the client knows that the connection will be closed
 	busy          int           // requests in progress
 	used          time.Time     // when it was accepted, or the last request ended
 }
@@ -133,6 +135,39 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// politeness bounds the time that the client takes to receive an announcement.
+const politeness = time.Second
+
+// goAway is an HTTP/2 frame that asks the client to send no more requests. It names no last request, so those that
+// are on their way are processed (RFC 9113 §6.8).
+var goAway = []byte{0, 0, 8, 7, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0}
+
+// announce tells the client of an idle HTTP/2 connection that it will be closed. The server writes nothing at this
+// time, except for single frames.
+func (c *Conn) announce() {
+	secure := c.tls()
+	if secure == nil || secure.ConnectionState().NegotiatedProtocol != "h2" {
+		return
+	}
+	_ = secure.SetWriteDeadline(time.Now().Add(politeness))
+	_, _ = secure.Write(goAway)
+	_ = secure.SetWriteDeadline(time.Time{})
+}
+
+// hangUp closes a connection, with a close_notify alert if it has TLS (RFC 8446 §6.1).
+func (c *Conn) hangUp() {
+	if secure := c.tls(); secure != nil {
+		_ = secure.Close()
+	}
+	c.Conn.Close()
+}
+
+func (c *Conn) tls() *tls.Conn {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	return c.secure
+}
+
 // LimitedSource returns the source for which the connection counts. It is invalid if there is none, for
 // example because the source is hidden, and for a nil connection.
 func (c *Conn) LimitedSource() netip.Addr {
@@ -195,10 +230,14 @@ type contextKey struct{}
 
 // WithConn returns a context with the connection, for From. Use it as http.Server.ConnContext.
 func WithConn(ctx context.Context, conn net.Conn) context.Context {
-	if secure, ok := conn.(*tls.Conn); ok {
+	secure, ok := conn.(*tls.Conn)
+	if ok {
 		conn = secure.NetConn()
 	}
 	if c, ok := conn.(*Conn); ok {
+		c.listener.mu.Lock()
+		defer c.listener.mu.Unlock()
+		c.secure = secure
 		return context.WithValue(ctx, contextKey{}, c)
 	}
 	return ctx

@@ -33,6 +33,9 @@ const (
 // Reasons lists all reasons.
 var Reasons = []string{ReasonIdle, ReasonSource, ReasonLimit, ReasonAbuse, ReasonMemory, ReasonProxyHeader}
 
+// crowdedIdle is the longest time for which idle connections stay open while there are many.
+const crowdedIdle = 30 * time.Second
+
 // These are the kernel's buffers for one connection in bytes, which count as memory of the Pod.
 // Requests and most responses have a few hundred bytes.
 const (
@@ -56,7 +59,8 @@ type Options struct {
 	// Unproductive is the number of bytes that a client may send without completing a request,
 	// beyond which its connection is closed. It is slowed down earlier. If 0, there is no limit.
 	Unproductive int64
-	// Idle is the time after which an idle connection is closed. If 0, there is no limit.
+	// Idle is the time after which an idle connection is closed, at most crowdedIdle while more than half of
+	// Total are open. If 0, there is no limit.
 	Idle time.Duration
 	// TLS limits the size of the ClientHello. It requires ClientHello in the TLS configuration.
 	TLS bool
@@ -97,7 +101,8 @@ func New(inner net.Listener, o Options) *Listener {
 	return l
 }
 
-// closeIdle closes the connections that have been idle for too long, from time to time.
+// closeIdle closes the connections that have been idle for too long, from time to time. It says so on HTTP/2
+// connections first, and closes them the next time. A client that sends a request meanwhile gets its response.
 //
 // The server's own idle timeout would keep each closed HTTP/2 connection in memory for that time if
 // it had open streams: net/http stops the timer first, and starts it again with the last stream.
@@ -107,16 +112,25 @@ func (l *Listener) closeIdle() {
 	if l.closed {
 		return
 	}
-	oldest := time.Now().Add(-l.options.Idle)
+	idle := l.options.Idle
+	if l.all.Len() > l.options.Total/2 {
+		idle = min(idle, crowdedIdle)
+	}
+	oldest := time.Now().Add(-idle)
 	for e := l.all.Front(); e != nil; {
 		c, _ := e.Value.(*Conn) // the list contains nothing else
 		if c.used.After(oldest) {
 			break
 		}
 		e = e.Next()
-		if c.busy == 0 {
+		switch {
+		case c.busy > 0:
+		case c.announced:
 			l.remove(c)
-			c.Conn.Close()
+			go c.hangUp()
+		default:
+			c.announced = true
+			go c.announce()
 		}
 	}
 	l.timer.Reset(l.options.Idle / 8)

@@ -148,6 +148,9 @@ type TokenServer struct {
 	// MaxStaleness is how long a token server stays ready without contact with the API server: 30s or
 	// more. Defaults to 0s, with which it always stays ready.
 	MaxStaleness metav1.Duration `json:"maxStaleness,omitzero"`
+	// IdleTimeout is how long connections without requests stay open: 5s to 1h. It must be longer than
+	// in proxies in front of the token servers. If it is 0, token servers use their default, 75s.
+	IdleTimeout metav1.Duration `json:"idleTimeout,omitzero"`
 }
 
 // AuditSink is a destination of audit events.

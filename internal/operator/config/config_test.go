@@ -61,6 +61,7 @@ tokenServer:
   proxyProtocolFrom: [10.1.0.0/16]
   passthroughProxies: [10.2.0.0/16, "fd01::/64"]
   maxStaleness: 10m
+  idleTimeout: 4m
 testing:
   speedUp: 600
 trustedIssuers: {allowLocalAddresses: true}
@@ -160,6 +161,8 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"resolution too coarse":                {with("6h", "25h"), "usage.resolution"},
 		"stale within the resolution":          {with("720h", "5h"), "usage.staleAfter"},
 		"staleness too short":                  {with("10m", "29s"), "tokenServer.maxStaleness"},
+		"idle timeout too short":               {with("4m", "4s"), "tokenServer.idleTimeout must be between 5s and 1h, not 4s"},
+		"idle timeout too long":                {with("4m", "61m"), "tokenServer.idleTimeout"},
 		"invalid annotation key":               {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"invalid label key":                    {with("{cost-center: a1}", "{\"cost center\": a1}"), "tokenServer.podLabels"},
 		"invalid common label":                 {with("{owner: platform}", "{owner: the platform}"), "commonLabels"},

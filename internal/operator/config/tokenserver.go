@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -86,6 +87,9 @@ func (s *TokenServer) validateRequests() error {
 	}
 	if err := heartbeat.ValidateMaxStaleness(s.MaxStaleness.Duration); err != nil {
 		return invalid("tokenServer.maxStaleness %w", err)
+	}
+	if idle := s.IdleTimeout.Duration; idle != 0 && (idle < 5*time.Second || idle > time.Hour) {
+		return invalid("tokenServer.idleTimeout must be between 5s and 1h, not %s", idle)
 	}
 	return s.Tracing.validate()
 }

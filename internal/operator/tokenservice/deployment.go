@@ -145,6 +145,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	if stale := instance.TokenServer.MaxStaleness.Duration; stale > 0 {
 		c.WithArgs("--max-staleness=" + stale.String())
 	}
+	if idle := instance.TokenServer.IdleTimeout.Duration; idle > 0 {
+		c.WithArgs("--idle-timeout=" + idle.String())
+	}
 	if tracing := instance.TokenServer.Tracing; tracing != nil {
 		c.WithEnv(
 			fieldEnv("POD_NAMESPACE", "metadata.namespace"),
