@@ -2,10 +2,14 @@ package tokenserver_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +38,33 @@ func TestServerLimitsCoverEveryStep(t *testing.T) {
 	}
 	if limits.HeaderBytes < oauth.MaxHeaderBytes || limits.HeaderBytes > 64<<10 {
 		t.Errorf("got a header limit of %d bytes, want %d to %d", limits.HeaderBytes, oauth.MaxHeaderBytes, 64<<10)
+	}
+}
+
+// Clients such as Java's HttpClient neither wait nor open another connection when a connection has too many streams.
+func TestHundredRequestsOnOneConnection(t *testing.T) {
+	s := startLoaded(t)
+	var connections atomic.Int32
+	client := s.clientOf(t, "HTTP/2")
+	transport, _ := client.Transport.(*http.Transport)
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connections.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	s.send(t, client, request{query: grant, authorization: good})
+	for _, r := range []request{{query: grant, authorization: good}, {body: grant, authorization: good}} {
+		var requests sync.WaitGroup
+		for range 100 {
+			requests.Go(func() {
+				for range 20 {
+					expectStatus(t, "response", 200, s.send(t, client, r))
+				}
+			})
+		}
+		requests.Wait()
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
 	}
 }
 

@@ -35,13 +35,15 @@ var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonBodyTimeout, ReasonHea
 // their bytes. Requests through proxies have some 30.
 const maxHeaders = 100
 
-// Options configures a Limiter. All fields except Rejected are required.
+// Options configures a Limiter. All fields except Streams and Rejected are required.
 type Options struct {
 	// Handler processes requests within the limits.
 	Handler http.Handler
-	// InFlight is the maximum number of requests in progress. A quarter of them can be from one
-	// source.
+	// InFlight is the maximum number of requests in progress.
 	InFlight int
+	// Streams is the maximum number of concurrent requests on a connection. A source can have as many in
+	// progress, up to half of InFlight, or a quarter of InFlight if that is more.
+	Streams int
 	// HeaderBytes is the largest size of the request line and the headers, as in HTTP/1.1.
 	HeaderBytes int
 	// BodyBytes is the largest body that the handler accepts. Only one byte more is read.
@@ -181,12 +183,17 @@ func (w *response) WriteString(s string) (int, error) {
 // Unwrap is for http.ResponseController.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// perSource returns the maximum number of requests in progress from one source.
+func (l *Limiter) perSource() int {
+	return max(1, l.options.InFlight/4, min(l.options.Streams, l.options.InFlight/2))
+}
+
 // enter takes a place, if necessary that of the request which has waited longest for its body, and
 // reports whether there was one. If the source has its share already, it must be one of its own.
 func (l *Limiter) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	greedy := from.IsValid() && l.sources[from] >= max(1, l.options.InFlight/4)
+	greedy := from.IsValid() && l.sources[from] >= l.perSource()
 	if greedy || l.inFlight >= l.options.InFlight {
 		victim := l.waiting.Front()
 		for greedy && victim != nil && sourceOf(victim) != from {
