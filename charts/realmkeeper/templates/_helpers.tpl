@@ -173,6 +173,7 @@ apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: {{ include "realmkeeper.domain" . | quote }}
 externalPort: {{ int .Values.instance.externalPort }}
+clusterDomain: {{ .Values.instance.clusterDomain | quote }}
 {{- with .Values.operator.watchNamespaces }}
 watchNamespaces: {{ toJson . }}
 {{- end }}

@@ -48,7 +48,7 @@ type Policy struct {
 func PolicyOf(i *config.Instance) Policy {
 	lifetime := i.TLS.Managed.Lifetime.Duration
 	return Policy{
-		Hosts:           []string{i.Host(), i.ServiceHost(), i.ServiceHost() + ".cluster.local", config.TokenServiceName},
+		Hosts:           []string{i.Host(), i.ServiceHost(), i.ServiceHost() + "." + i.ClusterDomain, config.TokenServiceName},
 		Lifetime:        i.Scaled(lifetime),
 		Overlap:         i.Scaled(i.TLS.Managed.Overlap.Duration),
 		ServingLifetime: i.Scaled(min(servingcert.MaxLifetime, lifetime/4)),

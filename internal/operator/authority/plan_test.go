@@ -27,6 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -344,4 +345,44 @@ func TestUsersCA(t *testing.T) {
 	i.want(t, start, "", start.Add(30*day))
 	i.want(t, start.Add(30*day), authority.Published, start.Add(45*day))
 	i.want(t, start.Add(45*day), authority.Switched, start.Add(60*day+time.Second))
+}
+
+// Workloads can use the Service's full name in a cluster with any domain. A CA that was generated for
+// another domain is replaced immediately, because its name constraints don't permit the new name.
+func TestClusterDomain(t *testing.T) {
+	const service = "realmkeeper-token-server.system.svc"
+	policyFor := func(line string) authority.Policy {
+		i := testkit.Value(config.Parse([]byte("apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\n" +
+			"instanceDomain: example.com\nsecurity: {defaultTokenLifetime: 5m}\n" + line)))(t)
+		i.SystemNamespace = "system"
+		return authority.PolicyOf(i)
+	}
+	usual, other := policyFor(""), policyFor("clusterDomain: k8s.example\n")
+	testkit.Diff(t, "hosts", []string{"api.example.com", service, service + ".k8s.example", "realmkeeper-token-server"}, other.Hosts)
+
+	old := testkit.Value(authority.Make(start, nil, usual, rand.Reader))(t)
+	changed := testkit.Value(authority.Make(start, old.Authority, other, rand.Reader))(t)
+	testkit.Diff(t, "step", authority.Renamed, changed.Step)
+	for name, test := range map[string]struct {
+		plan   authority.Plan
+		policy authority.Policy
+		want   map[string]bool
+	}{
+		"cluster.local": {old, usual, map[string]bool{service: true, service + ".cluster.local": true, service + ".k8s.example": false}},
+		"k8s.example":   {changed, other, map[string]bool{service: true, service + ".cluster.local": false, service + ".k8s.example": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for host, want := range test.want {
+				testkit.Diff(t, "the CA permits "+host, want, certificate.Permits(test.plan.Current.Leaf, []string{host}))
+			}
+			serving := testkit.Value(test.plan.Current.Issue(test.policy.Hosts, day, start, rand.Reader))(t)
+			leaf := testkit.Value(serving.Parse())(t)
+			roots := x509.NewCertPool()
+			roots.AddCert(test.plan.Current.Leaf)
+			for host, want := range test.want {
+				_, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: start})
+				testkit.Diff(t, "a client accepts the certificate for "+host, want, err == nil)
+			}
+		})
+	}
 }

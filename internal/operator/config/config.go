@@ -49,6 +49,10 @@ type Instance struct {
 	// ExternalPort is the port in the URLs of the token service, 1 to 65535. Defaults to 443, which
 	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
+	// ClusterDomain is the domain of the cluster's Services, such as cluster.local, the default. The
+	// operator doesn't find it by itself: the CA may only sign for these names, so they must not depend
+	// on a file of the node that it runs on.
+	ClusterDomain string `json:"clusterDomain,omitempty"`
 
 	// WatchNamespaces are the namespaces whose ApiClients are served. Defaults to all namespaces.
 	WatchNamespaces []string `json:"watchNamespaces,omitempty"`
@@ -297,6 +301,7 @@ func (i *Instance) setDefaults() {
 	if i.ExternalPort == 0 {
 		i.ExternalPort = 443
 	}
+	i.ClusterDomain = cmp.Or(i.ClusterDomain, "cluster.local")
 	if i.CredentialsSecrets.Enabled == nil {
 		enabled := true
 		i.CredentialsSecrets.Enabled = &enabled

@@ -31,6 +31,7 @@ security:
 const full = header + `
 instanceDomain: realmkeeper.localhost
 externalPort: 8443
+clusterDomain: k8s.example
 watchNamespaces: [acme-apps, shop]
 credentialsSecrets: {enabled: false}
 commonLabels: {owner: platform}
@@ -93,7 +94,7 @@ func TestParse(t *testing.T) {
 	}{
 		"minimal configuration with defaults": {minimal, config.Instance{
 			APIVersion: "config.realmkeeper.dev/v1beta1", Kind: "InstanceConfiguration",
-			InstanceDomain: "example.com", ExternalPort: 443, CredentialsSecrets: config.CredentialsSecrets{Enabled: new(true)},
+			InstanceDomain: "example.com", ExternalPort: 443, ClusterDomain: "cluster.local", CredentialsSecrets: config.CredentialsSecrets{Enabled: new(true)},
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
 			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -138,6 +139,7 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"URL as domain":                        {with("realmkeeper.localhost", "https://example.com"), "instanceDomain"},
 		"placeholder of install.yaml":          {with("realmkeeper.localhost", "INSTANCE_DOMAIN"), "instanceDomain"},
 		"domain too long":                      {with("realmkeeper.localhost", strings.Repeat("a", 250)), "instanceDomain"},
+		"invalid cluster domain":               {with("k8s.example", "k8s.example."), "clusterDomain"},
 		"port too large":                       {with("8443", "65536"), "externalPort"},
 		"pull secret without a name":           {with("name: registry", "name: \"\""), "tokenServer.imagePullSecrets[0].name"},
 		"invalid namespace":                    {with("acme-apps, shop", "Acme"), "watchNamespaces"},

@@ -16,11 +16,8 @@ func (i *Instance) validate() error {
 	if i.Kind != kind {
 		return invalid("kind must be %q, not %q", kind, i.Kind)
 	}
-	if i.InstanceDomain == "" {
-		return invalid("instanceDomain is required, such as example.com")
-	}
-	if problems := validation.IsDNS1123Subdomain(i.Host()); len(problems) > 0 {
-		return invalid("instanceDomain %q is not a valid domain name: %s", i.InstanceDomain, problems[0])
+	if err := i.validateDomains(); err != nil {
+		return err
 	}
 	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
 		return invalid("externalPort must be between 1 and 65535, not %d", i.ExternalPort)
@@ -50,6 +47,19 @@ func (i *Instance) validate() error {
 		return err
 	}
 	return i.TLS.validate()
+}
+
+func (i *Instance) validateDomains() error {
+	if i.InstanceDomain == "" {
+		return invalid("instanceDomain is required, such as example.com")
+	}
+	if problems := validation.IsDNS1123Subdomain(i.Host()); len(problems) > 0 {
+		return invalid("instanceDomain %q is not a valid domain name: %s", i.InstanceDomain, problems[0])
+	}
+	if problems := validation.IsDNS1123Subdomain(i.ClusterDomain); len(problems) > 0 {
+		return invalid("clusterDomain must be a DNS name in lower case, not %q", i.ClusterDomain)
+	}
+	return nil
 }
 
 func (i *Instance) validateNamespaces() error {
