@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"strconv"
@@ -116,10 +117,11 @@ type TokenServer struct {
 	// precedence until this value changes.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Resources defaults to requests of 100m CPU and 64Mi memory, and a memory limit of 256Mi.
-	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
-	NodeSelector map[string]string            `json:"nodeSelector,omitempty"`
-	Affinity     *corev1.Affinity             `json:"affinity,omitempty"`
-	Tolerations  []corev1.Toleration          `json:"tolerations,omitempty"`
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// NodeSelector includes kubernetes.io/os: linux, unless it has another value for this label.
+	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
+	Affinity     *corev1.Affinity    `json:"affinity,omitempty"`
+	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
 	// TopologySpreadConstraints defaults to spreading across nodes if possible. An empty list
 	// disables spreading.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
@@ -322,6 +324,10 @@ func (i *Instance) setDefaults() {
 			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 		}
 	}
+	// The image is for Linux. Without this, Pods could be scheduled to Windows nodes that have no taint.
+	selector := map[string]string{corev1.LabelOSStable: string(corev1.Linux)}
+	maps.Copy(selector, i.TokenServer.NodeSelector)
+	i.TokenServer.NodeSelector = selector
 	i.TokenServer.setSecurityDefaults()
 	setFieldVersions(i.TokenServer.ExtraEnv)
 	if i.TokenServer.Audit == "" {

@@ -96,7 +96,7 @@ func TestParse(t *testing.T) {
 			APIVersion: "config.realmkeeper.dev/v1beta1", Kind: "InstanceConfiguration",
 			InstanceDomain: "example.com", ExternalPort: 443, ClusterDomain: "cluster.local", CredentialsSecrets: config.CredentialsSecrets{Enabled: new(true)},
 			Security: config.Security{DefaultTokenLifetime: lifetime(5 * time.Minute), MaximumTokenLifetime: lifetime(24 * time.Hour)},
-			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, Resources: &corev1.ResourceRequirements{
+			TokenServer: config.TokenServer{Replicas: new(int32(2)), Audit: config.AuditStdout, NodeSelector: map[string]string{"kubernetes.io/os": "linux"}, Resources: &corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 			}, PodSecurityContext: &corev1.PodSecurityContext{
@@ -211,6 +211,23 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 			if !strings.Contains(err.Error(), tc.wantKey) || strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("error %q, want one line that names %s", err, tc.wantKey)
 			}
+		})
+	}
+}
+
+// Token servers run on Linux nodes, unless the configuration selects others.
+func TestNodeSelector(t *testing.T) {
+	for name, test := range map[string]struct {
+		configured string
+		want       map[string]string
+	}{
+		"default":       {"{}", map[string]string{"kubernetes.io/os": "linux"}},
+		"another label": {"{disk: fast}", map[string]string{"kubernetes.io/os": "linux", "disk": "fast"}},
+		"other nodes":   {"{kubernetes.io/os: other}", map[string]string{"kubernetes.io/os": "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			instance := testkit.Value(config.Parse([]byte(minimal + "\ntokenServer: {nodeSelector: " + test.configured + "}\n")))(t)
+			testkit.Diff(t, "node selector", test.want, instance.TokenServer.NodeSelector)
 		})
 	}
 }
