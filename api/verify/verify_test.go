@@ -98,6 +98,7 @@ func TestForgedTokensAreRejected(t *testing.T) {
 		want  error
 	}{
 		"valid":                      {good, nil},
+		"as large as any of a realm": {token(nil, object{"x": strings.Repeat("x", (6144-len(good))*3/4)}), nil},
 		"full media type":            {token(object{"typ": "application/AT+JWT"}, nil), nil},
 		"jku and x5u are ignored":    {token(object{"jku": "https://evil.example/jwks", "x5u": "https://evil.example/x5u", "x5c": []string{"AAAA"}}, nil), nil},
 		"empty":                      {"", verify.ErrMalformed},
