@@ -142,7 +142,7 @@ func (r *statusReport) workloadProblems() []problem {
 	}
 	return []problem{{
 		Reason: "Token servers are missing", Message: fmt.Sprintf("%d of %d replicas are ready.", t.Ready, t.Replicas),
-		Action:   "Check the Pods of the token server.",
-		Commands: []string{"kubectl describe pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"},
+		Action:   "Check the Pods of the token server, and the Events of their ReplicaSet.",
+		Commands: []string{"kubectl describe replicasets,pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"},
 	}}
 }

@@ -317,7 +317,7 @@ func TestOverviewShowsInstance(t *testing.T) {
 		},
 		"no token server": {
 			&v1beta1.InstanceStatus{Conditions: []metav1.Condition{ready("False", v1beta1.ReasonNoTokenServer)}},
-			[]string{`href="#instance"`, "The message.", "Check the token server Deployment and its Pods.", "kubectl describe pods", "No token servers."},
+			[]string{`href="#instance"`, "The message.", "Check the token server Deployment and its Pods.", "kubectl describe replicasets,pods", "No token servers."},
 			nothing,
 		},
 	} {

@@ -57,7 +57,7 @@ var shared = map[v1beta1.ConditionReason]commands{
 	v1beta1.ReasonProgressing: object.status,
 	v1beta1.ReasonSuspended:   func(o object) []string { return []string{o.plugin("resume")} },
 	v1beta1.ReasonNoTokenServer: func(object) []string {
-		return []string{"kubectl get deployments,pods -A -l " + tokenServers, "kubectl describe pods -A -l " + tokenServers}
+		return []string{"kubectl get deployments,pods -A -l " + tokenServers, "kubectl describe replicasets,pods -A -l " + tokenServers}
 	},
 	v1beta1.ReasonRestoredFromBackup: func(object) []string { return []string{"kubectl realmkeeper restore --finish"} },
 	v1beta1.ReasonClaimsTooLarge:     object.compareWithRealm,

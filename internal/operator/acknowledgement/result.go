@@ -14,6 +14,6 @@ func (s State) Result() condition.Result {
 		return condition.Progressing("Waiting for every live token server to load this state.")
 	default:
 		return condition.NotReady(v1beta1.ReasonNoTokenServer,
-			"No live token servers. Check the token server Deployment and its Pods in the system namespace.")
+			"No live token servers. Check the Instance realmkeeper, and the token server Deployment and its Pods in the system namespace.")
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -54,7 +55,7 @@ type Reconciler struct {
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1beta1.InstanceName}}
 
 // SetupWithManager adds the controller to the manager. It reconciles at startup, and when the Instance, a
-// token server, the spec of their Deployment, the managed CA, or the state of the KMS plugin changes.
+// token server, the spec of their Deployment, the reason why it has no Pods, the managed CA, or the state of the KMS plugin changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Sealing.Mode == sealing.Encrypt {
 		r.plugin.status = r.Sealing.Encrypter.Status
@@ -75,9 +76,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == authority.SecretName }))).
 		Watches(&appsv1.Deployment{}, enqueue, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			return obj.GetName() == config.TokenServiceName
-		}), predicate.GenerationChangedPredicate{})).
+		}), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: replicaFailureChanged}))).
 		WatchesRawSource(r.Tracker.ServersSource(singleton.Name)).
 		WatchesRawSource(&r.plugin.changed).
 		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).
 		Complete(apply.RetryConflicts(r))
+}
+
+func replicaFailureChanged(e event.UpdateEvent) bool {
+	before, okBefore := e.ObjectOld.(*appsv1.Deployment)
+	after, okAfter := e.ObjectNew.(*appsv1.Deployment)
+	return okBefore && okAfter && replicaFailure(before) != replicaFailure(after)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +15,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
+
+// maxReplicaFailure limits the message of an admission plugin or webhook, in bytes.
+const maxReplicaFailure = 4096
 
 // recheck is when the status is computed again while a CA is unusable, which also depends on the time.
 const recheck = time.Minute
@@ -53,7 +58,7 @@ func status(seen *observed, instance *config.Instance, version string, now time.
 			"The operator has not added these containers to the Deployment %s/%s: %s. They can read all signing keys. If you do not know them, an attacker has the permissions of the operator. See \"Recover\" in docs/security.md.",
 			instance.SystemNamespace, config.TokenServiceName, names(unknown))))
 	} else {
-		conditions.Summarize(ready(servers))
+		conditions.Summarize(ready(servers, seen.deployment))
 	}
 	if instance.TLS.Managed != nil {
 		var issued condition.Result
@@ -89,8 +94,23 @@ func unknownContainers(deployment *appsv1.Deployment, instance *config.Instance)
 	return unknown
 }
 
+// replicaFailure returns why Kubernetes can't create Pods of the token servers, for example because of a quota.
+// It is empty if there is no such failure. Kubernetes keeps the first message while the failure lasts, so
+// this doesn't change with each attempt.
+func replicaFailure(deployment *appsv1.Deployment) string {
+	if deployment == nil {
+		return ""
+	}
+	for i := range deployment.Status.Conditions {
+		if c := &deployment.Status.Conditions[i]; c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return untrusted.Printable(c.Message[:min(len(c.Message), maxReplicaFailure)])
+		}
+	}
+	return ""
+}
+
 // ready returns the result for the Ready condition: that of the worst live token server.
-func ready(servers []server) condition.Result {
+func ready(servers []server, deployment *appsv1.Deployment) condition.Result {
 	behind, live := map[v1beta1.ConditionReason][]string{}, 0
 	for _, s := range servers {
 		if s.live() {
@@ -100,7 +120,11 @@ func ready(servers []server) condition.Result {
 	}
 	switch {
 	case live == 0:
-		return acknowledgement.NoServer.Result()
+		result := acknowledgement.NoServer.Result()
+		if failure := replicaFailure(deployment); failure != "" {
+			result.Message = fmt.Sprintf("No live token servers. Kubernetes cannot create the Pods of the Deployment %s/%s: %s", deployment.Namespace, deployment.Name, failure)
+		}
+		return result
 	case len(behind[v1beta1.ReasonRecordsNotLoaded]) > 0:
 		return condition.NotReady(v1beta1.ReasonRecordsNotLoaded, "These token servers cannot read or enforce some records: "+names(behind[v1beta1.ReasonRecordsNotLoaded])+".")
 	case len(behind[v1beta1.ReasonKMSUnavailable]) > 0:

@@ -107,6 +107,40 @@ func TestStatusOfTokenServers(t *testing.T) {
 	}
 }
 
+// If Kubernetes can't create Pods, there are none that a user could look at.
+func TestStatusNamesWhyThereAreNoPods(t *testing.T) {
+	const denied = `pods "realmkeeper-token-server-59d8c-abcde" is forbidden: failed quota: compute: must specify limits.cpu for: token-server`
+	const unknown = "No live token servers. Check the Instance realmkeeper, and the token server Deployment and its Pods in the system namespace."
+	const prefix = "No live token servers. Kubernetes cannot create the Pods of the Deployment system/realmkeeper-token-server: "
+	for name, test := range map[string]struct {
+		status      corev1.ConditionStatus
+		message     string
+		servers     []acknowledgement.Server
+		wantReady   string
+		wantMessage string
+	}{
+		"no failure":                 {wantReady: "False NoTokenServer", wantMessage: unknown},
+		"denied by a quota":          {"True", denied, nil, "False NoTokenServer", prefix + denied},
+		"denied before":              {"False", denied, nil, "False NoTokenServer", unknown},
+		"only more Pods are missing": {"True", denied, []acknowledgement.Server{renewed("a", 0)}, "True Ready", "Every live token server serves the latest records."},
+		"a webhook's long text":      {"True", strings.Repeat("x", 40_000), nil, "False NoTokenServer", prefix + strings.Repeat("x", 4096)},
+		"a webhook's line break":     {"True", "denied:\n\x1b[2J\u202eno", nil, "False NoTokenServer", prefix + "denied:  [2J no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "realmkeeper-token-server"}}
+			if test.status != "" {
+				deployment.Status.Conditions = []appsv1.DeploymentCondition{
+					{Type: appsv1.DeploymentAvailable, Status: "False", Message: "Deployment does not have minimum availability."},
+					{Type: appsv1.DeploymentReplicaFailure, Status: test.status, Message: test.message},
+				}
+			}
+			s, _ := status(&observed{instance: &v1beta1.Instance{}, servers: test.servers, deployment: deployment}, configuration(t), "v2", now)
+			testkit.Diff(t, "Ready", test.wantReady, reasonOf(&s, v1beta1.ConditionReady))
+			testkit.Diff(t, "message", test.wantMessage, meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady)).Message)
+		})
+	}
+}
+
 func TestStatusOfInstance(t *testing.T) {
 	s, _ := status(&observed{instance: &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}, configuration(t), "v2", now)
 	got := []any{s.ObservedGeneration, s.Version, s.ServiceURL, s.SystemNamespace, s.RecordsNamespace}

@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,6 +72,50 @@ func TestInstance(t *testing.T) {
 		inst.AwaitReady(t, instance, metav1.ConditionTrue, v1beta1.ReasonReady)
 		second.Thaw(t)
 		awaitServers(t, inst, instance, map[string]v1beta1.TokenServerState{first.Name: "Current", second.Name: "Current"})
+	})
+}
+
+// TestInstanceShowsWhyPodsAreDenied checks that the Instance has the API server's reason if there are no Pods
+// that could be described.
+func TestInstanceShowsWhyPodsAreDenied(t *testing.T) {
+	cluster := env.Start(t)
+	inst := install.New(t, cluster, install.Settings{})
+	instance := &v1beta1.Instance{ObjectMeta: metav1.ObjectMeta{Name: v1beta1.InstanceName}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: inst.Namespace, Name: "compute"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceLimitsCPU: resource.MustParse("4")}
+	inst.Create(t, quota)
+	install.Eventually(t, "the quota is enforced", func() error {
+		if err := cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || len(quota.Status.Hard) > 0 {
+			return err
+		}
+		return errNotEnforced
+	})
+	inst.StartOperator(t, "")
+	const want = "failed quota: compute: must specify limits.cpu for: token-server"
+	awaitReadyMessage(t, inst, instance, want, true)
+
+	inst.Delete(t, quota)
+	awaitReadyMessage(t, inst, instance, want, false)
+}
+
+var (
+	errNotEnforced = errors.New("the quota has no status")
+	errOtherState  = errors.New("the Ready condition differs")
+)
+
+// awaitReadyMessage waits until the Instance isn't Ready because of NoTokenServer, with a message that contains
+// the given text or doesn't.
+func awaitReadyMessage(t *testing.T, inst *install.Installation, instance *v1beta1.Instance, text string, contained bool) {
+	t.Helper()
+	install.Eventually(t, fmt.Sprintf("a message with %q: %t", text, contained), func() error {
+		if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(instance), instance); err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(instance.Status.Conditions, string(v1beta1.ConditionReady))
+		if ready == nil || ready.Reason != string(v1beta1.ReasonNoTokenServer) || strings.Contains(ready.Message, text) != contained {
+			return fmt.Errorf("%w: %+v", errOtherState, ready)
+		}
+		return nil
 	})
 }
 
