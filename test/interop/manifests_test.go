@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ var crds = map[string][]string{
 		"charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_securitypolicies.yaml",
 	},
 	"github.com/kong/kubernetes-ingress-controller/v2": {"config/crd/bases/configuration.konghq.com_kongplugins.yaml"},
+	"github.com/openshift/api":                         {"route/v1/zz_generated.crd-manifests/routes-Default.crd.yaml"},
 	"github.com/traefik/traefik/v3":                    {"integration/fixtures/k8s/01-traefik-crd.yml"},
 	"istio.io/api":                                     {"kubernetes/customresourcedefinitions.gen.yaml"},
 	"sigs.k8s.io/gateway-api": {
@@ -32,8 +34,11 @@ var crds = map[string][]string{
 
 // kinds lists the kinds that the manifests use. The files contain other CRDs, too.
 var kinds = []string{
-	"AuthorizationPolicy", "Backend", "BackendTLSPolicy", "HTTPRoute", "IngressRoute", "KongPlugin", "Middleware", "RequestAuthentication", "SecurityPolicy",
+	"AuthorizationPolicy", "Backend", "BackendTLSPolicy", "HTTPRoute", "IngressRoute", "KongPlugin", "Middleware", "RequestAuthentication", "Route", "SecurityPolicy",
 }
+
+// namespaces matches the namespaces in the manifests.
+var namespaces = regexp.MustCompile("namespace: (acme-apps|realmkeeper-system)")
 
 // TestGatewayManifests checks the guides' manifests against the gateways' CRDs in a real API
 // server. Unknown fields are errors. The gateways themselves don't run here.
@@ -61,6 +66,7 @@ func TestGatewayManifests(t *testing.T) {
 	if err != nil || len(manifests) < 5 {
 		t.Fatalf("the guides have the manifests %q, want at least 5: %v", manifests, err)
 	}
+	manifests = append(manifests, filepath.Join("..", "..", "docs", "operations", "network", "route.yaml"))
 	for _, manifest := range manifests {
 		if filepath.Base(manifest) == "authentication.yaml" {
 			continue // a configuration file for the API server, not an object
@@ -72,7 +78,7 @@ func TestGatewayManifests(t *testing.T) {
 			}
 			kubectl := exec.CommandContext(t.Context(), filepath.Join(cluster.BinDir, "kubectl"), "--kubeconfig", cluster.Kubeconfig,
 				"apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", "-")
-			kubectl.Stdin = strings.NewReader(strings.ReplaceAll(string(content), "namespace: acme-apps", "namespace: "+namespace))
+			kubectl.Stdin = strings.NewReader(namespaces.ReplaceAllString(string(content), "namespace: "+namespace))
 			out, err := kubectl.CombinedOutput()
 			if err != nil || strings.Contains(string(out), "Warning") {
 				t.Errorf("%v: %s", err, out)
