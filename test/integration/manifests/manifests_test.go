@@ -3,12 +3,14 @@
 package manifests_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -74,6 +76,144 @@ func TestManifests(t *testing.T) {
 			t.Errorf("Objects: got\n%s\nwant\n%s", out, want)
 		}
 	})
+}
+
+// TestNameReferences builds manifests with a prefix. The result is the same as if all names had been written with
+// the prefix, and the API server accepts it.
+func TestNameReferences(t *testing.T) {
+	cluster := env.Start(t)
+	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	namespace := cluster.Namespace(t)
+	const objects = `
+apiVersion: auth.realmkeeper.dev/v1beta1
+kind: Realm
+metadata: {name: NAME}
+spec: {audiences: ["https://orders.acme.example"], grants: [{name: all, namespaces: {from: All}, audiences: ["*"]}]}
+---
+apiVersion: auth.realmkeeper.dev/v1beta1
+kind: ApiClient
+metadata: {name: NAME}
+spec:
+  realmRef: {name: NAME}
+  identities: [{name: job, serviceAccount: {name: NAME}}]
+  secret: {generated: {}}
+---
+apiVersion: auth.realmkeeper.dev/v1beta1
+kind: ApiClient
+metadata: {name: NAME-provided}
+spec: {realmRef: {name: NAME}, secret: {provided: {secretRef: {name: NAME-imported}}}}
+---
+apiVersion: auth.realmkeeper.dev/v1beta1
+kind: ApiClient
+metadata: {name: NAME-hashed}
+spec: {realmRef: {name: platform}, secret: {hashed: [{id: a, hashSecretRef: {name: NAME-imported}}]}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: NAME}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: NAME-imported}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: NAME}
+spec:
+  selector: {matchLabels: {app: job}}
+  template:
+    metadata: {labels: {app: job}}
+    spec:
+      serviceAccountName: NAME
+      containers:
+        - name: job
+          image: job:dev
+          env: [{name: ID, valueFrom: {secretKeyRef: {name: NAME, key: client_id}}}]
+          envFrom: [{secretRef: {name: NAME}}]
+      initContainers:
+        - name: init
+          image: job:dev
+          env: [{name: ID, valueFrom: {secretKeyRef: {name: NAME, key: client_id}}}]
+          envFrom: [{secretRef: {name: NAME}}]
+      volumes:
+        - {name: credentials, secret: {secretName: NAME}}
+        - {name: projected, projected: {sources: [{secret: {name: NAME}}]}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: NAME}
+spec:
+  schedule: "@daily"
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          restartPolicy: Never
+          serviceAccountName: NAME
+          containers:
+            - name: job
+              image: job:dev
+              env: [{name: ID, valueFrom: {secretKeyRef: {name: NAME, key: client_id}}}]
+              envFrom: [{secretRef: {name: NAME}}]
+          initContainers:
+            - name: init
+              image: job:dev
+              env: [{name: ID, valueFrom: {secretKeyRef: {name: NAME, key: client_id}}}]
+              envFrom: [{secretRef: {name: NAME}}]
+          volumes:
+            - {name: credentials, secret: {secretName: NAME}}
+            - {name: projected, projected: {sources: [{secret: {name: NAME}}]}}
+`
+	const pushSecret = `
+apiVersion: external-secrets.io/v1alpha1
+kind: PushSecret
+metadata: {name: NAME}
+spec: {selector: {secret: {name: NAME}}}
+`
+	dir := t.TempDir()
+	component, err := filepath.Rel(dir, absolute(t, filepath.Join(manifests, "components", "name-references")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(overlay, text string) string {
+		t.Helper()
+		overlay = "namespace: " + namespace + "\nresources: [objects.yaml]\n" + overlay
+		for file, content := range map[string]string{"kustomization.yaml": overlay, "objects.yaml": text} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return cluster.Kubectl(t, "kustomize", dir)
+	}
+	named := func(name, text string) string { return strings.ReplaceAll(text, "NAME", name) }
+
+	prefixed := "namePrefix: staging-\ncomponents: [" + component + "]\n"
+	testkit.Diff(t, "manifests", build("", named("staging-billing", objects+"---"+pushSecret)), build(prefixed, named("billing", objects+"---"+pushSecret)))
+
+	build(prefixed, named("billing", objects))
+	cluster.Kubectl(t, "apply", "-k", dir, "--server-side", "--dry-run=server", "--validate=strict")
+}
+
+// TestDocumentedPrefix builds the example of docs/for-gitops.md.
+func TestDocumentedPrefix(t *testing.T) {
+	cluster := env.Start(t)
+	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
+	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	cluster.Kubectl(t, "apply", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
+	got := cluster.Kubectl(t, "apply", "-k", filepath.Join("..", "..", "..", "docs", "gitops", "kustomize", "staging"),
+		"--server-side", "--dry-run=server", "--validate=strict", "--output",
+		`go-template={{range .items}}{{.kind}} {{.metadata.namespace}}/{{.metadata.name}}{{with .spec.realmRef}} {{.name}}{{end}}{{with .spec.template}}{{range .spec.volumes}} {{.secret.secretName}}{{end}}{{end}}{{"\n"}}{{end}}`)
+	testkit.Diff(t, "objects", "Deployment acme-apps/staging-billing staging-billing\nApiClient acme-apps/staging-billing acme\n", got)
+}
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestInstanceConfigurations(t *testing.T) {
