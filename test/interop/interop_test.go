@@ -26,6 +26,7 @@ func TestThirdParties(t *testing.T) {
 		{"status lists", testStatusLists},
 		{"Model Context Protocol SDKs", testModelContextProtocol},
 		{"Kong function", testKongFunction},
+		{"Java's HttpClient with 100 requests on a connection", testJavaHTTP2},
 		{"verifiers across a key rotation", testAcrossRotation},
 	} {
 		t.Run(party.name, func(t *testing.T) { party.test(t, i) })
