@@ -106,7 +106,7 @@ func (n *verifierProgram) accepts(t *testing.T, token string) bool {
 	return got.Error == "" && got.Payload.Subject != ""
 }
 
-// keyServer serves the keys of a realm at an address of the loopback interface, for programs that can't resolve
+// keyServer serves keys at an address of the loopback interface, for programs that can't resolve
 // names under localhost or trust only the CAs of the system.
 type keyServer struct {
 	encrypted, plain string // URLs
@@ -115,7 +115,11 @@ type keyServer struct {
 
 func (i *installation) serveKeys(t *testing.T) keyServer {
 	t.Helper()
-	keys := i.get(t, i.issuer+"/oauth2/jwks")
+	return serveKeySet(t, i.get(t, i.issuer+"/oauth2/jwks"))
+}
+
+func serveKeySet(t *testing.T, keys string) keyServer {
+	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, keys)
@@ -144,11 +148,12 @@ func readableDir(t *testing.T) string {
 }
 
 // pyJWT runs PyJWT as its documentation shows for keys at a URL, without audience.
-func (k keyServer) pyJWT(t *testing.T) func(*testing.T, string) bool {
+func (k keyServer) pyJWT(t *testing.T, variables ...string) func(*testing.T, string) bool {
 	t.Helper()
 	// Debian's package is for Debian's Python, which isn't the first one everywhere.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "/usr/bin/python3", filepath.Join("testdata", "pyjwt.py"))
 	command.Env = append(os.Environ(), "SSL_CERT_FILE="+k.authority, "JWKS_URL="+k.encrypted)
+	command.Env = append(command.Env, variables...)
 	return startVerifier(t, "pyjwt.py", command).accepts
 }
 
