@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +44,33 @@ func testEveryAlgorithm(t *testing.T, i *installation) {
 			goVerify(ctx, t, goVerifier(ctx, t, credentials, algorithm), credentials, token)
 		})
 	}
+}
+
+// testAlgorithmChange checks that a verifier of go-oidc accepts tokens after the realm has changed its algorithm. It
+// is configured only with the issuer and the audience, and loads the metadata once, when it starts.
+func testAlgorithmChange(t *testing.T, i *installation) {
+	realm := install.Realm("algorithm-change", func(r *v1beta1.Realm) {
+		r.Spec.Scopes, r.Spec.Audiences, r.Spec.Signing = i.realm.Spec.Scopes, i.realm.Spec.Audiences, i.realm.Spec.Signing
+	})
+	c := install.ApiClient(i.cluster.Namespace(t), "billing", realm.Name, func(c *v1beta1.ApiClient) { c.Spec.Scopes = []string{scope} })
+	i.inst.Create(t, realm, c)
+	credentials := i.awaitReady(t, c)
+	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, i.server.Client(t))
+	provider, err := oidc.NewProvider(ctx, string(credentials.Data["issuer"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := provider.VerifierContext(ctx, &oidc.Config{ClientID: audience})
+	goVerify(ctx, t, verifier, credentials, goToken(ctx, t, credentials))
+
+	install.Change(t, i.inst, realm, func(r *v1beta1.Realm) { r.Spec.Signing.Algorithm = v1beta1.SigningAlgorithmEdDSA })
+	var token *oauth2.Token
+	install.Eventually(t, "tokens with the new algorithm", func() error {
+		token = goToken(ctx, t, credentials)
+		_, err := jwt.ParseSigned(token.AccessToken, []jose.SignatureAlgorithm{jose.EdDSA})
+		return err
+	})
+	goVerify(ctx, t, verifier, credentials, token)
 }
 
 // goOIDC checks tokens with a verifier of go-oidc.

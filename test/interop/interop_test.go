@@ -11,6 +11,7 @@ func TestThirdParties(t *testing.T) {
 		test func(*testing.T, *installation)
 	}{
 		{"x/oauth2 and go-oidc with every algorithm", testEveryAlgorithm},
+		{"go-oidc across a change of the algorithm", testAlgorithmChange},
 		{"x/oauth2 with a client assertion", testGoAssertion},
 		{"openid-client", testOpenIDClient},
 		{"oauth4webapi", testOAuth4WebAPI},
