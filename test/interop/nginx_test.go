@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -66,11 +67,55 @@ func testNginx(t *testing.T, i *installation) {
 			}
 		})
 	}
+	n.testPreflight(t)
 	n.wantMetadata(t, i.issuer)
 	install.Change(t, i.inst, i.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = true })
 	n.awaitStatus(t, good, http.StatusUnauthorized)
 	install.Change(t, i.inst, i.client, func(c *v1beta1.ApiClient) { c.Spec.Suspend = false })
 	n.awaitStatus(t, good, http.StatusOK)
+}
+
+// testPreflight checks that the API gets only CORS preflights without a token, and without forged identities.
+func (n *nginx) testPreflight(t *testing.T) {
+	t.Helper()
+	forged := http.Header{"X-Auth-Client-Id": {"root"}, "X-Auth-Realm": {"acme"}, "X-Auth-Scope": {"everything"}, "X-Auth-Subject": {"root"}}
+	origin, method := http.Header{"Origin": {"https://shop.acme.example"}}, http.Header{"Access-Control-Request-Method": {"POST"}}
+	tests := map[string]struct {
+		method     string
+		headers    []http.Header
+		wantStatus int
+	}{
+		"preflight":                       {http.MethodOptions, []http.Header{origin, method}, 200},
+		"preflight, forged identity":      {http.MethodOptions, []http.Header{origin, method, forged}, 200},
+		"preflight of a private page":     {http.MethodOptions, []http.Header{{"Origin": {"null"}}, method}, 200},
+		"OPTIONS":                         {http.MethodOptions, nil, 401},
+		"OPTIONS without method":          {http.MethodOptions, []http.Header{origin}, 401},
+		"OPTIONS without origin":          {http.MethodOptions, []http.Header{method}, 401},
+		"OPTIONS with an empty origin":    {http.MethodOptions, []http.Header{{"Origin": {""}}, method}, 401},
+		"GET with a preflight's headers":  {http.MethodGet, []http.Header{origin, method}, 401},
+		"POST with a preflight's headers": {http.MethodPost, []http.Header{origin, method}, 401},
+		"lower-case method":               {"options", []http.Header{origin, method}, 400},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), tc.method, n.url+"/orders", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, headers := range tc.headers {
+				maps.Copy(request.Header, headers)
+			}
+			response, err := n.client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			received := n.received()
+			if response.StatusCode != tc.wantStatus || (received != nil) != (tc.wantStatus == http.StatusOK) || len(received) > 0 {
+				t.Errorf("status %d and the API received %v, want %d and no identity", response.StatusCode, received, tc.wantStatus)
+			}
+		})
+	}
 }
 
 // nginx is a running nginx in front of an API that records the headers it receives.
