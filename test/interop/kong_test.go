@@ -1,16 +1,19 @@
 package interop_test
 
 import (
+	"cmp"
 	"encoding/base64"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -37,8 +40,33 @@ func testKongFunction(t *testing.T, i *installation) {
 			got := kongRequest{authorization: tc.authorization}
 			got.run(t, function, i.server.Client(t))
 			tc.want.authorization = tc.authorization
-			if diff := cmp.Diff(tc.want, got, cmp.AllowUnexported(kongRequest{})); diff != "" {
+			if diff := gocmp.Diff(tc.want, got, gocmp.AllowUnexported(kongRequest{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	origin, method := map[string]string{"Origin": "https://shop.acme.example"}, map[string]string{"Access-Control-Request-Method": "POST"}
+	both := map[string]string{"Origin": "https://shop.acme.example", "Access-Control-Request-Method": "POST"}
+	for name, tc := range map[string]struct {
+		method     string
+		headers    map[string]string
+		wantStatus int
+	}{
+		"preflight":                      {http.MethodOptions, both, 0},
+		"OPTIONS":                        {http.MethodOptions, nil, 401},
+		"OPTIONS without method":         {http.MethodOptions, origin, 401},
+		"OPTIONS without origin":         {http.MethodOptions, method, 401},
+		"GET with a preflight's headers": {http.MethodGet, both, 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := kongRequest{method: tc.method, others: tc.headers}
+			got.run(t, function, i.server.Client(t))
+			var cleared []string
+			if tc.wantStatus == 0 {
+				cleared = slices.Sorted(maps.Keys(identity))
+			}
+			if got.status != tc.wantStatus || got.passed != nil || !slices.Equal(got.cleared, cleared) {
+				t.Errorf("got %+v, want status %d and these headers removed: %v", got, tc.wantStatus, cleared)
 			}
 		})
 	}
@@ -77,6 +105,9 @@ func (i *installation) kongFunction(t *testing.T) string {
 // kongRequest is a request to Kong and its outcome.
 type kongRequest struct {
 	authorization string
+	method        string            // GET if empty
+	others        map[string]string // other headers
+	cleared       []string          // headers removed from the request to the API
 	status        int               // status returned to the caller; 0 if Kong forwards the request
 	headers       map[string]string // headers returned to the caller
 	passed        map[string]string // headers set on the request to the API
@@ -92,22 +123,38 @@ func (r *kongRequest) run(t *testing.T, function string, client *http.Client) {
 	}
 	kong := table(nil)
 	kong.RawSetString("log", table(map[string]lua.LGFunction{"err": func(*lua.LState) int { return 0 }}))
-	kong.RawSetString("request", table(map[string]lua.LGFunction{"get_header": func(l *lua.LState) int {
-		if r.authorization == "" {
-			l.Push(lua.LNil)
-		} else {
-			l.Push(lua.LString(r.authorization))
-		}
-		return 1
-	}}))
+	kong.RawSetString("request", table(map[string]lua.LGFunction{
+		"get_header": func(l *lua.LState) int {
+			value := r.others[l.CheckString(1)]
+			if l.CheckString(1) == "Authorization" {
+				value = r.authorization
+			}
+			if value == "" {
+				l.Push(lua.LNil)
+			} else {
+				l.Push(lua.LString(value))
+			}
+			return 1
+		},
+		"get_method": func(l *lua.LState) int {
+			l.Push(lua.LString(cmp.Or(r.method, http.MethodGet)))
+			return 1
+		},
+	}))
 	service := table(nil)
-	service.RawSetString("request", table(map[string]lua.LGFunction{"set_header": func(l *lua.LState) int {
-		if r.passed == nil {
-			r.passed = map[string]string{}
-		}
-		r.passed[l.CheckString(1)] = l.CheckString(2)
-		return 0
-	}}))
+	service.RawSetString("request", table(map[string]lua.LGFunction{
+		"set_header": func(l *lua.LState) int {
+			if r.passed == nil {
+				r.passed = map[string]string{}
+			}
+			r.passed[l.CheckString(1)] = l.CheckString(2)
+			return 0
+		},
+		"clear_header": func(l *lua.LState) int {
+			r.cleared = append(r.cleared, l.CheckString(1))
+			return 0
+		},
+	}))
 	kong.RawSetString("service", service)
 	kong.RawSetString("response", table(map[string]lua.LGFunction{"exit": func(l *lua.LState) int {
 		r.status, r.headers = l.CheckInt(1), stringsOf(l.CheckTable(3))
