@@ -516,3 +516,18 @@ func TestVerificationMayTakeLong(t *testing.T) {
 		}
 	})
 }
+
+// A request can wait for one of the two secrets of another request, for example because its sender doesn't encode
+// it. The other request still gets the result for its second secret.
+func TestRequestsShareOnlyOneOfTwoSecrets(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := newChecker(2)
+		go func() { _, _ = c.send(t.Context(), "a", "decoded") }()
+		synctest.Wait()
+		began := time.Now()
+		if got, err := c.Check(t.Context(), "a", []slowhash.Verifier{c.hash("a")}, "decoded", right); got != 0 || err != nil {
+			t.Errorf("got %d and error %v, want 0", got, err)
+		}
+		testkit.Diff(t, "time", hashTime+pause+2*hashTime, time.Since(began))
+	})
+}

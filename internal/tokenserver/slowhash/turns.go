@@ -118,7 +118,7 @@ func (c *Checker) verify(w *turn, memory int64) {
 	} else {
 		cl.pausedUntil = now.Add(cl.pauseAfter(verified, now.Sub(started)))
 	}
-	c.requests.remove(w.id())
+	c.requests.remove(w.id)
 	cl.running, cl.since = nil, cl.pausedUntil
 	c.running--
 	c.used -= memory

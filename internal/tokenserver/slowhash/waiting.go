@@ -1,6 +1,7 @@
 package slowhash
 
 import (
+	"crypto/sha256"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type client struct {
 // waits or is running.
 type turn struct {
 	client     *client
+	id         fingerprint // of all candidates
 	candidates []candidate
 	requests   int // that had this secret
 	first      time.Time
@@ -55,8 +57,16 @@ type candidate struct {
 	verifiers []Verifier
 }
 
-// id identifies the turn by its first secret.
-func (w *turn) id() fingerprint { return w.candidates[0].ids[0] }
+// identify returns the fingerprint of all candidates. Two requests can have only one of two secrets in common.
+func identify(candidates []candidate) fingerprint {
+	sum := sha256.New()
+	for _, s := range candidates {
+		for _, id := range s.ids {
+			sum.Write(id[:])
+		}
+	}
+	return fingerprint(sum.Sum(nil))
+}
 
 // requestCount counts the requests with a secret, even if it doesn't wait.
 type requestCount struct {
@@ -70,9 +80,9 @@ func (c *Checker) ask(clientUID string, candidates []candidate, now time.Time) *
 	if cl == nil {
 		cl = &client{uid: clientUID, since: now}
 	}
-	asked := &turn{client: cl, candidates: candidates, first: now, done: make(chan struct{})}
-	requests := c.count(asked.id(), now)
-	if existing := cl.find(asked.id()); existing != nil {
+	asked := &turn{client: cl, id: identify(candidates), candidates: candidates, first: now, done: make(chan struct{})}
+	requests := c.count(asked.id, now)
+	if existing := cl.find(asked.id); existing != nil {
 		asked = existing
 	} else {
 		for i := range candidates {
@@ -112,11 +122,11 @@ func (c *Checker) count(id fingerprint, now time.Time) int {
 }
 
 func (cl *client) find(id fingerprint) *turn {
-	if cl.running != nil && cl.running.id() == id {
+	if cl.running != nil && cl.running.id == id {
 		return cl.running
 	}
 	for _, w := range cl.waiting {
-		if w.id() == id {
+		if w.id == id {
 			return w
 		}
 	}
