@@ -63,10 +63,10 @@ func ParseBasic(header string) (Credentials, bool) {
 }
 
 // formEncodingReplaces reports whether form-encoded text can't contain r. Encoders differ only in the
-// punctuation that they keep: the URL Standard keeps "*-._", RFC 3986 also "~", and encodeURIComponent
-// also "!'()".
+// punctuation that they keep: the URL Standard keeps "*-._", RFC 3986 also "~", encodeURIComponent
+// also "!'()", and Python's urllib.parse.quote also "/".
 func formEncodingReplaces(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("%+-._~*!'()", r)
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("%+-._~*!'()/", r)
 }
 
 // IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is
