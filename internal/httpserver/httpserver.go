@@ -152,7 +152,7 @@ func NewPublic(inner net.Listener, o Options, getCertificate func(*tls.ClientHel
 		Closed: shed.connection,
 	})
 	limiter := requests.New(requests.Options{
-		Handler: o.Handler, InFlight: o.Memory.InFlight, Streams: maxStreams, HeaderBytes: o.Limits.HeaderBytes, BodyBytes: o.Limits.BodyBytes, BodyTimeout: o.Limits.Body,
+		Handler: o.Handler, InFlight: o.Memory.InFlight, Streams: maxStreams, Open: openStreams * o.Memory.Connections, OpenPerSource: openStreams * o.Memory.PerSource, HeaderBytes: o.Limits.HeaderBytes, BodyBytes: o.Limits.BodyBytes, BodyTimeout: o.Limits.Body,
 		Reject: o.Reject, Rejected: shed.request,
 	})
 	if o.Metrics != nil {
@@ -196,6 +196,9 @@ const (
 	// maxStreams is the maximum number of concurrent requests on an HTTP/2 connection. RFC 9113 §6.5.2 recommends
 	// at least 100, because some clients fail instead of waiting or opening another connection.
 	maxStreams = 100
+	// openStreams is the number of requests for each possible connection whose responses have not been sent. Each one
+	// takes about 16 KiB, and with a response from a file 48.
+	openStreams = 16
 	// unproductiveRequests is the number of requests of the largest size that a client may send
 	// without completing one of them.
 	unproductiveRequests = 4

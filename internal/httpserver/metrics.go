@@ -20,7 +20,7 @@ func newShed() shed {
 		}, []string{"reason"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_http_requests_rejected_total",
-			Help: `Requests to the public port that were rejected to stay within the limits, by reason: "busy" if too many were in progress, "displaced" if one of them had waited longest for its body, "body_timeout" if the body did not arrive in time, or "headers" if there were too many headers.`,
+			Help: `Requests to the public port that were rejected to stay within the limits, by reason: "busy" if too many were in progress, "displaced" if one of them had waited longest for its body, "body_timeout" if the body did not arrive in time, "headers" if there were too many headers, or "unsent" if too many HTTP/2 responses could not be sent.`,
 		}, []string{"reason"}),
 	}
 	// All series exist from the start, so that alerts see the first increase.

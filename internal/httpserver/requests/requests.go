@@ -22,6 +22,8 @@ const (
 	// ReasonDisplaced means that too many requests were in progress, and this one had waited longest
 	// for its body (503).
 	ReasonDisplaced = "displaced"
+	// ReasonUnsent means that too many responses could not be sent (the HTTP/2 stream is reset).
+	ReasonUnsent = "unsent"
 	// ReasonBodyTimeout means that the body was not complete in time (408).
 	ReasonBodyTimeout = "body_timeout"
 	// ReasonHeaders means that the request had too many or too large headers (431).
@@ -29,7 +31,7 @@ const (
 )
 
 // Reasons lists all reasons.
-var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonBodyTimeout, ReasonHeaders}
+var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonUnsent, ReasonBodyTimeout, ReasonHeaders}
 
 // maxHeaders is the maximum number of different headers. Many short ones take much more memory than
 // their bytes. Requests through proxies have some 30.
@@ -44,6 +46,9 @@ type Options struct {
 	// Streams is the maximum number of concurrent requests on a connection. A source can have as many in
 	// progress, up to half of InFlight, or a quarter of InFlight if that is more.
 	Streams int
+	// Open is the maximum number of HTTP/2 requests whose responses have not been sent, in total, and
+	// OpenPerSource from one source. How long sending takes is up to the client. If 0, there is no limit.
+	Open, OpenPerSource int
 	// HeaderBytes is the largest size of the request line and the headers, as in HTTP/1.1.
 	HeaderBytes int
 	// BodyBytes is the largest body that the handler accepts. Only one byte more is read.
@@ -66,19 +71,44 @@ type Limiter struct {
 	options Options
 
 	mu       sync.Mutex
-	inFlight int
-	sources  map[netip.Addr]int // requests in progress by source
-	waiting  list.List          // of *body, the longest waiting first
+	inFlight tally     // requests in progress
+	open     tally     // HTTP/2 requests whose responses have not been sent
+	waiting  list.List // of *body, the longest waiting first
+}
+
+// tally counts requests, in total and by source. An invalid source doesn't count.
+type tally struct {
+	total   int
+	sources map[netip.Addr]int
+}
+
+func (t *tally) add(from netip.Addr) {
+	t.total++
+	if from.IsValid() {
+		t.sources[from]++
+	}
+}
+
+func (t *tally) remove(from netip.Addr) {
+	t.total--
+	if !from.IsValid() {
+		return
+	}
+	if t.sources[from]--; t.sources[from] == 0 {
+		delete(t.sources, from)
+	}
 }
 
 // New returns a Limiter without requests.
-func New(o Options) *Limiter { return &Limiter{options: o, sources: map[netip.Addr]int{}} }
+func New(o Options) *Limiter {
+	return &Limiter{options: o, inFlight: tally{sources: map[netip.Addr]int{}}, open: tally{sources: map[netip.Addr]int{}}}
+}
 
 // InFlight returns the number of requests in progress.
 func (l *Limiter) InFlight() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inFlight
+	return l.inFlight.total
 }
 
 // ServeHTTP receives the body of a request and passes the request to the handler, or rejects it.
@@ -88,10 +118,38 @@ func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// the processor until the runtime takes it away, which takes 10 ms.
 		runtime.Gosched()
 	}
-	l.serve(w, r)
-	if r.ProtoMajor == 2 {
-		forget(r)
+	if r.ProtoMajor == 1 {
+		l.serve(w, r)
+		return
 	}
+	from := connections.From(r.Context()).LimitedSource()
+	if !l.begin(from) {
+		if l.options.Rejected != nil {
+			l.options.Rejected(ReasonUnsent)
+		}
+		panic(http.ErrAbortHandler) // It resets the stream. A response would wait as well.
+	}
+	defer l.finish(from)
+	l.serve(w, r)
+	forget(r)
+	_ = http.NewResponseController(w).Flush() // It waits until the client lets it send.
+}
+
+// begin counts an HTTP/2 request until finish, and reports whether there are few enough.
+func (l *Limiter) begin(from netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.options.Open > 0 && (l.open.total >= l.options.Open || l.open.sources[from] >= l.options.OpenPerSource) {
+		return false
+	}
+	l.open.add(from)
+	return true
+}
+
+func (l *Limiter) finish(from netip.Addr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.remove(from)
 }
 
 func (l *Limiter) serve(w http.ResponseWriter, r *http.Request) {
@@ -193,8 +251,8 @@ func (l *Limiter) perSource() int {
 func (l *Limiter) enter(from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	greedy := from.IsValid() && l.sources[from] >= l.perSource()
-	if greedy || l.inFlight >= l.options.InFlight {
+	greedy := l.inFlight.sources[from] >= l.perSource()
+	if greedy || l.inFlight.total >= l.options.InFlight {
 		victim := l.waiting.Front()
 		for greedy && victim != nil && sourceOf(victim) != from {
 			victim = victim.Next()
@@ -203,30 +261,16 @@ func (l *Limiter) enter(from netip.Addr) bool {
 			return false
 		}
 		l.abort(victim, ReasonDisplaced)
-		l.release(sourceOf(victim))
+		l.inFlight.remove(sourceOf(victim))
 	}
-	l.inFlight++
-	if from.IsValid() {
-		l.sources[from]++
-	}
+	l.inFlight.add(from)
 	return true
 }
 
 func (l *Limiter) leave(from netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.release(from)
-}
-
-// release gives a place back. The caller has the lock.
-func (l *Limiter) release(from netip.Addr) {
-	l.inFlight--
-	if !from.IsValid() {
-		return
-	}
-	if l.sources[from]--; l.sources[from] == 0 {
-		delete(l.sources, from)
-	}
+	l.inFlight.remove(from)
 }
 
 // body is a body on its way. It belongs to the Limiter and its lock.
@@ -280,7 +324,7 @@ func (l *Limiter) receive(w http.ResponseWriter, r *http.Request, from netip.Add
 		b.reason = "received" // too late for the timer
 		l.waiting.Remove(waiting)
 	case ReasonBodyTimeout:
-		l.release(from)
+		l.inFlight.remove(from)
 		return nil, b.reason
 	default: // another request has its place
 		return nil, b.reason

@@ -223,6 +223,39 @@ func TestAnswerGivesThePlaceBack(t *testing.T) {
 	})
 }
 
+// Clients decide when an HTTP/2 response can be sent. Until then, it takes memory.
+func TestUnsentResponsesAreLimited(t *testing.T) {
+	s := start(t, requests.Options{
+		Open: 2, OpenPerSource: 2, InFlight: 10, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for { // more than the client's window
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return
+				}
+			}
+		}),
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	first := testkit.Value(client.Get(s.url))(t)
+	second := testkit.Value(client.Get(s.url))(t)
+	defer second.Body.Close()
+	if response, err := client.Get(s.url); err == nil {
+		response.Body.Close()
+		t.Error("a third response has begun")
+	}
+	s.checkReasons(t, map[string]int{requests.ReasonUnsent: 1})
+	first.Body.Close() // cancels it
+	waitFor(t, func() bool {
+		response, err := client.Get(s.url)
+		if err == nil {
+			response.Body.Close()
+		}
+		return err == nil
+	})
+}
+
 func TestManyHeadersAreRejected(t *testing.T) {
 	forEachProtocol(t, func(t *testing.T, client *http.Client) {
 		s := start(t, requests.Options{Handler: http.HandlerFunc(noContent), InFlight: 2, HeaderBytes: 1 << 10, BodyBytes: 100, BodyTimeout: time.Minute})
