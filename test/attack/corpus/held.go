@@ -14,6 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/attack/h2"
 )
 
+// concurrent is the number of concurrent requests on a connection that the servers allow.
+const concurrent = 100
+
 // held returns an attack that sends as many complete requests as allowed, and takes no response. The
 // server can send headers only.
 func held(method, path string, more ...hpack.HeaderField) func(context.Context, *attacker.Session) error {
@@ -31,7 +34,7 @@ func held(method, path string, more ...hpack.HeaderField) func(context.Context, 
 		for _, field := range more {
 			_ = encoder.WriteField(field) // a buffer doesn't fail
 		}
-		for id := uint32(1); id < 32; id += 2 {
+		for id := uint32(1); id < 2*concurrent; id += 2 {
 			if err := get(c.Framer, block.Bytes(), id); err != nil {
 				return err
 			}
