@@ -96,7 +96,7 @@ func New(inner net.Listener, o Options) *Listener {
 	if o.Idle > 0 {
 		l.mu.Lock() // the timer uses itself
 		defer l.mu.Unlock()
-		l.timer = time.AfterFunc(o.Idle/8, l.closeIdle)
+		l.timer = time.AfterFunc(l.idleInterval(), l.closeIdle)
 	}
 	return l
 }
@@ -133,8 +133,12 @@ func (l *Listener) closeIdle() {
 			go c.announce()
 		}
 	}
-	l.timer.Reset(l.options.Idle / 8)
+	l.timer.Reset(l.idleInterval())
 }
+
+// idleInterval is the time between two looks for idle connections. An idle one is closed after the second look
+// that finds it.
+func (l *Listener) idleInterval() time.Duration { return min(l.options.Idle, crowdedIdle) / 8 }
 
 // Accept returns the next admitted connection. It is a *Conn.
 func (l *Listener) Accept() (net.Conn, error) {

@@ -1,6 +1,7 @@
 package connections_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pires/go-proxyproto"
@@ -347,6 +349,45 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 	checkOpen(t, busy, busyServer)
 	end()
 	checkClosed(t, busy)
+}
+
+// pipes is a listener that accepts one end of each pipe.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) { return <-p, nil }
+func (p pipes) Close() error              { return nil }
+func (p pipes) Addr() net.Addr            { return nil }
+
+// While there are many connections, idle ones are closed soon, even if the limit is much longer.
+func TestManyIdleConnectionsAreClosedSooner(t *testing.T) {
+	for name, tc := range map[string]struct {
+		open     int
+		min, max time.Duration // until the first one is closed
+	}{
+		"half":           {2, time.Hour, 80 * time.Minute},
+		"more than half": {3, 30 * time.Second, 40 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner := make(pipes, tc.open)
+				l := connections.New(inner, connections.Options{Total: 4, PerSource: 4, Idle: time.Hour})
+				defer l.Close()
+				var first net.Conn
+				for range tc.open {
+					client, server := net.Pipe()
+					first = cmp.Or(first, client)
+					inner <- server
+					accepted := testkit.Value(l.Accept())(t)
+					t.Cleanup(func() { _ = accepted.Close() })
+				}
+				began := time.Now()
+				_, _ = first.Read(make([]byte, 1))
+				if took := time.Since(began); took < tc.min || took > tc.max {
+					t.Errorf("closed after %s, want %s to %s", took, tc.min, tc.max)
+				}
+			})
+		})
+	}
 }
 
 // Connections without their PROXY protocol header count for the load balancer, so they don't take all
