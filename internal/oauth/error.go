@@ -40,9 +40,9 @@ func (e *Error) about(parameter string) *Error {
 // maxNamed is the length of the longest value that a description names, which is that of the longest audience.
 const maxNamed = 256
 
-// refusing returns the error with the refused value in its description, unless the value is too long or contains
+// Refusing returns the error with the refused value in its description, unless the value is too long or contains
 // a character that RFC 6749 §5.2 doesn't allow there.
-func (e *Error) refusing(value string) *Error {
+func (e *Error) Refusing(value string) *Error {
 	notAllowed := func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }
 	if value == "" || len(value) > maxNamed || strings.ContainsFunc(value, notAllowed) {
 		return e

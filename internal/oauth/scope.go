@@ -28,7 +28,7 @@ func NarrowScope(requested string, granted []string) ([]string, error) {
 	if len(narrowed) != len(wanted) {
 		for scope := range strings.SplitSeq(requested, " ") {
 			if !slices.Contains(granted, scope) {
-				return nil, ErrInvalidScope.refusing(scope)
+				return nil, ErrInvalidScope.Refusing(scope)
 			}
 		}
 	}
@@ -46,12 +46,12 @@ func NarrowAudience(audiences, resources, granted []string) ([]string, error) {
 	}
 	for _, a := range audiences {
 		if !slices.Contains(granted, a) {
-			return nil, ErrInvalidTarget.refusing(a)
+			return nil, ErrInvalidTarget.Refusing(a)
 		}
 	}
 	for _, r := range resources {
 		if !validResource(r) || !slices.Contains(granted, r) {
-			return nil, ErrInvalidTarget.refusing(r)
+			return nil, ErrInvalidTarget.Refusing(r)
 		}
 	}
 	narrowed := make([]string, 0, len(audiences)+len(resources))
@@ -77,7 +77,7 @@ func SingleAudience(audiences, resources []string) (string, error) {
 		single = a
 	}
 	if i := slices.IndexFunc(resources, func(r string) bool { return !validResource(r) }); i >= 0 {
-		return "", ErrInvalidTarget.refusing(resources[i])
+		return "", ErrInvalidTarget.Refusing(resources[i])
 	}
 	return single, nil
 }

@@ -308,12 +308,12 @@ func TestExchangeParameters(t *testing.T) {
 		"no audience":                  {changes: []string{"audience", ""}, wantError: "invalid_target", wantText: "Exactly one audience"},
 		"second audience":              {more: "&audience=" + url.QueryEscape(tools), wantError: "invalid_target", wantText: "Exactly one audience"},
 		"other resource":               {changes: []string{"resource", tools}, wantError: "invalid_target", wantText: "Exactly one audience"},
-		"unknown audience":             {changes: []string{"audience", "https://other.example.com"}, wantError: "invalid_target", wantText: "not granted"},
+		"unknown audience":             {changes: []string{"audience", "https://other.example.com"}, wantError: "invalid_target", wantText: "The first one is: https://other.example.com"},
 		"audience of the rule alone":   {changes: []string{"audience", stock}, wantError: "invalid_target", wantText: "not granted"},
 		"audience of the actor alone":  {changes: []string{"audience", "urn:example:log"}, wantError: "invalid_target", wantText: "not granted"},
-		"scope of the rule alone":      {changes: []string{"scope", "tools.call"}, wantError: "invalid_scope", wantText: "scope"}, // the service hasn't it
+		"scope of the rule alone":      {changes: []string{"scope", "tools.call"}, wantError: "invalid_scope", wantText: "The first one is: tools.call"}, // the service hasn't it
 		"scope of the subject alone":   {changes: []string{"scope", "stock"}, wantError: "invalid_scope", wantText: "scope"},
-		"one scope too many":           {changes: []string{"scope", "orders:read stock"}, wantError: "invalid_scope", wantText: "scope"},
+		"one scope too many":           {changes: []string{"scope", "orders:read stock"}, wantError: "invalid_scope", wantText: "The first one is: stock"},
 		"subject token twice":          {more: "&subject_token=x", wantError: "invalid_request", wantText: "repeated"},
 		"subject token in the query":   {changes: []string{"subject_token", ""}, query: "subject_token=" + subject, wantError: "invalid_request", wantText: "compromised"},
 		"actor token in the query":     {query: "actor_token=" + subject, wantError: "invalid_request", wantText: "compromised"},

@@ -172,7 +172,7 @@ func (e *tokenEndpoint) idJAGSubject(request *clientRequest) (*exchange.Subject,
 	}
 	resource = oauth.ResourceAmong(request.client.Audiences, resource)
 	if requested, err := oauth.SingleAudience(p.Audiences, p.Resources); err != nil || requested != "" && requested != resource {
-		return nil, "", oauth.ErrInvalidTarget
+		return nil, "", oauth.ErrInvalidTarget.Refusing(requested)
 	}
 	subject, err := exchange.OfIDJAG(realm, issuer, request.idJAG, &claims)
 	if err != nil {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -55,13 +56,13 @@ func Decide(realm *registry.Realm, actor *registry.Client, s *Subject, want Requ
 		}
 		if !slices.Contains(rule.Audiences, want.Audience) || !slices.Contains(actor.Audiences, want.Audience) {
 			if problem == nil {
-				problem = oauth.ErrInvalidTarget
+				problem = oauth.ErrInvalidTarget.Refusing(want.Audience)
 			}
 			continue
 		}
 		scopes, err := oauth.NarrowScope(want.Scope, allowedScopes(rule, actor, s))
 		if err != nil || len(scopes) == 0 {
-			problem = oauth.ErrInvalidScope
+			problem = cmp.Or(err, error(oauth.ErrInvalidScope))
 			continue
 		}
 		d := delegation(realm, rule, actor, s)
