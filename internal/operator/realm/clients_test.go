@@ -109,6 +109,35 @@ func TestManyClientsCauseFewWrites(t *testing.T) {
 	})
 }
 
+// A pruning tool deletes the Realm some seconds after its last client, even if the number changed just before.
+func TestLastClientIsGoneWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(2)) })
+		statusWritten(cached, time.Now())
+		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
+		queue := turns.New("", turns.NewLimiter(), limits, func(reconcile.Request) bool { return false })
+		defer queue.ShutDown()
+		clients := int32(2)
+		for range 2 {
+			clients--
+			r.countHandler().Delete(t.Context(), event.DeleteEvent{Object: &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}}, queue)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if queue.Len() == 0 {
+				t.Fatalf("the Realm with %d clients is not reconciled within a second", clients)
+			}
+			request, _ := queue.Get()
+			if wait := countWait(cached, v1beta1.RealmStatus{Clients: new(clients)}, time.Now()); wait > 0 {
+				queue.AddAfter(request, wait)
+			} else {
+				cached.Status.Clients = new(clients)
+			}
+			queue.Done(request)
+		}
+		testkit.Diff(t, "clients in the status", new(int32(0)), cached.Status.Clients)
+	})
+}
+
 // A realm whose keys are lost must stay protected, too.
 func TestStatusShowsClients(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.Realm){
