@@ -43,7 +43,10 @@ func CanonicalURL(s string) string {
 	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return r == '@' || r > '~' }) {
 		return s
 	}
-	host = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(host), port), ":")
+	host, hasDefault := strings.CutSuffix(strings.ToLower(host), port)
+	if !hasDefault {
+		host = strings.TrimSuffix(host, ":")
+	}
 	if !strings.HasPrefix(tail, "/") {
 		tail = "/" + tail
 	}

@@ -31,6 +31,7 @@ func TestResourceAmong(t *testing.T) {
 		"https://mcp.acme.example/#top":            "",
 		"https://mcp.acme.example:8443":            "",
 		"https://mcp.acme.example:80":              "",
+		"https://mcp.acme.example::443":            "",
 		"https://mcp.acme.example:0443":            "",
 		"http://mcp.acme.example":                  "",
 		"http://mcp.acme.example:443":              "",
