@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/realmkeeper/realmkeeper/internal/watchlist"
 )
 
 const (
@@ -74,7 +76,7 @@ func (s *source) watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 		if next == resumeShortly && !lists {
 			o.TimeoutSeconds = new(int64(shortTimeout))
 		}
-		events, err := s.WatchWithContext(ctx, o)
+		events, err := watchlist.Open(ctx, s.kind, o, s.WatchWithContext)
 		switch {
 		case lists && err == nil:
 			return s.opens(events), nil

@@ -31,6 +31,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/watchlist"
 )
 
 // Options configures a Feed. All fields except SnapshotDir, Usage, MaxStaleness, and Keys are required.
@@ -205,7 +206,7 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 		o.ResourceVersion = ""
 		f.saved.Begin()
 	}
-	events, err := records.Watch(ctx, o)
+	events, err := watchlist.Open(ctx, "records", o, records.Watch)
 	if err != nil {
 		// An API error isn't an outage; it may just mean that a relist is needed.
 		if status := apierrors.APIStatus(nil); !errors.As(err, &status) {

@@ -70,6 +70,8 @@ type FaultProxy struct {
 	ahead   atomic.Int64 // offset of the API server's clock, a time.Duration
 	version atomic.Pointer[apiversion.Info]
 	denies  atomic.Bool
+	// endless means that the API server never ends a streamed list.
+	endless atomic.Bool
 	frozen  frozenWatches
 
 	mu     sync.Mutex
@@ -93,6 +95,10 @@ func (p *FaultProxy) Deny() (allow func()) {
 	return func() { p.denies.Store(false) }
 }
 
+// DropBookmarks removes allowWatchBookmarks from requests, like a proxy that does not know it. The API server then
+// accepts a streamed list, and never ends it.
+func (p *FaultProxy) DropBookmarks() { p.endless.Store(true) }
+
 // StartFaultProxy starts a proxy that injects the given faults.
 func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy {
 	t.Helper()
@@ -110,7 +116,14 @@ func (i *Installation) StartFaultProxy(t testing.TB, faults Faults) *FaultProxy 
 			r.Header.Set("Date", time.Now().Add(time.Duration(p.ahead.Load())).UTC().Format(http.TimeFormat))
 			return nil
 		},
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if p.endless.Load() {
+				query := r.Out.URL.Query()
+				query.Del("allowWatchBookmarks")
+				r.Out.URL.RawQuery = query.Encode()
+			}
+		},
 		Transport:     transport,
 		FlushInterval: -1, // required for watches
 		ErrorLog:      log.New(io.Discard, "", 0),
