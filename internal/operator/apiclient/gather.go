@@ -203,7 +203,9 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 	}
 	cached := &corev1.Secret{}
 	found, err := get(ctx, r.Client, key, cached)
-	if found {
+	if found && mayBelong(cached) {
+		seen.credentials, err = r.readOwned(ctx, key, seen.client) // The cache doesn't say whether it is empty.
+	} else if found {
 		seen.credentials = cached
 	}
 	return err
@@ -230,13 +232,13 @@ func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
 }
 
 // readOwned reads a Secret from the API server; nil if it does not exist. If the client does not
-// own it, only its metadata is read.
+// own it and can't adopt it, only its metadata is read.
 func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1beta1.ApiClient) (*corev1.Secret, error) {
 	metadata := secretMetadata()
 	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 		return nil, err
 	}
-	if !isOwned(metadata, c) {
+	if !isOwned(metadata, c) && !mayBelong(metadata) {
 		return &corev1.Secret{ObjectMeta: metadata.ObjectMeta}, nil
 	}
 	live := &corev1.Secret{}

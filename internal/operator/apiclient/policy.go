@@ -94,10 +94,10 @@ func (seen *request) secretOutsideInstallation() *condition.Result {
 }
 
 func (seen *observed) secretNameFree() *condition.Result {
-	if seen.credentials == nil || !seen.client.GeneratesSecret() ||
+	if seen.credentials == nil || !seen.client.GeneratesSecret() || isAdoptable(seen.credentials) ||
 		isOwned(seen.credentials, seen.client) && seen.credentials.Type == corev1.SecretTypeOpaque {
 		return nil
 	}
-	return notReady(v1beta1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. The operator rechecks every minute.",
-		seen.credentials.Name)
+	return notReady(v1beta1.ReasonSecretConflict, "Secret %q exists and is not owned by this ApiClient, so the operator does not change it. Delete the Secret, or create a client with a different spec.secret.generated.secretName. If you created the Secret for its metadata, remove its data, and add the label %s: %s. The operator rechecks every minute.",
+		seen.credentials.Name, v1beta1.ClientSecretLabel, v1beta1.ClientSecretGenerated)
 }

@@ -105,11 +105,19 @@ func TestAccepted(t *testing.T) {
 		"lifetime exceeds the Realm's": {[]func(*observed){func(s *observed) {
 			s.client.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour + time.Second}
 		}}, v1beta1.ReasonLifetimeExceedsRealm, "1h0m1s"},
-		"labeled Secret without owner": {[]func(*observed){func(s *observed) {
-			s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-				Name: "billing", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
-			}}
+		"labeled Secret with data": {[]func(*observed){func(s *observed) {
+			s.credentials = labeledSecret()
+			s.credentials.Data = map[string][]byte{"password": nil}
 		}}, v1beta1.ReasonSecretConflict, `"billing"`},
+		"labeled Secret of unknown content": {[]func(*observed){func(s *observed) {
+			s.credentials = labeledSecret()
+			s.credentials.Type = ""
+		}}, v1beta1.ReasonSecretConflict, `"billing"`},
+		"labeled Secret that is being deleted": {[]func(*observed){func(s *observed) {
+			s.credentials = labeledSecret()
+			s.credentials.DeletionTimestamp = new(metav1.NewTime(now))
+		}}, v1beta1.ReasonSecretConflict, `"billing"`},
+		"empty labeled Secret": {[]func(*observed){func(s *observed) { s.credentials = labeledSecret() }}, v1beta1.ReasonAccepted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := accepted(new(observe(test.change...)))
@@ -239,4 +247,11 @@ func TestClaimPolicies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// labeledSecret returns an empty Secret that a user has labeled for a client.
+func labeledSecret() *corev1.Secret {
+	return &corev1.Secret{Type: corev1.SecretTypeOpaque, ObjectMeta: metav1.ObjectMeta{
+		Name: "billing", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
+	}}
 }

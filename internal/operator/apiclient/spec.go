@@ -24,6 +24,19 @@ func isOwned(secret client.Object, c *v1beta1.ApiClient) bool {
 	return secret.GetLabels()[v1beta1.ClientSecretLabel] == v1beta1.ClientSecretGenerated && metav1.IsControlledBy(secret, c)
 }
 
+// mayBelong reports whether a Secret has the label of credentials Secrets and no owner. A user with permissions
+// for Secrets sets the label, so users who can only create ApiClients can't take any other Secret.
+func mayBelong(secret client.Object) bool {
+	return secret.GetLabels()[v1beta1.ClientSecretLabel] == v1beta1.ClientSecretGenerated && len(secret.GetOwnerReferences()) == 0
+}
+
+// isAdoptable reports whether the client can make a Secret its credentials Secret. It is empty, so it consists of
+// metadata that a user has chosen, and nothing is lost.
+func isAdoptable(secret *corev1.Secret) bool {
+	return mayBelong(secret) && secret.DeletionTimestamp.IsZero() && secret.Type == corev1.SecretTypeOpaque && len(secret.Data) == 0 &&
+		(secret.Immutable == nil || !*secret.Immutable)
+}
+
 // secretSource returns spec.secret. It returns an empty value if spec.secret is unset.
 func secretSource(c *v1beta1.ApiClient) v1beta1.ClientSecretSource {
 	if c.Spec.Secret == nil {

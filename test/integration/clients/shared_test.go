@@ -16,6 +16,8 @@ func TestClients(t *testing.T) {
 	inst.StartTokenServer(t)
 	for name, test := range map[string]func(*testing.T, *install.Installation){
 		"client before its realm":        testClientBeforeRealm,
+		"Secret before its client":       testSecretMetadataBeforeClient,
+		"other Secret is not adopted":    testOtherSecretIsNotAdopted,
 		"private_key_jwt":                testPrivateKeyJWT,
 		"hashed secret":                  testHashedSecret,
 		"migration to provided secret":   testMigrationToProvidedSecret,

@@ -18,7 +18,9 @@ import (
 type GeneratedSecretApplyConfiguration struct {
 	// secretName is the name of the credentials Secret, at most 253 characters. If a Secret with
 	// that name exists and the client does not own it, the operator does not modify it and the
-	// client is not Accepted (SecretConflict). secretName is immutable while the secret is
+	// client is not Accepted (SecretConflict). The exception is a Secret without data and without
+	// owner that has the label auth.realmkeeper.dev/client-secret: generated, which becomes the
+	// credentials Secret and keeps its metadata. secretName is immutable while the secret is
 	// generated, and cannot be added or removed later. It must not start with sh.helm.release.,
 	// because Helm would treat the Secret as a release. Defaults to the name of the ApiClient.
 	SecretName *string `json:"secretName,omitempty"`
