@@ -87,10 +87,10 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
 		isSecret := strings.Contains(r.URL.Path, "/secrets/")
 		switch {
-		case isSecret && r.Method == http.MethodDelete:
-			changes = append(changes, "delete the secret")
+		case isSecret && r.Method == http.MethodPatch:
+			changes = append(changes, "remove the secret")
 			c.Status.Credentials[0].Name = "new"
-			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+			_ = json.NewEncoder(w).Encode(credentials)
 		case isSecret:
 			_ = json.NewEncoder(w).Encode(credentials)
 		default:
@@ -102,7 +102,7 @@ func TestRevokeSecretAlsoRevokesLaterTokens(t *testing.T) {
 		}
 	})
 	code, _, stderr := run(t, "revoke", "apiclient/leaked", "--secret", "--wait", "--namespace=acme", flag)
-	if want := []string{"revoke tokens", "delete the secret", "revoke tokens"}; code != 0 || !slices.Equal(changes, want) {
+	if want := []string{"revoke tokens", "remove the secret", "revoke tokens"}; code != 0 || !slices.Equal(changes, want) {
 		t.Errorf("Exit code %d, %s, changes %q; want %q", code, stderr, changes, want)
 	}
 	changes = nil

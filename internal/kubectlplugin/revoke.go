@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -70,7 +73,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		return r, err
 	}
 	if o.secret {
-		if err := c.deleteCredentials(ctx, t.client); err != nil {
+		if err := c.removeSecrets(ctx, t.client); err != nil {
 			return r, err
 		}
 		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.client.EffectiveSecretName()))
@@ -145,20 +148,23 @@ func checkGenerated(t *target) error {
 	return nil
 }
 
-// deleteCredentials deletes the credentials Secret. The operator then generates a new secret and
-// revokes the old one. A Secret that the client doesn't own is not deleted.
-func (c *cluster) deleteCredentials(ctx context.Context, owner *v1beta1.ApiClient) error {
+// removeSecrets removes all client secrets from the credentials Secret. The operator then generates a new
+// secret and revokes the old ones. What others have added to the Secret stays. A Secret that the client
+// doesn't own doesn't change.
+func (c *cluster) removeSecrets(ctx context.Context, owner *v1beta1.ApiClient) error {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.EffectiveSecretName()}
 	if err := c.Get(ctx, key, secret); err != nil {
 		return describeError(err, "reading Secret "+key.String())
 	}
 	if !metav1.IsControlledBy(secret, owner) {
-		return fmt.Errorf("credentials Secret %s %w by ApiClient %s/%s, so it is not deleted", key, errNotOwned, owner.Namespace, owner.Name)
+		return fmt.Errorf("credentials Secret %s %w by ApiClient %s/%s, so it is not changed", key, errNotOwned, owner.Namespace, owner.Name)
 	}
-	preconditions := client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}
-	if err := c.Delete(ctx, secret, preconditions); err != nil {
-		return describeError(err, "deleting Secret "+key.String())
+	emptied := secret.DeepCopy()
+	maps.DeleteFunc(emptied.Data, func(_ string, value []byte) bool { return clientsecret.WellFormed(string(value)) })
+	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, emptied, patch, client.FieldOwner(gitops.FieldOwnerPlugin)); err != nil {
+		return describeError(err, "changing Secret "+key.String())
 	}
 	return nil
 }

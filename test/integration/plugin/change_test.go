@@ -111,7 +111,7 @@ func issued(t *testing.T, accessToken string) time.Time {
 }
 
 // The old secret is rejected as soon as the command has returned. The command doesn't wait for a hashed secret
-// that the generated one has replaced.
+// that the generated one has replaced. The Secret keeps what others have added.
 func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
 	c := newClient("leaked", func(c *v1beta1.ApiClient) { c.Spec.Secret = hashedSecret(t, sh) })
 	inst.Create(t, c)
@@ -121,14 +121,23 @@ func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
 	})
 	scenario.AwaitUsable(t, inst, c)
 	old := inst.CredentialsSecret(t, c)
+	annotated := old.DeepCopy()
+	annotated.Annotations["reloader.stakater.com/match"], annotated.Labels["backup"], annotated.Data["own"] = "true", "yes", []byte("kept")
+	if err := inst.Env.Client.Patch(t.Context(), annotated, client.MergeFrom(old)); err != nil {
+		t.Fatal(err)
+	}
 	sh.succeeds(t, "kubectl realmkeeper revoke apiclient/leaked -n "+team+" --secret --wait")
 	for _, s := range inst.Servers() {
 		if a, err := install.RequestToken(t, s, s.Client(t), old); err != nil || a.AccessToken != "" {
 			t.Errorf("%s accepted the old secret: %v", s.Name, err)
 		}
 	}
-	if bytes.Equal(inst.CredentialsSecret(t, c).Data["client_secret"], old.Data["client_secret"]) {
+	replaced := inst.CredentialsSecret(t, c)
+	if bytes.Equal(replaced.Data["client_secret"], old.Data["client_secret"]) {
 		t.Error("The Secret contains the old client secret")
+	}
+	if replaced.Annotations["reloader.stakater.com/match"] != "true" || replaced.Labels["backup"] != "yes" || string(replaced.Data["own"]) != "kept" {
+		t.Errorf("The Secret has lost what others have added: %+v", replaced.ObjectMeta)
 	}
 	scenario.AwaitUsable(t, inst, c)
 }
