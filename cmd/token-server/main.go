@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 	"github.com/realmkeeper/realmkeeper/internal/version"
 )
@@ -50,6 +51,7 @@ type options struct {
 	kmsSocket         string
 	kmsTimeout        time.Duration
 	auditLog          string
+	acceptedIssuers   []clusterkeys.AcceptedIssuer
 	trustedProxies    []netip.Prefix
 	proxyProtocolFrom []netip.Prefix
 	passthrough       []netip.Prefix
@@ -96,6 +98,11 @@ func parse(args []string, to io.Writer) (options, error) {
 	flags.StringVar(&o.kmsSocket, "kms-socket", "", "Path of the Unix `socket` of the KMS plugin that decrypts private keys in records. If empty, encrypted keys cannot be used")
 	flags.DurationVar(&o.kmsTimeout, "kms-timeout", keyencryption.DefaultTimeout, "Timeout of each request to the KMS plugin, at least 100ms")
 	flags.StringVar(&o.auditLog, "audit-log", "-", "Path of the `file` for the audit log, with one line of JSON for each credential decision. Use - for standard output. If empty, the audit log is disabled")
+	flags.Func("accepted-service-account-issuer", "Another `issuer=time` of the cluster, whose service account tokens are accepted until the time (RFC 3339), such as https://a.example.com=2026-12-01T00:00:00Z. Can be repeated", func(value string) error {
+		accepted, err := clusterkeys.ParseAcceptedIssuer(value)
+		o.acceptedIssuers = append(o.acceptedIssuers, accepted)
+		return err
+	})
 	flags.Func("trusted-proxies", "Comma-separated `CIDRs` of TLS-terminating proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8,fd00::/8", source.Into(&o.trustedProxies))
 	flags.Func("proxy-protocol-from", "Comma-separated `CIDRs` of load balancers whose connections begin with a PROXY protocol header, version 1 or 2. Connections from them without the header are closed", source.Into(&o.proxyProtocolFrom))
 	flags.Func("passthrough-proxies", "Comma-separated `CIDRs` of proxies that pass TLS through and hide the source address. The limit of connections for each source does not apply to them", source.Into(&o.passthrough))
@@ -113,37 +120,44 @@ func parse(args []string, to io.Writer) (options, error) {
 		}
 		return options{}, err
 	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
+	}
+	if err := o.validate(); err != nil {
+		return options{}, err
+	}
+	return o, nil
+}
+
+func (o *options) validate() error {
 	for _, required := range []struct{ name, value string }{
 		{"tls-cert-file", o.certFile}, {"tls-key-file", o.keyFile}, {"name", o.name},
 	} {
 		if required.value == "" {
-			return options{}, fmt.Errorf("%w: --%s is required", errUsage, required.name)
+			return fmt.Errorf("%w: --%s is required", errUsage, required.name)
 		}
 	}
 	if err := heartbeat.ValidateMaxStaleness(o.maxStaleness); err != nil {
-		return options{}, fmt.Errorf("%w: --max-staleness %w", errUsage, err)
+		return fmt.Errorf("%w: --max-staleness %w", errUsage, err)
 	}
 	if err := httpserver.ValidateIdle(o.idleTimeout); err != nil {
-		return options{}, fmt.Errorf("%w: --idle-timeout %w", errUsage, err)
+		return fmt.Errorf("%w: --idle-timeout %w", errUsage, err)
 	}
 	if o.usageResolution < minUsageResolution || o.usageResolution > usage.MaxResolution {
-		return options{}, fmt.Errorf("%w: --usage-resolution must be between %s and %s, not %s", errUsage, minUsageResolution, usage.MaxResolution, o.usageResolution)
+		return fmt.Errorf("%w: --usage-resolution must be between %s and %s, not %s", errUsage, minUsageResolution, usage.MaxResolution, o.usageResolution)
 	}
 	if o.kmsTimeout < minKMSTimeout {
-		return options{}, fmt.Errorf("%w: --kms-timeout must be at least %s, not %s", errUsage, minKMSTimeout, o.kmsTimeout)
-	}
-	if flags.NArg() > 0 {
-		return options{}, fmt.Errorf("%w: unexpected argument %q", errUsage, flags.Arg(0))
+		return fmt.Errorf("%w: --kms-timeout must be at least %s, not %s", errUsage, minKMSTimeout, o.kmsTimeout)
 	}
 	if err := source.Disjoint(o.passthrough, o.proxyProtocolFrom); err != nil {
-		return options{}, fmt.Errorf("%w: a network of --passthrough-proxies hides the source, so it must not be in --proxy-protocol-from: %w", errUsage, err)
+		return fmt.Errorf("%w: a network of --passthrough-proxies hides the source, so it must not be in --proxy-protocol-from: %w", errUsage, err)
 	}
 	if problems := validation.IsDNS1123Label(o.namespace); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
+		return fmt.Errorf("%w: --namespace %q is not a valid namespace name: %s", errUsage, o.namespace, problems[0])
 	}
 	// The name is part of the Lease name. Without the Lease, no client becomes Ready.
 	if problems := validation.IsDNS1123Subdomain(heartbeat.LeaseName(o.name)); len(problems) > 0 {
-		return options{}, fmt.Errorf("%w: --name %q cannot be part of a Lease name: %s", errUsage, o.name, problems[0])
+		return fmt.Errorf("%w: --name %q cannot be part of a Lease name: %s", errUsage, o.name, problems[0])
 	}
-	return o, nil
+	return nil
 }

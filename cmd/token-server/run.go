@@ -70,7 +70,7 @@ func run(o options) error {
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
-	clusterKeys := newClusterKeys(client, metrics, logger)
+	clusterKeys := newClusterKeys(client, o.acceptedIssuers, metrics, logger)
 
 	// The feed must outlive the public port, because a draining server must still apply changes.
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,12 +144,12 @@ func newKeyDecrypter(o options, metrics prometheus.Registerer) (*keyencryption.E
 }
 
 // newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
-func newClusterKeys(client kubernetes.Interface, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
+func newClusterKeys(client kubernetes.Interface, accepted []clusterkeys.AcceptedIssuer, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
 	return clusterkeys.New(clusterkeys.Options{
 		Get: func(ctx context.Context, path string) ([]byte, error) {
 			return client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json, application/jwk-set+json").DoRaw(ctx)
 		},
-		Logger: logger, Metrics: metrics, Now: time.Now,
+		Accepted: accepted, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 }
 

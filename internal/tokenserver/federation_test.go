@@ -317,14 +317,14 @@ type rotated struct {
 	loaded *atomic.Bool
 }
 
-func (r rotated) Known(id string) (string, signingkey.PublicKey, error) {
+func (r rotated) Known(id string) ([]string, signingkey.PublicKey, error) {
 	if !r.loaded.Load() {
-		return "", signingkey.PublicKey{}, tokenjws.ErrKey
+		return nil, signingkey.PublicKey{}, tokenjws.ErrKey
 	}
 	return r.clusterOf.Known(id)
 }
 
-func (r rotated) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
+func (r rotated) Key(_ context.Context, id string) ([]string, signingkey.PublicKey, error) {
 	r.loaded.Store(true)
 	return r.Known(id)
 }

@@ -19,18 +19,18 @@ const clusterIssuer = "https://kubernetes.default.svc"
 // clusterOf is a cluster with one key. If the key is nil, the cluster's keys are not yet known.
 type clusterOf struct{ key *signingkey.Key }
 
-func (c clusterOf) Key(_ context.Context, id string) (string, signingkey.PublicKey, error) {
+func (c clusterOf) Key(_ context.Context, id string) ([]string, signingkey.PublicKey, error) {
 	return c.Known(id)
 }
 
-func (c clusterOf) Known(id string) (string, signingkey.PublicKey, error) {
+func (c clusterOf) Known(id string) ([]string, signingkey.PublicKey, error) {
 	switch {
 	case c.key == nil:
-		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
+		return nil, signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	case id != c.key.ID:
-		return "", signingkey.PublicKey{}, tokenjws.ErrKey
+		return nil, signingkey.PublicKey{}, tokenjws.ErrKey
 	}
-	return clusterIssuer, c.key.Public(), nil
+	return []string{clusterIssuer}, c.key.Public(), nil
 }
 
 // RuleOut reports that the API server is unavailable until the keys are known.

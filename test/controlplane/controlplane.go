@@ -75,6 +75,7 @@ type ControlPlane struct {
 	options Options
 	lock    filelock.Lock // on Options.Dir; etcd inherits it
 	ports   ports
+	issuers []string // of service account tokens, before the default one
 	config  *rest.Config
 
 	mu        sync.Mutex

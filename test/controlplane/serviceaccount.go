@@ -29,11 +29,18 @@ func (c *ControlPlane) SetServiceAccountKey(key []byte) error {
 	return os.WriteFile(c.file(serviceAccountKeyFile), key, 0o600)
 }
 
+// SetServiceAccountIssuers sets the issuers that the API server accepts in addition to the default one. The first
+// one issues tokens. The API server reads them when it starts, so the caller must restart it.
+func (c *ControlPlane) SetServiceAccountIssuers(issuers ...string) { c.issuers = issuers }
+
 // serviceAccounts returns the API server's arguments for service account tokens.
 func (c *ControlPlane) serviceAccounts() []string {
-	return []string{
-		"--service-account-issuer=" + issuer,
-		"--service-account-key-file=" + c.file(serviceAccountKeyFile),
-		"--service-account-signing-key-file=" + c.file(serviceAccountKeyFile),
+	var issuers []string
+	for _, accepted := range append(c.issuers, issuer) {
+		issuers = append(issuers, "--service-account-issuer="+accepted)
 	}
+	return append(issuers,
+		"--service-account-key-file="+c.file(serviceAccountKeyFile),
+		"--service-account-signing-key-file="+c.file(serviceAccountKeyFile),
+	)
 }

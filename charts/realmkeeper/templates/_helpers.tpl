@@ -143,7 +143,7 @@ Arguments: constraints, component.
   "imagePullPolicy" ($settings.imagePullPolicy | default .Values.image.pullPolicy)
   "replicas" (int $settings.replicas)
   "resources" $settings.resources -}}
-{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "podLabels" "podSecurityContext" "securityContext" "extraEnv" "extraArgs" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" "idleTimeout" -}}
+{{- range $key := list "image" "nodeSelector" "affinity" "tolerations" "priorityClassName" "podAnnotations" "podLabels" "podSecurityContext" "securityContext" "extraEnv" "extraArgs" "audit" "trustedProxies" "proxyProtocolFrom" "passthroughProxies" "maxStaleness" "idleTimeout" "acceptedServiceAccountIssuers" -}}
 {{- with index $settings $key -}}
 {{- $_ := set $tokenServer $key . -}}
 {{- end -}}

@@ -154,9 +154,20 @@ type TokenServer struct {
 	// MaxStaleness is how long a token server stays ready without contact with the API server: 30s or
 	// more. Defaults to 0s, with which it always stays ready.
 	MaxStaleness metav1.Duration `json:"maxStaleness,omitzero"`
+	// AcceptedServiceAccountIssuers are the cluster's other issuers of service account tokens, such as the former
+	// one. The API server accepts several, but publishes only the first one. Defaults to none.
+	AcceptedServiceAccountIssuers []ServiceAccountIssuer `json:"acceptedServiceAccountIssuers,omitempty"`
 	// IdleTimeout is how long connections without requests stay open: 5s to 1h. It must be longer than
 	// in proxies in front of the token servers. If it is 0, token servers use their default, 75s.
 	IdleTimeout metav1.Duration `json:"idleTimeout,omitzero"`
+}
+
+// ServiceAccountIssuer is an issuer whose tokens are accepted for a time if a key of the cluster signed them.
+type ServiceAccountIssuer struct {
+	// Issuer is the "iss" of the tokens.
+	Issuer string `json:"issuer"`
+	// Until is when the tokens are no longer accepted.
+	Until metav1.Time `json:"until"`
 }
 
 // AuditSink is a destination of audit events.

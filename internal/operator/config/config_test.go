@@ -63,6 +63,7 @@ tokenServer:
   passthroughProxies: [10.2.0.0/16, "fd01::/64"]
   maxStaleness: 10m
   idleTimeout: 4m
+  acceptedServiceAccountIssuers: [{issuer: "https://a.example.com", until: "2026-12-01T00:00:00Z"}]
 testing:
   speedUp: 600
 trustedIssuers: {allowLocalAddresses: true}
@@ -164,6 +165,7 @@ func TestParseRejectsInvalidConfiguration(t *testing.T) {
 		"stale within the resolution":          {with("720h", "5h"), "usage.staleAfter"},
 		"staleness too short":                  {with("10m", "29s"), "tokenServer.maxStaleness"},
 		"idle timeout too short":               {with("4m", "4s"), "tokenServer.idleTimeout must be between 5s and 1h, not 4s"},
+		"issuer without a time":                {with(`, until: "2026-12-01T00:00:00Z"`, ""), "tokenServer.acceptedServiceAccountIssuers"},
 		"idle timeout too long":                {with("4m", "61m"), "tokenServer.idleTimeout"},
 		"invalid annotation key":               {with("{team: platform}", "{\"my team\": platform}"), "tokenServer.podAnnotations"},
 		"invalid label key":                    {with("{cost-center: a1}", "{\"cost center\": a1}"), "tokenServer.podLabels"},

@@ -84,7 +84,7 @@ var deploymentEnv = []string{
 // that auditing is enabled while an argument disables it.
 var deploymentFlags = []string{
 	"namespace", "name", "listen", "operations-listen", "kubeconfig", "reuse-port", "tls-cert-file", "tls-key-file", "snapshot-dir",
-	"audit-log", "debug", "trusted-proxies", "proxy-protocol-from", "passthrough-proxies", "max-staleness", "idle-timeout", "usage-resolution",
+	"audit-log", "debug", "trusted-proxies", "proxy-protocol-from", "passthrough-proxies", "max-staleness", "idle-timeout", "accepted-service-account-issuer", "usage-resolution",
 	"kms-socket", "kms-timeout",
 }
 

@@ -88,6 +88,11 @@ func (s *TokenServer) validateRequests() error {
 	if err := heartbeat.ValidateMaxStaleness(s.MaxStaleness.Duration); err != nil {
 		return invalid("tokenServer.maxStaleness %w", err)
 	}
+	for _, accepted := range s.AcceptedServiceAccountIssuers {
+		if accepted.Issuer == "" || accepted.Until.IsZero() {
+			return invalid("tokenServer.acceptedServiceAccountIssuers must have an issuer and a time in until for each entry")
+		}
+	}
 	if idle := s.IdleTimeout.Duration; idle != 0 && (idle < 5*time.Second || idle > time.Hour) {
 		return invalid("tokenServer.idleTimeout must be between 5s and 1h, not %s", idle)
 	}

@@ -142,6 +142,9 @@ func container(instance *config.Instance, image string) *corev1ac.ContainerApply
 	networksArg(c, "--trusted-proxies", instance.TokenServer.TrustedProxies)
 	networksArg(c, "--proxy-protocol-from", instance.TokenServer.ProxyProtocolFrom)
 	networksArg(c, "--passthrough-proxies", instance.TokenServer.PassthroughProxies)
+	for _, accepted := range instance.TokenServer.AcceptedServiceAccountIssuers {
+		c.WithArgs("--accepted-service-account-issuer=" + accepted.Issuer + "=" + accepted.Until.UTC().Format(time.RFC3339))
+	}
 	if stale := instance.TokenServer.MaxStaleness.Duration; stale > 0 {
 		c.WithArgs("--max-staleness=" + stale.String())
 	}

@@ -2,6 +2,7 @@ package clientassertion
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,21 +68,21 @@ func (a *Assertion) OfServiceAccount() bool {
 }
 
 // CheckServiceAccount checks the claims of a service account token and returns the service account.
-// The token must have the cluster's issuer and only the given audience.
+// The token must have one of the cluster's issuers and only the given audience.
 //
 // The token must be bound to a Pod, so that only that Pod's kubelet can request it. Unlike the API
 // server, this check accepts the token until it expires, even after the Pod is deleted.
 //
 // Errors: jws.ErrMalformed, ErrIssuer, ErrSubject, ErrAudience, ErrDefaultAccount, ErrNotBound,
 // ErrNoExpiry, ErrExpired, ErrTooLong and ErrNotYetValid.
-func (a *Assertion) CheckServiceAccount(issuer, audience string, now time.Time) (ServiceAccount, error) {
+func (a *Assertion) CheckServiceAccount(issuers []string, audience string, now time.Time) (ServiceAccount, error) {
 	var claims private
 	if json.Unmarshal(a.Payload, &claims) != nil {
 		return ServiceAccount{}, jws.ErrMalformed
 	}
 	k := &claims.Kubernetes
 	switch {
-	case issuer == "" || a.Claims.Issuer != issuer:
+	case a.Claims.Issuer == "" || !slices.Contains(issuers, a.Claims.Issuer):
 		return ServiceAccount{}, ErrIssuer
 	case k.Namespace == "" || k.ServiceAccount.Name == "" || k.ServiceAccount.UID == "" ||
 		a.Claims.Subject != ServiceAccount{Namespace: k.Namespace, Name: k.ServiceAccount.Name}.Subject():

@@ -163,13 +163,13 @@ type keysAfter struct {
 	change func()
 }
 
-func (k keysAfter) Key(context.Context, string) (string, signingkey.PublicKey, error) {
+func (k keysAfter) Key(context.Context, string) ([]string, signingkey.PublicKey, error) {
 	k.change()
-	return clusterIssuer, k.key, nil
+	return []string{clusterIssuer}, k.key, nil
 }
 
-func (keysAfter) Known(string) (string, signingkey.PublicKey, error) {
-	return "", signingkey.PublicKey{}, jws.ErrKey
+func (keysAfter) Known(string) ([]string, signingkey.PublicKey, error) {
+	return nil, signingkey.PublicKey{}, jws.ErrKey
 }
 
 func (keysAfter) RuleOut(context.Context, string, string) error { return nil }

@@ -125,8 +125,8 @@ func (c *Caller) describe(token *proven) {
 // signature is valid.
 func (a *Authenticator) verifyThirdParty(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
 	if assertion.OfServiceAccount() {
-		if issuer, ok := a.signedByCluster(assertion); ok {
-			return checkServiceAccount(issuer, realm, assertion, now)
+		if issuers, ok := a.signedByCluster(assertion); ok {
+			return checkServiceAccount(issuers, realm, assertion, now)
 		}
 	}
 	issuer := trustedIssuer(realm, assertion)
@@ -184,8 +184,8 @@ func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm
 		if a.clusterKeys.RuleOut(ctx, issuer.URL, assertion.KeyID) != nil {
 			return proven{}, oauth.ErrNoClusterKeys
 		}
-		if cluster, ok := a.signedByCluster(assertion); ok {
-			return checkServiceAccount(cluster, realm, assertion, now)
+		if issuers, ok := a.signedByCluster(assertion); ok {
+			return checkServiceAccount(issuers, realm, assertion, now)
 		}
 	}
 	token := proven{issuer: issuer, assertion: assertion}

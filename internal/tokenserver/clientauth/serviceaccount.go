@@ -13,13 +13,13 @@ import (
 
 // ClusterKeys returns the keys that verify the cluster's service account tokens.
 type ClusterKeys interface {
-	// Key returns the cluster's issuer and the key with the given ID. It refreshes the keys if this
+	// Key returns the cluster's issuers and the key with the given ID. It refreshes the keys if this
 	// one is unknown.
 	//
 	// Errors: clientassertion.ErrNoKeys until the keys are known; jws.ErrKey.
-	Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error)
+	Key(ctx context.Context, id string) (issuers []string, key signingkey.PublicKey, err error)
 	// Known is like Key, but never refreshes the keys.
-	Known(id string) (issuer string, key signingkey.PublicKey, err error)
+	Known(id string) (issuers []string, key signingkey.PublicKey, err error)
 	// RuleOut refreshes the keys if the cluster may have a key with the given ID that isn't known.
 	// It is for tokens of the given issuer that another key verifies.
 	//
@@ -30,13 +30,13 @@ type ClusterKeys interface {
 var errServiceAccountsDisabled = errors.New("service account tokens are not accepted")
 
 // signedByCluster reports whether a key of the cluster that is known verifies the signature, and returns
-// the cluster's issuer.
-func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) (issuer string, ok bool) {
+// the cluster's issuers.
+func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) (issuers []string, ok bool) {
 	if a.clusterKeys == nil {
-		return "", false
+		return nil, false
 	}
-	issuer, key, err := a.clusterKeys.Known(assertion.KeyID)
-	return issuer, err == nil && assertion.Verify(key) == nil
+	issuers, key, err := a.clusterKeys.Known(assertion.KeyID)
+	return issuers, err == nil && assertion.Verify(key) == nil
 }
 
 // verifyServiceAccount verifies a service account token for the given realm. If the signature is
@@ -47,7 +47,7 @@ func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registr
 	if a.clusterKeys == nil {
 		return proven{}, wrongAssertion(errServiceAccountsDisabled)
 	}
-	issuer, key, err := a.clusterKeys.Key(ctx, assertion.KeyID)
+	issuers, key, err := a.clusterKeys.Key(ctx, assertion.KeyID)
 	switch {
 	case errors.Is(err, clientassertion.ErrNoKeys):
 		return proven{}, oauth.ErrNoClusterKeys
@@ -57,15 +57,15 @@ func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registr
 	if err := assertion.Verify(key); err != nil {
 		return proven{}, wrongAssertion(err)
 	}
-	return checkServiceAccount(issuer, realm, assertion, now)
+	return checkServiceAccount(issuers, realm, assertion, now)
 }
 
 // checkServiceAccount checks the claims of a token that the cluster has signed. It returns the assertion also
 // on error.
 //
 // The error is oauth.ErrInvalidClient, wrapping the reason.
-func checkServiceAccount(issuer string, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
-	account, err := assertion.CheckServiceAccount(issuer, realm.Issuer, now)
+func checkServiceAccount(issuers []string, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
+	account, err := assertion.CheckServiceAccount(issuers, realm.Issuer, now)
 	if err != nil {
 		return proven{assertion: assertion}, wrongAssertion(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,13 +39,38 @@ const (
 	fetchTimeout = 3 * time.Second
 )
 
-// Options configures Keys. All fields are required.
+// AcceptedIssuer is another issuer of the cluster. The API server publishes only the first one that it accepts. Pods
+// that are running when that one changes have tokens of the former issuer.
+type AcceptedIssuer struct {
+	Issuer string
+	// Until is when its tokens are no longer accepted.
+	Until time.Time
+}
+
+var errAcceptedIssuer = errors.New("must be an issuer, =, and a time in RFC 3339 format")
+
+// ParseAcceptedIssuer parses an issuer and a time that are separated by "=".
+func ParseAcceptedIssuer(value string) (AcceptedIssuer, error) {
+	at := strings.LastIndex(value, "=")
+	if at <= 0 {
+		return AcceptedIssuer{}, errAcceptedIssuer
+	}
+	until, err := time.Parse(time.RFC3339, value[at+1:])
+	if err != nil {
+		return AcceptedIssuer{}, errAcceptedIssuer
+	}
+	return AcceptedIssuer{Issuer: value[:at], Until: until}, nil
+}
+
+// Options configures Keys. All fields except Accepted are required.
 type Options struct {
 	// Get sends a GET request for the given path to the API server and returns the body.
-	Get     func(ctx context.Context, path string) ([]byte, error)
-	Logger  *slog.Logger
-	Metrics prometheus.Registerer
-	Now     func() time.Time
+	Get func(ctx context.Context, path string) ([]byte, error)
+	// Accepted are the cluster's other issuers. Only the cluster's own keys verify their tokens.
+	Accepted []AcceptedIssuer
+	Logger   *slog.Logger
+	Metrics  prometheus.Registerer
+	Now      func() time.Time
 }
 
 // Keys caches the cluster's issuer and keys. Looking up a known key requires no lock and no I/O.
@@ -89,22 +116,22 @@ func (k *Keys) Run(ctx context.Context) {
 	}
 }
 
-// Key returns the cluster's issuer and the key with the given ID. If the key is unknown, Key first
+// Key returns the cluster's issuers and the key with the given ID. If the key is unknown, Key first
 // refreshes the keys, but at most once per second, and not within retryInterval of a failed refresh.
 // At most maxWaiting callers wait for a refresh, which they share.
 //
 // Errors: jws.ErrKey; clientassertion.ErrNoKeys before the first successful refresh, and if the API
 // server can't be asked about an unknown key.
-func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingkey.PublicKey, err error) {
-	if issuer, key, err = k.Known(id); err == nil {
-		return issuer, key, nil
+func (k *Keys) Key(ctx context.Context, id string) (issuers []string, key signingkey.PublicKey, err error) {
+	if issuers, key, err = k.Known(id); err == nil {
+		return issuers, key, nil
 	}
 	if err := k.refreshOnDemand(ctx); err != nil && !errors.Is(err, errTooSoon) {
 		k.Logger.Debug("Failed to refresh cluster keys after an unknown key ID", "error", err)
-		if issuer, key, err := k.Known(id); err == nil {
-			return issuer, key, nil
+		if issuers, key, err := k.Known(id); err == nil {
+			return issuers, key, nil
 		}
-		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
+		return nil, signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	}
 	return k.Known(id)
 }
@@ -112,16 +139,27 @@ func (k *Keys) Key(ctx context.Context, id string) (issuer string, key signingke
 // Known is like Key, but never refreshes the keys.
 //
 // Errors: clientassertion.ErrNoKeys before the first successful refresh; jws.ErrKey.
-func (k *Keys) Known(id string) (string, signingkey.PublicKey, error) {
+func (k *Keys) Known(id string) (issuers []string, key signingkey.PublicKey, err error) {
 	current := k.current.Load()
 	if current == nil {
-		return "", signingkey.PublicKey{}, clientassertion.ErrNoKeys
+		return nil, signingkey.PublicKey{}, clientassertion.ErrNoKeys
 	}
 	key, ok := current.keys[id]
 	if !ok {
-		return "", signingkey.PublicKey{}, jws.ErrKey
+		return nil, signingkey.PublicKey{}, jws.ErrKey
 	}
-	return current.issuer, key, nil
+	return k.issuers(current), key, nil
+}
+
+// issuers returns the issuers whose tokens are accepted now.
+func (k *Keys) issuers(current *documents) []string {
+	all := []string{current.issuer}
+	for _, accepted := range k.Accepted {
+		if k.Now().Before(accepted.Until) {
+			all = append(all, accepted.Issuer)
+		}
+	}
+	return all
 }
 
 // RuleOut makes sure that the cluster's key with the given ID is known if there is one: it refreshes
@@ -132,7 +170,7 @@ func (k *Keys) Known(id string) (string, signingkey.PublicKey, error) {
 // Errors: clientassertion.ErrNoKeys if the API server can't be asked.
 func (k *Keys) RuleOut(ctx context.Context, issuer, id string) error {
 	current := k.current.Load()
-	if current != nil && (current.issuer != issuer || current.has(id)) {
+	if current != nil && (!slices.Contains(k.issuers(current), issuer) || current.has(id)) {
 		return nil
 	}
 	k.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,12 +100,12 @@ func newKey(t *testing.T) signingkey.PublicKey {
 // want checks the result of a lookup.
 func want(t *testing.T, k *clusterkeys.Keys, key signingkey.PublicKey, wantErr error) {
 	t.Helper()
-	issuer, got, err := k.Key(t.Context(), key.ID())
+	issuers, got, err := k.Key(t.Context(), key.ID())
 	if !errors.Is(err, wantErr) {
 		t.Fatalf("error %v, want %v", err, wantErr)
 	}
-	if err == nil && (!got.Equal(key) || issuer != "https://kubernetes.default.svc") {
-		t.Errorf("got key %s of issuer %s, want key %s", got.ID(), issuer, key.ID())
+	if err == nil && (!got.Equal(key) || !slices.Equal(issuers, []string{"https://kubernetes.default.svc"})) {
+		t.Errorf("got key %s of issuers %s, want key %s", got.ID(), issuers, key.ID())
 	}
 }
 
@@ -171,6 +172,40 @@ func TestRuleOut(t *testing.T) {
 	// The regular refresh failed meanwhile. A caller that is too early must not rely on it.
 	_ = k.RuleOut(t.Context(), issuer, newKey(t).ID())
 	testkit.Diff(t, "too soon after a failure", clientassertion.ErrNoKeys, k.RuleOut(t.Context(), issuer, newKey(t).ID()), cmpopts.EquateErrors())
+}
+
+// Another issuer of the cluster is accepted until its time, with the cluster's own keys only. A trusted issuer with
+// the same URL can't use a key of the cluster before this server knows it.
+func TestAcceptedIssuers(t *testing.T) {
+	const current, former = "https://kubernetes.default.svc", "https://former.example.com"
+	s := &apiServer{t: t, now: start, issuer: current}
+	k := clusterkeys.New(clusterkeys.Options{
+		Get: s.get, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: s.clock,
+		Accepted: []clusterkeys.AcceptedIssuer{{Issuer: former, Until: start.Add(time.Hour)}},
+	})
+	own, next := newKey(t), newKey(t)
+	s.set(func(s *apiServer) { s.keys = []any{own} })
+	issuers, _, err := k.Key(t.Context(), own.ID())
+	testkit.Do(t, err)
+	testkit.Diff(t, "issuers", []string{current, former}, issuers)
+	s.pass(time.Second)
+	testkit.Do(t, k.RuleOut(t.Context(), former, next.ID()))
+	testkit.Diff(t, "requests for the former issuer", int64(2), s.requests.Load())
+	s.pass(time.Hour - time.Second)
+	issuers, _, err = k.Known(own.ID())
+	testkit.Do(t, err)
+	testkit.Diff(t, "issuers afterward", []string{current}, issuers)
+}
+
+func TestParseAcceptedIssuer(t *testing.T) {
+	got, err := clusterkeys.ParseAcceptedIssuer("https://a.example.com/?id=1=2026-03-01T12:00:00Z")
+	testkit.Do(t, err)
+	testkit.Diff(t, "issuer", clusterkeys.AcceptedIssuer{Issuer: "https://a.example.com/?id=1", Until: start}, got)
+	for _, wrong := range []string{"", "https://a.example.com", "=2026-03-01T12:00:00Z", "https://a.example.com=", "https://a.example.com=tomorrow"} {
+		if _, err := clusterkeys.ParseAcceptedIssuer(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
 }
 
 // Concurrent callers share one request.

@@ -272,6 +272,20 @@ func (e *Env) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
+// SetServiceAccountIssuers restarts the API server, which then accepts these issuers in addition to the default one,
+// and issues tokens with the first one. The test restores the default when it ends.
+func (e *Env) SetServiceAccountIssuers(t testing.TB, issuers ...string) {
+	t.Helper()
+	e.controlPlane.SetServiceAccountIssuers(issuers...)
+	t.Cleanup(func() {
+		e.controlPlane.SetServiceAccountIssuers()
+		e.StopAPIServer(t)
+		e.StartAPIServer(t)
+	})
+	e.StopAPIServer(t)
+	e.StartAPIServer(t)
+}
+
 // StopAPIServer stops the API server until StartAPIServer is called or the test ends. No other test
 // that needs the API server may run in the meantime.
 func (e *Env) StopAPIServer(t testing.TB) {

@@ -44,6 +44,9 @@ type Installation struct {
 	// LeaderElection enables leader election for operators. Without it, a new operator doesn't have to
 	// wait until the Lease of a killed one expires.
 	LeaderElection bool
+	// AcceptedIssuers are values of --accepted-service-account-issuer for token servers that are started after it is
+	// set.
+	AcceptedIssuers []string
 	// MaxStaleness is the --max-staleness of token servers that are started after it is set.
 	MaxStaleness time.Duration
 	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.

@@ -77,6 +77,9 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 			"--kms-socket", i.KMSSocket,
 		},
 	}
+	for _, accepted := range i.AcceptedIssuers {
+		s.command.Args = append(s.command.Args, "--accepted-service-account-issuer", accepted)
+	}
 	s.start(t)
 	i.servers = append(i.servers, s)
 	return s
