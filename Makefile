@@ -376,7 +376,7 @@ c-compiler: ## Install gcc, which the race detector needs, if it is missing.
 	@hack/c-compiler.sh
 
 .PHONY: peers
-peers: ## Install nginx, Node.js, Python, a JDK, curl, and jq for the tests that need them if they are missing.
+peers: ## Install nginx, Node.js, Python, socat, a JDK, curl, and jq for the tests that need them if they are missing.
 	@test/interop/peers.sh
 
 .PHONY: softhsm

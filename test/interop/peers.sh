@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that test/interop and tests with the build tag peers require if they are missing:
-# Apache, curl, jq, nginx, Node.js, Python, and a JDK from Debian, and the pinned npm packages. If it cannot
+# Apache, curl, jq, nginx, Node.js, Python, socat, and a JDK from Debian, and the pinned npm packages. If it cannot
 # install them, it prints what to do.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -15,6 +15,7 @@ command -v python3 >/dev/null || packages+=(python3)
 [[ -e /usr/lib/apache2/modules/mod_auth_openidc.so ]] || packages+=(apache2 libapache2-mod-auth-openidc)
 [[ -e /usr/lib/apache2/modules/mod_oauth2.so ]] || packages+=(libapache2-mod-oauth2)
 /usr/bin/python3 -c 'import cryptography, jwt' 2>/dev/null || packages+=(python3-jwt python3-cryptography)
+command -v socat >/dev/null || packages+=(socat)
 command -v javac >/dev/null || packages+=(default-jdk-headless)
 
 if [[ ${#packages[@]} -gt 0 ]]; then

@@ -225,6 +225,11 @@ func TestIssuerFailures(t *testing.T) {
 			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
+		"failure although there is a proxy": {
+			state: issuerkeys.State{Err: issuerkeys.ErrConnection, FailingSince: now, NoProxy: true},
+			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrNoProxy)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			wantEvent: failed, wantWords: "set operator.hostAliases",
+		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
 			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,

@@ -47,6 +47,8 @@ type Installation struct {
 	// AcceptedIssuers are values of --accepted-service-account-issuer for token servers that are started after it is
 	// set.
 	AcceptedIssuers []string
+	// OperatorEnv is added to the environment of operators that are started after it is set.
+	OperatorEnv []string
 	// MaxStaleness is the --max-staleness of token servers that are started after it is set.
 	MaxStaleness time.Duration
 	// KMSSocket is the --kms-socket of operators and token servers that are started after it is set.

@@ -47,7 +47,7 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 
 func (i *Installation) operatorCommand(path, kubeconfig, metrics string) process.Command {
 	return process.Command{
-		Name: "operator", Path: path, Dir: i.dir, Env: []string{"POD_NAME=" + i.Pod},
+		Name: "operator", Path: path, Dir: i.dir, Env: append([]string{"POD_NAME=" + i.Pod}, i.OperatorEnv...),
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--records-namespace", i.RecordsNamespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + metrics,

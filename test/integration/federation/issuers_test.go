@@ -44,12 +44,12 @@ func hostile(internal string) map[string]behavior {
 		return func(d *issuer.Discovered) { d.ServeKeys(handler) }
 	}
 	return map[string]behavior{
-		"slow":        {act: keys(issuer.Trickle), want: "HTTP response that it can trust"},
+		"slow":        {act: keys(issuer.Trickle), want: "does not use the proxy"},
 		"redirect":    {act: metadata(issuer.Redirect(internal)), want: "redirects"},
 		"html":        {act: metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), want: "no valid jwks_uri"},
 		"private-key": {act: (*issuer.Discovered).ServePrivateKey, want: "private or symmetric key", revokes: true},
 		"no-keys":     {act: keys(issuer.Respond(http.StatusOK, `{"keys":[]}`)), want: "no supported keys", revokes: true},
-		"down":        {act: (*issuer.Discovered).Stop, want: "HTTP response that it can trust"},
+		"down":        {act: (*issuer.Discovered).Stop, want: "does not use the proxy"},
 	}
 }
 
@@ -59,6 +59,7 @@ func hostile(internal string) map[string]behavior {
 func TestHostileIssuers(t *testing.T) {
 	internal, reached := startInternal(t)
 	inst := install.New(t, env.Start(t), install.Settings{SpeedUp: often, LocalIssuers: true})
+	inst.OperatorEnv = []string{"ALL_PROXY=http://proxy.acme.example:3128"}
 	inst.StartOperator(t, "")
 	inst.StartTokenServer(t)
 	good, issuers := issuer.StartDiscovered(t, "good"), map[string]*issuer.Discovered{}
