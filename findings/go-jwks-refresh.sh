@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Finding: two Go libraries for key sets reject tokens of a published key for minutes, whatever
-# Cache-Control the issuer sends with its key set.
+# Finding: two Go libraries for key sets reject tokens of a published key for minutes, even if the
+# issuer lets its key set be cached for less time.
 #
 # Software:  github.com/lestrrat-go/jwx/v3 v3.4.0 (with httprc/v3 v3.0.6),
 #            github.com/MicahParks/keyfunc/v3 v3.9.2 (with jwkset v0.11.4).
 # Guess:     With "Cache-Control: max-age=300", jwk.Cache loads a key set again after 5 minutes.
-#            keyfunc loads it at once for an unknown key ID, as its documentation says; and if it has
-#            just done so, it rejects the token at once.
+#            keyfunc loads it immediately for an unknown key ID, as its documentation says. If it has
+#            just done that, it rejects the token immediately.
 # Behavior:  jwk.Cache has a minimum of 15 minutes, which a shorter max-age doesn't change. A longer one
 #            counts, so a new key can also be unknown for two hours.
-#            keyfunc loads the key set for an unknown key ID once in 5 minutes. In between, a token with
-#            another new key is rejected at once for 4 minutes. In the fifth minute, its verification
-#            waits for up to a minute, and then accepts it.
+#            keyfunc loads the key set for an unknown key ID at most once in 5 minutes. During the first
+#            4 minutes after that, it immediately rejects a token with another new key. In the fifth
+#            minute, the verification waits until the key set can be loaded, and then succeeds.
 # Seen:      see "expected" below. The time is that of testing/synctest, so the script takes no minutes.
 #
 # What follows for an issuer: publish a key at least 15 minutes before it signs, send no longer max-age

@@ -28,10 +28,10 @@ func (c *Credentials) Secrets() []string {
 // text at the first colon and form-urldecodes each half once, because RFC 6749 §2.3.1 requires
 // clients to encode both halves.
 //
-// Many clients don't encode the secret, for example curl. If it can be both, the result has both
-// secrets. If it contains a character that form encoding replaces, or can't be decoded, the result has
-// only the one that was sent. The client ID is always decoded, because it can't contain percent and plus
-// signs.
+// Many clients don't encode the secret, for example curl. If what was sent can be an encoded secret or
+// one that wasn't encoded, the result has both. If it contains a character that form encoding replaces,
+// or can't be decoded, the result has only what was sent. The client ID is always decoded, because it
+// can't contain percent and plus signs.
 //
 // It reports false for anything else: another scheme, invalid Base64, invalid percent encoding in
 // the ID, no colon, an empty ID or secret, invalid UTF-8, or control characters.

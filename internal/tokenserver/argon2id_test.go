@@ -118,7 +118,7 @@ func TestArgon2idSecrets(t *testing.T) {
 	}
 }
 
-// A secret can be sent form-encoded or raw, whatever it contains. A value that can be only one of the two costs one
+// Every secret can be sent form-encoded or raw. A value that can be only one of the two costs one
 // verification, and any other at most two, without a pause.
 func TestSecretsWithSpecialCharacters(t *testing.T) {
 	for secret, most := range map[string]struct{ encoded, raw float64 }{

@@ -163,7 +163,7 @@ func TestOpenFails(t *testing.T) {
 	})
 }
 
-// Stop ends the watch, its request, and all goroutines, even while nobody receives an event.
+// Stop ends the watch, its request, and all goroutines. They must not wait for a receiver of the next event.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := watch.NewRaceFreeFake()

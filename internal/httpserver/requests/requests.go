@@ -37,7 +37,7 @@ var Reasons = []string{ReasonBusy, ReasonDisplaced, ReasonUnsent, ReasonBodyTime
 // their bytes. Requests through proxies have some 30.
 const maxHeaders = 100
 
-// Options configures a Limiter. All fields except Streams and Rejected are required.
+// Options configures a Limiter. All fields except Streams, Open, OpenPerSource, and Rejected are required.
 type Options struct {
 	// Handler processes requests within the limits.
 	Handler http.Handler

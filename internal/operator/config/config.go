@@ -50,9 +50,9 @@ type Instance struct {
 	// ExternalPort is the port in the URLs of the token service, 1 to 65535. Defaults to 443, which
 	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
-	// ClusterDomain is the domain of the cluster's Services, such as cluster.local, the default. The
-	// operator doesn't find it by itself: the CA may only sign for these names, so they must not depend
-	// on a file of the node that it runs on.
+	// ClusterDomain is the domain of the cluster's Services. Defaults to cluster.local. The operator
+	// doesn't detect it: the CA may only sign for these names, so they must not depend on a file of the
+	// node that it runs on.
 	ClusterDomain string `json:"clusterDomain,omitempty"`
 
 	// WatchNamespaces are the namespaces whose ApiClients are served. Defaults to all namespaces.

@@ -56,7 +56,7 @@ func testSecretMetadataBeforeClient(t *testing.T, inst *install.Installation) {
 	})
 }
 
-// A Secret that can be of use to someone else, or that nobody has labeled, isn't adopted and doesn't change.
+// A Secret that something else may use, or that has no label, isn't adopted and doesn't change.
 func testOtherSecretIsNotAdopted(t *testing.T, inst *install.Installation) {
 	inst.Create(t, install.Realm("not-adopted"))
 	namespace := inst.Env.Namespace(t)
