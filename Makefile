@@ -40,7 +40,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md do
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build.
-MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site test/oauthclients test/promql
+MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site hack/size test/oauthclients test/promql
 
 ##@ General
 
@@ -249,6 +249,7 @@ test-versions: build race-binaries softhsm helm ## Run the integration and chart
 .PHONY: test-extra
 test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, and the release, then attack the servers.
 	@echo "Running the other tests, the longest first; 3 min ..."
+	@go test -C hack/size ./...
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
@@ -310,7 +311,7 @@ bench: ## Measure the token server against limits of this machine.
 	@go run -C test ./bench
 
 .PHONY: verify
-verify: verify-generated verify-format verify-modules vet lint chart-lint workflow-lint ## Fail if anything is stale or untidy: generated files, formatting, modules, vet, lint, the chart, and the workflows.
+verify: verify-generated verify-format verify-modules lint chart-lint workflow-lint size ## Fail if anything is stale, untidy, or too large: generated files, formatting, modules, lint, the chart, the workflows, and the size.
 
 .PHONY: verify-generated
 verify-generated: generate ## Fail if a generated file differs from the committed one.
@@ -342,6 +343,11 @@ verify-modules: ## Fail if a go.mod is not tidy, or if the product, its librarie
 		fi; \
 	done
 
+.PHONY: size
+size: build ## Measure the code and the binaries, and fail if a value is above its ceiling in hack/size/ceilings.txt.
+	@echo "Measuring the size of the project; 10 s ..."
+	@go run -C hack/size . --bin "$(CURDIR)/bin" $(if $(CONTROL_PLANES),--control-planes "$(CONTROL_PLANES)")
+
 .PHONY: chart-lint
 chart-lint: ## Lint the Helm chart with every values file, and run its unit tests.
 	@echo "Linting the chart and running its unit tests; a few seconds, 4 min the first time to build Helm ..."
@@ -364,12 +370,6 @@ vulncheck: ## Fail if the product calls code with a known vulnerability; needs i
 helm: ## Build Helm 3 and 4 for the chart tests.
 	@echo "Building Helm; a few seconds, 4 min the first time ..."
 	@for major in v3 v4; do $(HELM_TOOL) "helm.sh/helm/$$major/cmd/helm" version >/dev/null; done
-
-.PHONY: vet
-vet: ## Run go vet.
-	@go vet -tags peers ./...
-	@for module in $(LIBRARIES); do go vet -C "$$module" ./...; done
-	@cd test && go vet -tags e2e,scale ./...
 
 .PHONY: c-compiler
 c-compiler: ## Install gcc, which the race detector needs, if it is missing.
