@@ -115,9 +115,6 @@ func (o *changeOptions) set(ctx context.Context, c *cluster, t *target, value an
 	return nil
 }
 
-// timestamp formats a time for a spec.
-func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
 var errTimeout = errors.New("timed out")
 
 // await reads the object until done returns true. It reports each new state while it waits.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 const releaseUsage = `Release the client ID and the subjects that an ApiClient holds, so that another ApiClient can acquire
@@ -50,7 +51,7 @@ func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func (o *changeOptions) release(ctx context.Context, c *cluster, t *target) (report, error) {
 	r, at := newChanged(t, "released"), c.clock.next()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": t.object.GetUID(), "annotations": map[string]string{v1beta1.ReleaseAnnotation: timestamp(at)},
+		"uid": t.object.GetUID(), "annotations": map[string]string{v1beta1.ReleaseAnnotation: timestamp.Format(at)},
 	}})
 	if err != nil {
 		return r, err
@@ -60,7 +61,7 @@ func (o *changeOptions) release(ctx context.Context, c *cluster, t *target) (rep
 	}
 	if t.client == nil {
 		r.Action = "will be released"
-		r.Messages = append(r.Messages, fmt.Sprintf("The operator releases the client IDs and subjects that ApiClients without a grant acquired up to %s.", timestamp(at)))
+		r.Messages = append(r.Messages, fmt.Sprintf("The operator releases the client IDs and subjects that ApiClients without a grant acquired up to %s.", timestamp.Format(at)))
 		return r, nil
 	}
 	if !o.wait {

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -303,7 +304,7 @@ func (r restoreReport) text(w *terminal.Writer) {
 			credentials = append(credentials, o.Namespace+"/"+o.Credentials)
 		}
 	}
-	title := "Backup of " + timestamp(r.BackupTime)
+	title := "Backup of " + timestamp.Format(r.BackupTime)
 	if r.DryRun {
 		title += " (dry run, nothing was written)"
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -69,7 +70,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 	}
 	at := c.clock.next()
-	if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfterTime"); err != nil {
+	if err := o.set(ctx, c, t, timestamp.Format(at), "tokensValidAfterTime"); err != nil {
 		return r, err
 	}
 	if o.secret {
@@ -88,7 +89,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 	case o.wait:
 		// Until now, anyone with the old secret could get tokens, so revoke these tokens too.
 		at = c.clock.next()
-		if err := o.set(ctx, c, t, timestamp(at), "tokensValidAfterTime"); err != nil {
+		if err := o.set(ctx, c, t, timestamp.Format(at), "tokensValidAfterTime"); err != nil {
 			return r, err
 		}
 		if err := o.awaitRevoked(ctx, c, t, old); err != nil {
@@ -97,7 +98,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 	default:
 		r.Commands = []string{t.command("revoke") + " --wait"}
 	}
-	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire, unless they use the status list of the realm.", timestamp(at)))
+	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire, unless they use the status list of the realm.", timestamp.Format(at)))
 	if len(r.Commands) > 0 {
 		r.Messages = append(r.Messages, "Until every token server rejects the old secret, it can still get tokens. Revoke these after the client is Ready again:")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -89,7 +90,7 @@ func (o *changeOptions) rotateAll(ctx context.Context) error {
 	if err := c.List(ctx, realms); err != nil {
 		return describeError(err, "listing the realms")
 	}
-	after, failed := timestamp(c.clock.next()), false
+	after, failed := timestamp.Format(c.clock.next()), false
 	r := changedAll{Items: []changed{}}
 	for i := range realms.Items {
 		t := &target{kind: kindRealm, object: &realms.Items[i], realm: &realms.Items[i]}
@@ -127,7 +128,7 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	for _, s := range t.client.Status.Secrets() {
 		old[s.Name] = true
 	}
-	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
+	if err := o.set(ctx, c, t, timestamp.Format(c.clock.next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
 		return r, err
 	}
 	if !o.wait {
@@ -163,7 +164,7 @@ func checkRotated(t *target) error {
 				errOverlap, s.Name, t.command("explain"))
 		case s.ExpirationTime != nil:
 			return fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
-				errOverlap, s.Name, timestamp(s.ExpirationTime.Time), t.command("revoke")+" --secret")
+				errOverlap, s.Name, timestamp.Format(s.ExpirationTime.Time), t.command("revoke")+" --secret")
 		}
 	}
 	return nil
@@ -195,7 +196,7 @@ func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now 
 			r.Messages = append(r.Messages, fmt.Sprintf("Secret %s contains the new secret %s.", c.Status.SecretName, s.Name))
 		case s.ExpirationTime != nil:
 			r.ExpirationTime = &metav1.Time{Time: s.ExpirationTime.UTC()}
-			message := fmt.Sprintf("The old secret %s expires at %s (%s).", s.Name, timestamp(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
+			message := fmt.Sprintf("The old secret %s expires at %s (%s).", s.Name, timestamp.Format(s.ExpirationTime.Time), terminal.Relative(s.ExpirationTime.Time, now))
 			if end := c.GeneratedSecret().Rotation.ExpireWhenUnused; end != nil && end.After != nil {
 				message += fmt.Sprintf(" It expires earlier if it is unused for %s.", end.After)
 			}
@@ -219,7 +220,7 @@ func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) 
 			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.command("explain"))
 		}
 	}
-	if err := o.set(ctx, c, t, timestamp(c.clock.next()), "signing", "rotationRequestTime"); err != nil {
+	if err := o.set(ctx, c, t, timestamp.Format(c.clock.next()), "signing", "rotationRequestTime"); err != nil {
 		return r, err
 	}
 	if !o.wait {
@@ -257,7 +258,7 @@ func describeKeys(r *changed, realm *v1beta1.Realm, published string, now time.T
 	if next := realm.Status.NextKeyTransitionTime; active || next == nil {
 		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s signs tokens now.", published))
 	} else {
-		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs at %s (%s).", published, timestamp(next.Time), terminal.Relative(next.Time, now)))
+		r.Messages = append(r.Messages, fmt.Sprintf("The new key %s is published, and signs at %s (%s).", published, timestamp.Format(next.Time), terminal.Relative(next.Time, now)))
 	}
 	r.Messages = append(r.Messages, "The old key is removed when the last token that it signed has expired.")
 	r.Commands = []string{"kubectl realmkeeper explain " + untrusted.Quote("realm/"+realm.Name)}

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // LeaseName is the name of the Lease in the system namespace.
@@ -64,7 +66,7 @@ type Restore struct {
 
 // String says who holds the Lease and since when.
 func (r *Restore) String() string {
-	return fmt.Sprintf("%s, which took it at %s and renewed it at %s", r.Holder, timestamp(r.Since), timestamp(r.Renewed))
+	return fmt.Sprintf("%s, which took it at %s and renewed it at %s", r.Holder, timestamp.Format(r.Since), timestamp.Format(r.Renewed))
 }
 
 // FindRestore returns the restore that holds the Lease at the given time of the API server; nil if there
@@ -169,7 +171,5 @@ func holderOf(lease *coordinationv1.Lease) string {
 	}
 	return *lease.Spec.HolderIdentity
 }
-
-func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 func micro(at time.Time) *metav1.MicroTime { return &metav1.MicroTime{Time: at} }

@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // restoredAt returns what a restored record says about the restore. earlier is what it said before, or
@@ -18,16 +19,9 @@ import (
 func restoredAt(backupTime, now, tokensValidAfter time.Time, earlier *record.Restored) *record.Restored {
 	r := &record.Restored{BackupTime: backupTime.UTC(), At: now.UTC().Truncate(time.Second), TokensValidAfter: tokensValidAfter.UTC()}
 	if earlier != nil {
-		r.TokensValidAfter = latest(r.TokensValidAfter, earlier.TokensValidAfter)
+		r.TokensValidAfter = timestamp.Latest(r.TokensValidAfter, earlier.TokensValidAfter)
 	}
 	return r
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // putRealm returns the record of a Realm that has no other keys than those of the backup. It is disabled
@@ -62,7 +56,7 @@ func addRealm(current, backed record.Realm, algorithm signingkey.Algorithm, back
 	body := current
 	body.Keys, body.Basis = keys, record.Basis{}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, current.Restored)
-	body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
+	body.TokensValidAfter = timestamp.Latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
 	body.StatusLists = current.StatusLists.End().WithEnded(backed.StatusLists.End())
 	return body, nil
 }
@@ -133,7 +127,7 @@ func addClient(current, backed record.Client, backupTime, now time.Time) record.
 		body.Identity = backed.Identity
 	}
 	body.Restored = restoredAt(backupTime, now, backed.TokensValidAfter, current.Restored)
-	body.TokensValidAfter = latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
+	body.TokensValidAfter = timestamp.Latest(body.TokensValidAfter, body.Restored.TokensValidAfter)
 	accepted, _ := backup.AcceptedSecrets(backed, backupTime)
 	body.Restored.Secrets = slices.DeleteFunc(accepted, func(s record.ClientSecret) bool {
 		return slices.ContainsFunc(current.Secrets, func(own record.ClientSecret) bool { return own.ID == s.ID || own.Hash == s.Hash })

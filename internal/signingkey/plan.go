@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // Plan returns the keys that a realm must have now, oldest first, and the time at which Plan must
@@ -40,7 +42,7 @@ var ErrLater = errors.New("no new key is available yet")
 // Active nor a usable Pending key.
 func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]Key, time.Time, error) {
 	now = now.UTC().Truncate(time.Second) // the precision of times in the API
-	policy.RotateAfter = roundUp(policy.RotateAfter)
+	policy.RotateAfter = timestamp.RoundUp(policy.RotateAfter)
 	keys = slices.Clone(keys)
 	keys = slices.DeleteFunc(keys, func(k Key) bool {
 		return policy.obsolete(&k, now) || due(policy.RemoveAt(&k), now)
@@ -81,7 +83,7 @@ func (p Policy) needsKey(keys []Key, now time.Time) bool {
 // It sets PublishedAt of Pending keys, and RetiredAt of Retiring keys, which no longer sign. It
 // keeps times that are already set.
 func Acknowledge(now time.Time, keys []Key) []Key {
-	now = roundUp(now.UTC()) // rounding down could activate or remove a key too early
+	now = timestamp.RoundUp(now.UTC()) // rounding down could activate or remove a key too early
 	keys = slices.Clone(keys)
 	for i := range keys {
 		switch k := &keys[i]; {
@@ -97,7 +99,7 @@ func Acknowledge(now time.Time, keys []Key) []Key {
 // NextRotation returns the expected time of the next rotation. It assumes that token servers
 // acknowledge a key as soon as it is created.
 func NextRotation(keys []Key, policy Policy) time.Time {
-	policy.RotateAfter = roundUp(policy.RotateAfter)
+	policy.RotateAfter = timestamp.RoundUp(policy.RotateAfter)
 	active := find(keys, func(k *Key) bool { return k.State == Active })
 	pending := find(keys, func(k *Key) bool { return k.State == Pending })
 	switch {
@@ -178,15 +180,6 @@ func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
 }
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
-
-// roundUp rounds t up to a whole second.
-func roundUp(t time.Time) time.Time {
-	whole := t.Truncate(time.Second)
-	if whole.Before(t) {
-		whole = whole.Add(time.Second)
-	}
-	return whole
-}
 
 func find(keys []Key, match func(*Key) bool) *Key {
 	for i := range keys {

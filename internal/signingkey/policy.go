@@ -1,6 +1,10 @@
 package signingkey
 
-import "time"
+import (
+	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+)
 
 // Skew is how long a Retiring key remains published after its last token has expired. It allows for
 // verifiers whose clocks are behind.
@@ -64,7 +68,7 @@ func (p Policy) SignsAt(k *Key) time.Time {
 	if k.State != Pending || k.PublishedAt.IsZero() {
 		return time.Time{}
 	}
-	return roundUp(k.PublishedAt.Add(p.PublishAhead))
+	return timestamp.RoundUp(k.PublishedAt.Add(p.PublishAhead))
 }
 
 // RemoveAt returns the time at which a Retiring key is removed. It is zero while a live token
@@ -73,7 +77,7 @@ func (p Policy) RemoveAt(k *Key) time.Time {
 	if k.State != Retiring || k.RetiredAt.IsZero() {
 		return time.Time{}
 	}
-	return roundUp(k.RetiredAt.Add(k.LongestLifetime + p.Skew))
+	return timestamp.RoundUp(k.RetiredAt.Add(k.LongestLifetime + p.Skew))
 }
 
 // successorAt returns the time at which the successor of the active key is generated and published.
@@ -85,7 +89,7 @@ func (p Policy) successorAt(active *Key) time.Time {
 	if active.CreatedAt.Before(p.RotateAfter) && p.RotateAfter.Before(at) {
 		at = p.RotateAfter
 	}
-	return roundUp(at)
+	return timestamp.RoundUp(at)
 }
 
 // obsolete reports whether a Pending key must not become Active, because it has a different

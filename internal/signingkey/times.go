@@ -3,6 +3,8 @@ package signingkey
 import (
 	"slices"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // MaxLifetime is the longest lifetime of a token that the API allows.
@@ -12,7 +14,7 @@ const MaxLifetime = 24 * time.Hour
 // clock, or someone with the credentials of the operator, writes one. With it, a Retiring key would be published
 // for longer than its last token is valid, and another key would never be replaced.
 func Until(now time.Time, keys []Key) []Key {
-	now = roundUp(now.UTC())
+	now = timestamp.RoundUp(now.UTC())
 	keys = slices.Clone(keys)
 	for i := range keys {
 		k := &keys[i]

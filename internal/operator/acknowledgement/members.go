@@ -18,6 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // operatorLease is the name of the operator's own Lease in the records namespace.
@@ -115,7 +116,7 @@ func (m *Members) removeDead(ctx context.Context) {
 	servers := m.tracker.snapshot()
 	for _, lease := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[lease]
-		unchanged := m.proven.Sub(later(s.observed, m.since)) >= heartbeat.Duration
+		unchanged := m.proven.Sub(timestamp.Latest(s.observed, m.since)) >= heartbeat.Duration
 		var err error
 		switch {
 		case s.Dead || s.mark == "" && unchanged:
@@ -183,11 +184,4 @@ func (t *Tracker) hasArrived(version string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return heartbeat.Reached(t.arrived, version)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

@@ -44,7 +44,7 @@ func accepted(seen *observed) condition.Result {
 	}
 	message := fmt.Sprintf("The spec is valid, and grant %q of Realm %q allows the client.", c.grant.Name, seen.realm.Name)
 	if missing := missingAccounts(seen); len(missing) > 0 {
-		message += " These service accounts do not exist yet: " + enumerate(missing) + "."
+		message += " These service accounts do not exist yet: " + condition.Names(missing) + "."
 	}
 	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: message}

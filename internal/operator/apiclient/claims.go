@@ -28,10 +28,10 @@ func (seen *request) claimsInRealm() *condition.Result {
 	switch {
 	case len(fixed) > 0:
 		return notReady(v1beta1.ReasonClaimNotInRealm, "Realm %q sets these claims from spec.claims itself, with the same value for every client: %s. Remove them.",
-			seen.realm.Name, enumerate(fixed))
+			seen.realm.Name, condition.Names(fixed))
 	case len(unknown) > 0:
 		return notReady(v1beta1.ReasonClaimNotInRealm, "Realm %q does not allow these claims from spec.claims: %s. Remove them or add them to spec.allowedClaims of the Realm.",
-			seen.realm.Name, enumerate(unknown))
+			seen.realm.Name, condition.Names(unknown))
 	}
 	return nil
 }

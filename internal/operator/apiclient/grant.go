@@ -107,5 +107,5 @@ func (c *coverage) covers(seen *request) *condition.Result {
 		return nil
 	}
 	return notReady(v1beta1.ReasonNotGranted, "No single grant of Realm %q covers this client, and grants are never combined. The nearest is grant %q, which lacks %s. Change the client so that one grant covers it, or extend that grant in spec.grants of the Realm.",
-		seen.realm.Name, c.grant.Name, enumerate(c.lacks))
+		seen.realm.Name, c.grant.Name, condition.Names(c.lacks))
 }

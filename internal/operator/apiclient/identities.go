@@ -37,7 +37,7 @@ func (seen *request) issuersInRealm() *condition.Result {
 		return nil
 	}
 	return notReady(v1beta1.ReasonIssuerNotInRealm, "Realm %q does not define these issuers from spec.identities: %s. Remove them, or add them to spec.trustedIssuers of the Realm with ClientAuthentication in uses.",
-		seen.realm.Name, enumerate(missing))
+		seen.realm.Name, condition.Names(missing))
 }
 
 // missingAccounts returns the names of listed service accounts that do not exist, sorted.
@@ -58,5 +58,5 @@ func (seen *observed) serviceAccountExists() *condition.Result {
 	if len(missing) == 0 || len(spec.PublicKeys) > 0 || spec.Secret != nil || len(identities(seen)) > 0 {
 		return nil
 	}
-	return notReady(v1beta1.ReasonServiceAccountNotFound, "None of the service accounts in spec.identities exists: %s. Create one in this namespace; the client is then reconciled automatically.", enumerate(missing))
+	return notReady(v1beta1.ReasonServiceAccountNotFound, "None of the service accounts in spec.identities exists: %s. Create one in this namespace; the client is then reconciled automatically.", condition.Names(missing))
 }

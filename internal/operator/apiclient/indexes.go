@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // indexSet is what the client's index in the status lists of its realm depends on.
@@ -40,7 +41,7 @@ func tokensValidAfter(seen *observed, restored *record.Restored) time.Time {
 		after = t.UTC()
 	}
 	if restored != nil {
-		after = latest(after, restored.TokensValidAfter)
+		after = timestamp.Latest(after, restored.TokensValidAfter)
 	}
 	return after
 }
@@ -206,17 +207,10 @@ func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, e
 	}
 	for _, secret := range retired {
 		if body, err := record.ReadIndex(&secret); err == nil {
-			seen.namespaceRelease = earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
+			seen.namespaceRelease = timestamp.Earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
 		}
 	}
 	return true, nil
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }
 
 const (
@@ -274,7 +268,7 @@ func soon(at time.Time, otherwise string) string {
 	if at.IsZero() {
 		return otherwise
 	}
-	return timestamp(at)
+	return timestamp.Format(at)
 }
 
 // nextIndexChange returns the time at which the index of the client can change without an event.
@@ -367,7 +361,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, req ctrl.Request, cache
 		}
 		due := body.RetiredAt.Add(hold)
 		if !body.RetiredAt.IsZero() && r.Now().Before(due) {
-			next = earliest(next, due)
+			next = timestamp.Earliest(next, due)
 			continue
 		}
 		if orphaned == nil {
@@ -381,7 +375,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, req ctrl.Request, cache
 		if !body.RetiredAt.IsZero() || hold == 0 {
 			err = r.Records.Delete(ctx, secret)
 		} else if _, err = r.retireIndex(ctx, secret, body); err == nil {
-			next = earliest(next, r.Now().Add(hold))
+			next = timestamp.Earliest(next, r.Now().Add(hold))
 		}
 		if err != nil {
 			return next, err

@@ -34,7 +34,7 @@ func (seen *request) scopesInRealm() *condition.Result {
 	}{{"spec.scopes", spec.Scopes}, {"spec.delegatedScopes", spec.DelegatedScopes}} {
 		if missing := difference(of.scopes, seen.realm.Spec.Scopes); len(missing) > 0 {
 			return notReady(v1beta1.ReasonScopeNotInRealm, "Realm %q does not define these scopes from %s: %s. Remove them or add them to the Realm.",
-				seen.realm.Name, of.field, enumerate(missing))
+				seen.realm.Name, of.field, condition.Names(missing))
 		}
 	}
 	return nil
@@ -48,7 +48,7 @@ func (seen *request) audiencesInRealm() *condition.Result {
 	}{{"spec.audiences", spec.Audiences}, {"spec.introspection.audiences", spec.Introspection.Audiences}} {
 		if missing := difference(of.audiences, defined); len(missing) > 0 {
 			return notReady(v1beta1.ReasonAudienceNotInRealm, "Realm %q does not define these audiences from %s: %s. Remove them or add them to the Realm.",
-				seen.realm.Name, of.field, enumerate(missing))
+				seen.realm.Name, of.field, condition.Names(missing))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // releaseHold is how long a client that has released its client ID doesn't acquire it again. Another client that
@@ -69,7 +70,7 @@ func (seen *request) clientIDNotReleased() *condition.Result {
 		return nil
 	}
 	return notReady(v1beta1.ReasonClientIDReleased, "The client released its client ID %q at %s. Another client can acquire it. If none does, this client acquires it again at %s.",
-		seen.client.EffectiveClientID(), timestamp(at), timestamp(at.Add(releaseHold)))
+		seen.client.EffectiveClientID(), timestamp.Format(at), timestamp.Format(at.Add(releaseHold)))
 }
 
 // releaseTimes returns the times at which a release takes effect, and at which its hold is over.

@@ -9,6 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // restoredSecrets returns the secrets of the backup that the client may accept.
@@ -58,10 +59,10 @@ func restored(seen *observed, r *record.Restored) *condition.Result {
 		if secret.ExpiresAt.IsZero() {
 			accepted = append(accepted, secret.ID)
 		} else {
-			accepted = append(accepted, secret.ID+" until "+timestamp(secret.ExpiresAt))
+			accepted = append(accepted, secret.ID+" until "+timestamp.Format(secret.ExpiresAt))
 		}
 	}
 	return &condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRestoredFromBackup, Message: fmt.Sprintf(
 		"The client was restored at %s from the backup of %s. In addition to its own secrets, it accepts %d of the backup: %s. When workloads no longer use them, run \"kubectl realmkeeper restore --finish\". To reject them now, revoke the client's tokens: \"kubectl realmkeeper revoke apiclient/%s -n %s\".",
-		timestamp(r.At), timestamp(r.BackupTime), len(r.Secrets), enumerate(accepted), seen.client.Name, seen.client.Namespace)}
+		timestamp.Format(r.At), timestamp.Format(r.BackupTime), len(r.Secrets), condition.Names(accepted), seen.client.Name, seen.client.Namespace)}
 }

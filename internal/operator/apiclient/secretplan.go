@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -118,5 +119,5 @@ func nextCheck(p secrets.Plan, instance *config.Instance, now time.Time) time.Ti
 		return time.Time{}
 	}
 	interval := usage.Interval(instance.Scaled(instance.Usage.Resolution.Duration))
-	return latest(p.Check, now.Add(max(interval, time.Second)))
+	return timestamp.Latest(p.Check, now.Add(max(interval, time.Second)))
 }

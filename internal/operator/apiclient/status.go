@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // status is a pure function that returns the status of the ApiClient. It reports only the parts of
@@ -231,7 +232,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 	return &condition.Result{
 		Status: metav1.ConditionTrue, Reason: v1beta1.ReasonImportedHash,
 		Message: fmt.Sprintf("These secrets are hashed with PBKDF2 or bcrypt, which are easier to brute-force than Argon2id: %s. Replace them with a generated secret, or replace their hashes with Argon2id hashes, such as the output of \"kubectl realmkeeper hash\".",
-			enumerate(weak)),
+			condition.Names(weak)),
 	}
 }
 
@@ -258,14 +259,14 @@ func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.A
 			Status: metav1.ConditionTrue, Reason: v1beta1.ReasonOldSecretUsed,
 			Message: fmt.Sprintf("Secret %s was replaced at %s, but a workload used it at or after %s. Make all workloads load the new secret from Secret %q. "+
 				"The old one expires when it has been unused for spec.secret.generated.rotation.expireWhenUnused.after, at the latest at %s.",
-				old.ID, timestamp(old.ReplacedAt), timestamp(used), seen.client.EffectiveSecretName(), timestamp(old.ExpiresAt)),
+				old.ID, timestamp.Format(old.ReplacedAt), timestamp.Format(used), seen.client.EffectiveSecretName(), timestamp.Format(old.ExpiresAt)),
 		}
-	case !known, now.Sub(use.Until) > reportDelay || use.Last.After(latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
+	case !known, now.Sub(use.Until) > reportDelay || use.Last.After(timestamp.Latest(old.ReplacedAt, used.Add(seen.instance.Scaled(seen.instance.Usage.Resolution.Duration)))):
 		return &condition.Result{
 			Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonUsageIncomplete,
 			Message: fmt.Sprintf("Secret %s was replaced at %s. Since then, uses of it may be missing in the reports of the token servers, for example because one was killed, or because none is running. "+
 				"It therefore expires later than it would otherwise, at the latest at %s.",
-				old.ID, timestamp(old.ReplacedAt), timestamp(old.ExpiresAt)),
+				old.ID, timestamp.Format(old.ReplacedAt), timestamp.Format(old.ExpiresAt)),
 		}
 	}
 	return nil

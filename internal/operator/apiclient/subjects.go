@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
@@ -87,5 +88,5 @@ func subjectNote(seen *observed) string {
 	if len(held) == 0 {
 		return ""
 	}
-	return " Other clients hold these subjects, so requests with them must send client_id to get this client: " + enumerate(held) + "."
+	return " Other clients hold these subjects, so requests with them must send client_id to get this client: " + condition.Names(held) + "."
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // Step is what a plan does to the CA.
@@ -184,7 +185,7 @@ func (a *Authority) next(now time.Time, policy Policy) time.Time {
 // publishAt returns the time at which the successor of a CA is published.
 func (a *Authority) publishAt(policy Policy) time.Time {
 	reserve, overlap := a.margins(policy)
-	return roundUp(a.Current.Leaf.NotAfter.Add(-reserve - overlap))
+	return timestamp.RoundUp(a.Current.Leaf.NotAfter.Add(-reserve - overlap))
 }
 
 // SwitchAt returns the time at which the next CA signs. There must be one. It is early enough that each serving certificate
@@ -197,7 +198,7 @@ func (a *Authority) SwitchAt(policy Policy) time.Time {
 	if usual := end.Add(-reserve); usual.After(at) {
 		at = usual
 	}
-	return roundUp(at)
+	return timestamp.RoundUp(at)
 }
 
 // margins returns how long before a CA expires its successor signs, and how long before that it is
@@ -218,11 +219,3 @@ func usable(c *x509.Certificate, now time.Time, policy Policy) bool {
 func expiry(c *x509.Certificate) time.Time { return c.NotAfter.Add(time.Second) }
 
 func expired(c *x509.Certificate, now time.Time) bool { return !now.Before(expiry(c)) }
-
-// roundUp rounds t up to a whole second, the precision of certificates and plans.
-func roundUp(t time.Time) time.Time {
-	if whole := t.Truncate(time.Second); !whole.Equal(t) {
-		return whole.Add(time.Second)
-	}
-	return t
-}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // caName is the start of the common name of every generated CA. The rest differs between CAs, so that
@@ -94,7 +96,7 @@ func (c *CA) Issue(hosts []string, lifetime time.Duration, now time.Time, random
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: shortName(hosts[0])},
 		DNSNames:    hosts,
-		NotAfter:    earliest(now.Add(lifetime), c.Leaf.NotAfter),
+		NotAfter:    timestamp.Earliest(now.Add(lifetime), c.Leaf.NotAfter),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -119,13 +121,6 @@ func Permits(ca *x509.Certificate, hosts []string) bool {
 		permitted := len(ca.PermittedDNSDomains) == 0 || slices.ContainsFunc(ca.PermittedDNSDomains, within)
 		return !permitted || slices.ContainsFunc(ca.ExcludedDNSDomains, within)
 	})
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // shortName truncates a host to 64 characters, the maximum length of a common name. Verifiers use

@@ -3,7 +3,9 @@ package condition
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,4 +82,15 @@ func (s *Set) Summarize(r Result) {
 func (s *Set) Conditions() []metav1.Condition {
 	slices.SortFunc(s.after, func(a, b metav1.Condition) int { return cmp.Compare(a.Type, b.Type) })
 	return s.after
+}
+
+// maxNames is the maximum number of names in a message. The API server limits the length of messages.
+const maxNames = 5
+
+// Names joins the first names for a message, and says how many it omits.
+func Names(all []string) string {
+	if len(all) <= maxNames {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(all[:maxNames], ", "), len(all)-maxNames)
 }

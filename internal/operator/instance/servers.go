@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
 // grace is how long a token server may lag and still is Current. Token servers usually load a change within
@@ -77,26 +78,19 @@ func listed(servers []server) []v1beta1.TokenServerStatus {
 	return kept
 }
 
-// Limits of the names in a message.
-const (
-	maxNames = 5
-	maxName  = 100
-)
+// maxName limits the length of a name in a message, because names in heartbeats are what the token server wrote.
+const maxName = 100
 
-// names joins the first names. Names in heartbeats are what the token server wrote.
+// names joins the first names of a heartbeat.
 func names(all []string) string {
 	if slices.Contains(all, heartbeat.All) {
 		return fmt.Sprintf("more than %d", heartbeat.MaxNames)
 	}
-	var shown []string
-	for _, name := range all[:min(len(all), maxNames)] {
+	shown := slices.Clone(all)
+	for i, name := range shown {
 		if len(name) > maxName {
-			name = strings.ToValidUTF8(name[:maxName], "") + "..."
+			shown[i] = strings.ToValidUTF8(name[:maxName], "") + "..."
 		}
-		shown = append(shown, name)
 	}
-	if more := len(all) - maxNames; more > 0 {
-		shown = append(shown, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(shown, ", ")
+	return condition.Names(shown)
 }

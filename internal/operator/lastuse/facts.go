@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
@@ -58,7 +59,7 @@ func newFacts() facts {
 
 // lose records that uses before a time may be missing.
 func (f *facts) lose(at time.Time) {
-	f.lost = later(f.lost, at)
+	f.lost = timestamp.Latest(f.lost, at)
 }
 
 func (f *facts) uses(client types.UID) Uses {
@@ -68,7 +69,7 @@ func (f *facts) uses(client types.UID) Uses {
 			if uses == nil {
 				uses = Uses{}
 			}
-			uses[credential] = later(uses[credential], at)
+			uses[credential] = timestamp.Latest(uses[credential], at)
 		}
 	}
 	return uses
@@ -80,10 +81,10 @@ func (f *facts) quiet(client types.UID, credential usage.Credential, recorded ti
 		return time.Time{}, time.Time{}, false
 	}
 	for _, r := range f.reports {
-		recorded = later(recorded, r.content.Uses[client][credential])
+		recorded = timestamp.Latest(recorded, r.content.Uses[client][credential])
 	}
 	if since = f.lost; !recorded.IsZero() {
-		since = later(since, recorded.Add(resolution))
+		since = timestamp.Latest(since, recorded.Add(resolution))
 	}
 	until = now
 	oldest := now
@@ -96,13 +97,6 @@ func (f *facts) quiet(client types.UID, credential usage.Credential, recorded ti
 		}
 	}
 	// A workload can't have used its credential while there was no token server.
-	since = later(since, oldest)
+	since = timestamp.Latest(since, oldest)
 	return since, until, true
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

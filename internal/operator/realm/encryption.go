@@ -2,7 +2,6 @@ package realm
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,7 +70,7 @@ func (e encryption) condition(realm string) *condition.Result {
 		r = condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonKeysEncrypted, Message: "All signing keys are encrypted with the KMS plugin."}
 	}
 	if len(e.undecrypted) > 0 && e.mode != sealing.Off {
-		r.Message += " The next key does not sign until each live token server has decrypted it. These have not: " + names(e.undecrypted) +
+		r.Message += " The next key does not sign until each live token server has decrypted it. These have not: " + condition.Names(e.undecrypted) +
 			". See the logs of their containers kms-plugin and token-server."
 	}
 	return &r
@@ -84,15 +83,6 @@ func (e encryption) rotate(realm, problem string) condition.Result {
 	}
 	return condition.NotReady(v1beta1.ReasonRotationRequired, fmt.Sprintf(
 		"%s Rotate the signing key with \"kubectl realmkeeper rotate realm/%s\", or those of all realms with \"kubectl realmkeeper rotate --all\".", problem, realm))
-}
-
-// names joins the first names.
-func names(all []string) string {
-	const most = 5
-	if len(all) > most {
-		return fmt.Sprintf("%s, and %d more", strings.Join(all[:most], ", "), len(all)-most)
-	}
-	return strings.Join(all, ", ")
 }
 
 func count(keys int) string {

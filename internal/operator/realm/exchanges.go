@@ -85,7 +85,7 @@ func exchangesResolved(realm *v1beta1.Realm, issuer string, unknownClients map[s
 			}
 		}
 		if unknown := unknownClients[rule.Name]; len(unknown) > 0 {
-			add("no ApiClient in the selected namespaces has these client IDs: %s. Create it, or correct clientIDs.", names(slices.Compact(slices.Sorted(slices.Values(unknown)))))
+			add("no ApiClient in the selected namespaces has these client IDs: %s. Create it, or correct clientIDs.", condition.Names(slices.Compact(slices.Sorted(slices.Values(unknown)))))
 		}
 	}
 	if len(problems) > 0 {
@@ -113,7 +113,7 @@ func first(problems []string) string {
 // undefined returns the listed values that are not among all, sorted, as text.
 func undefined(listed, all []string) string {
 	missing := slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return slices.Contains(all, value) })))
-	return names(slices.Compact(missing))
+	return condition.Names(slices.Compact(missing))
 }
 
 // unknownClients returns the client IDs in the rules of the Realm, by rule, that none of the ApiClients in the

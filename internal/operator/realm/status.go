@@ -61,7 +61,7 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		conditions.Summarize(condition.NotReady(v1beta1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."))
 	case programmed.Status == metav1.ConditionTrue && len(d.unsigned) > 0:
 		conditions.Summarize(condition.NotReady(v1beta1.ReasonKMSUnavailable, fmt.Sprintf(
-			"Some token servers cannot issue tokens, because they have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", names(d.unsigned))))
+			"Some token servers cannot issue tokens, because they have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", condition.Names(d.unsigned))))
 	case programmed.Status == metav1.ConditionTrue:
 		conditions.Summarize(condition.Ready("Clients can get tokens at " + s.TokenEndpoint))
 	default:

@@ -7,6 +7,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // statusLists returns the status lists that the realm must have now, and the time of the next change; zero
@@ -39,7 +40,7 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 	}
 	next := lists.EndsAt
 	for _, l := range lists.Ended {
-		next = earlier(next, l.EndsAt)
+		next = timestamp.Earliest(next, l.EndsAt)
 	}
 	return &lists, next
 }
@@ -81,14 +82,6 @@ func nextNumber(lists *record.StatusLists, now time.Time) int64 {
 		number = max(number, l.Number+1)
 	}
 	return number
-}
-
-// earlier returns the earlier of two times. Zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // statusListURI returns the URL of the realm's current list; empty if there is none.

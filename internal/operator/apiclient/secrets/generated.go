@@ -7,6 +7,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // Schedule defines when a generated secret is replaced.
@@ -204,7 +205,7 @@ func (r *rotation) continueRotation() error {
 	switch expires := lastExpiration(r.plan.Secrets); {
 	case due.IsZero():
 	case !expires.IsZero():
-		r.plan.NextRotation = latest(due, expires)
+		r.plan.NextRotation = timestamp.Latest(due, expires)
 	case r.now.Before(due):
 		r.plan.NextRotation = due
 	case r.Unwritable:
@@ -226,7 +227,7 @@ func isGeneratedCurrent(s record.ClientSecret) bool {
 func lastExpiration(secrets []record.ClientSecret) time.Time {
 	var last time.Time
 	for _, s := range secrets {
-		last = latest(last, s.ExpiresAt)
+		last = timestamp.Latest(last, s.ExpiresAt)
 	}
 	return last
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // Facts describes the observed secrets of one client.
@@ -177,7 +178,7 @@ func retire(s *record.ClientSecret, now time.Time, overlap time.Duration) {
 	if end := expiration(now, overlap); s.ExpiresAt.IsZero() || end.Before(s.ExpiresAt) {
 		s.ExpiresAt = end
 	}
-	s.Role, s.ReplacedAt = record.RoleRetiring, roundUp(now)
+	s.Role, s.ReplacedAt = record.RoleRetiring, timestamp.RoundUp(now.UTC())
 }
 
 // expiration returns the end of an overlap that begins now, rounded up to a whole second. Without
@@ -186,11 +187,8 @@ func expiration(now time.Time, overlap time.Duration) time.Time {
 	if overlap <= 0 {
 		return now.UTC()
 	}
-	return roundUp(now.Add(overlap))
+	return timestamp.RoundUp(now.UTC().Add(overlap))
 }
-
-// roundUp rounds up to a whole second.
-func roundUp(at time.Time) time.Time { return at.UTC().Add(time.Second - 1).Truncate(time.Second) }
 
 // newVerifier hashes a generated secret for the record.
 func newVerifier(plaintext string, role record.SecretRole, now time.Time, random io.Reader) (record.ClientSecret, error) {
@@ -211,11 +209,4 @@ func newVerifier(plaintext string, role record.SecretRole, now time.Time, random
 func isValueOf(s record.ClientSecret, value string) bool {
 	verifier, err := clientsecret.ParseVerifier(s.Hash)
 	return err == nil && value != "" && !verifier.IsSlow() && verifier.Verify(value)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 
 // Use describes when a secret has been used, according to the reports of the token servers.
@@ -18,7 +19,7 @@ type Use struct {
 // Unused returns how long a replaced secret has certainly been unused since its replacement was
 // delivered.
 func (u Use) Unused(s record.ClientSecret) time.Duration {
-	return u.Until.Sub(latest(u.Last, s.ReplacedAt))
+	return u.Until.Sub(timestamp.Latest(u.Last, s.ReplacedAt))
 }
 
 // EndsUnused reports whether a replaced secret ends because it has not been used for the time in the schedule.
