@@ -17,9 +17,8 @@ STAMP := github.com/realmkeeper/realmkeeper/internal/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
 # The supported minor versions of Kubernetes, oldest first. The tests, the demo, and the cluster run
-# the newest one unless KUBERNETES is set, as in `make demo KUBERNETES=1.34`.
+# the newest one, that of KUBERNETES, as in `make demo KUBERNETES=1.34`, or that in KUBEBUILDER_ASSETS.
 KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
-export KUBERNETES ?= $(lastword $(KUBERNETES_VERSIONS))
 
 # With or without a C compiler, all targets share one build cache. Only the race detector needs
 # cgo.
@@ -230,17 +229,19 @@ test-integration: control-plane build race-binaries softhsm ## Run the operator 
 
 # The oldest version differs from the newest mainly in the validation of objects.
 .PHONY: test-oldest
-test-oldest: KUBERNETES = $(firstword $(KUBERNETES_VERSIONS))
+test-oldest: export KUBERNETES = $(firstword $(KUBERNETES_VERSIONS))
+test-oldest: override export KUBEBUILDER_ASSETS =
 test-oldest: ## Run the API's tests on the oldest supported version of Kubernetes.
-	@echo "Testing the API on Kubernetes $(KUBERNETES); 1 min, 6 min the first time ..."
+	@echo "Testing the API on Kubernetes $(KUBERNETES), always built from source; 1 min, 6 min the first time ..."
 	@test/controlplane/build.sh kubectl >/dev/null
 	@$(SUITES) ./integration/api
 
 .PHONY: test-versions
+test-versions: override export KUBEBUILDER_ASSETS =
 test-versions: build race-binaries softhsm helm ## Run the integration and chart tests on every supported version of Kubernetes, one after the other (10 min each).
 	@failed=0; \
 	for version in $(KUBERNETES_VERSIONS); do \
-		echo "Running the integration and chart tests on Kubernetes $$version; 10 min, 17 min the first time ..."; \
+		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 10 min, 17 min the first time ..."; \
 		export KUBERNETES=$$version; \
 		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -p 8 $(INTEGRATION) ./chart || failed=1; \
 	done; \

@@ -16,8 +16,8 @@ import (
 // BinDir returns the directory that contains etcd, kube-apiserver, kube-controller-manager
 // and the other named binaries, such as kubectl. It builds missing binaries with build.sh,
 // which takes several minutes once per machine and writes its progress to the writer.
-// Binaries in KUBEBUILDER_ASSETS take precedence. The working directory must be in the
-// repository.
+// If KUBEBUILDER_ASSETS is set, etcd, kube-apiserver, and kubectl come from that directory.
+// The working directory must be in the repository.
 func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, error) {
 	root, err := RepositoryRoot()
 	if err != nil {

@@ -9,12 +9,14 @@
 # KUBERNETES is the minor version of Kubernetes, such as 1.34. It must be a directory of
 # kubernetes/, and defaults to the newest.
 #
+# KUBEBUILDER_ASSETS is a directory with etcd, kube-apiserver and kubectl, such as one of
+# setup-envtest. They are used instead of built ones. Everything else is built in their minor version.
+# A relative path starts at the root of the repository.
+#
 # Each binary is built once, in a cache that all checkouts share. Each module has its own
 # cache directory, whose name depends on the version and the build flags, so all versions of
 # Kubernetes share one etcd. Progress goes to stderr. The only line on stdout is the directory
 # that contains the binaries.
-#
-# Binaries in KUBEBUILDER_ASSETS, if it is set, take precedence. Only missing ones are built.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -29,14 +31,40 @@ toolchain=$(go env GOVERSION GOOS GOARCH) || die "go is not in PATH; install Go"
 home=${XDG_CACHE_HOME:-$HOME/.cache}/realmkeeper
 
 mapfile -t supported < <(cd "$here/kubernetes" && printf '%s\n' * | sort -V)
+is_supported() { printf '%s\n' "${supported[@]}" | grep -qxF -- "$1"; }
+
 minor=${KUBERNETES:-${supported[-1]}}
-printf '%s\n' "${supported[@]}" | grep -qxF -- "$minor" ||
-	die "KUBERNETES is $minor, which is not supported; set it to one of: ${supported[*]}"
+is_supported "$minor" || die "KUBERNETES is $minor, which is not supported; set it to one of: ${supported[*]}"
+
+asset_version() { # asset_version NAME ARGUMENT...: print the version of a program in KUBEBUILDER_ASSETS
+	local output
+	output=$("$assets/$1" "${@:2}" 2>&1) && [[ $output =~ [0-9]+\.[0-9]+\.[0-9]+ ]] ||
+		die "$assets/$1 does not print its version, but: $output; $instead"
+	printf '%s\n' "${BASH_REMATCH[0]}"
+}
 
 assets=
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
-	[[ -d $KUBEBUILDER_ASSETS ]] || die "KUBEBUILDER_ASSETS must be a directory, not $KUBEBUILDER_ASSETS"
-	assets=$(cd "$KUBEBUILDER_ASSETS" && pwd)
+	instead="set KUBEBUILDER_ASSETS to the directory that \"setup-envtest use $minor\" prints, or unset it"
+	assets=$(cd "$here/../.." && realpath -e -- "$KUBEBUILDER_ASSETS" 2>/dev/null) && [[ -d $assets ]] ||
+		die "KUBEBUILDER_ASSETS is $KUBEBUILDER_ASSETS, which is not a directory; $instead"
+	for name in etcd kube-apiserver kubectl; do
+		[[ -e $assets/$name ]] || die "KUBEBUILDER_ASSETS is $assets, which does not contain $name; $instead"
+		[[ -f $assets/$name && -x $assets/$name ]] || die "$assets/$name is not an executable file; $instead"
+	done
+	etcd=$(asset_version etcd --version)
+	server=$(asset_version kube-apiserver --version)
+	kubectl=$(asset_version kubectl version --client)
+	is_supported "${server%.*}" || die "$assets/kube-apiserver has version $server, but the supported ones are ${supported[*]}; $instead"
+	[[ ${KUBERNETES:-${server%.*}} == "${server%.*}" ]] ||
+		die "$assets/kube-apiserver has version $server, but KUBERNETES is $KUBERNETES; unset KUBERNETES, or $instead"
+	minor=${server%.*}
+	# All supported versions of Kubernetes come with etcd 3.6 or newer.
+	printf '%s\n' 3.6.0 "$etcd" | sort -VC || die "$assets/etcd has version $etcd, which is older than 3.6.0; $instead"
+	skew=$(($(cut -d. -f2 <<<"$kubectl") - ${minor#*.}))
+	((skew * skew <= 1)) || die "$assets/kubectl has version $kubectl, which differs by more than one minor version from kube-apiserver $server; $instead"
+	say "Using etcd $etcd, kube-apiserver $server, and kubectl $kubectl from KUBEBUILDER_ASSETS ($assets)."
+	binaries+=(kubectl)
 fi
 
 find_source() { # find_source NAME: set dir, module, package, duration, version, ldflags and cache
@@ -84,7 +112,7 @@ build() { # build NAME: build a binary of find_source into its cache, unless ano
 
 targets=()
 for name in "${binaries[@]}"; do
-	if [[ -n $assets && -x $assets/$name ]]; then
+	if [[ -n $assets && $name =~ ^(etcd|kube-apiserver|kubectl)$ ]]; then
 		targets+=("$assets/$name")
 		continue
 	fi
@@ -104,9 +132,7 @@ for target in "${targets[@]}"; do
 	name=${target##*/}
 	[[ ! $target -ef $all/$name ]] || continue
 	link=$(mktemp -u "$all/.link.XXXXXX")
-	if [[ -n $assets && $target == "$assets/"* ]] || ! ln "$target" "$link" 2>/dev/null; then
-		ln -s "$target" "$link"
-	fi
+	ln -L "$target" "$link" 2>/dev/null || ln -s "$target" "$link"
 	mv -T "$link" "$all/$name"
 done
 printf '%s\n' "$all"

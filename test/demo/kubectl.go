@@ -15,10 +15,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
-// findKubectl uses the installed kubectl if Kubernetes supports it with this API server, and builds
-// one otherwise. A kubectl that is in PATH only because of an earlier demo's env file doesn't count
-// as installed.
+// findKubectl uses the kubectl in KUBEBUILDER_ASSETS, or the installed one if Kubernetes supports it with
+// this API server, and builds one otherwise. A kubectl that is in PATH only because of an earlier
+// demo's env file doesn't count as installed.
 func (d *demo) findKubectl(ctx context.Context) error {
+	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
+		d.kubectl = d.binDir
+		return nil
+	}
 	clientset, err := discovery.NewDiscoveryClientForConfig(d.config)
 	if err != nil {
 		return err
