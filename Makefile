@@ -23,6 +23,8 @@ KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
 # With or without a C compiler, all targets share one build cache. Only the race detector needs
 # cgo.
 export CGO_ENABLED := 0
+# Without the paths of this checkout, what one target or checkout has compiled is cached for all.
+export GOFLAGS := -trimpath $(shell go env GOFLAGS 2>/dev/null)
 # By default, every program with the race detector sleeps for a second before it exits.
 export GORACE := atexit_sleep_ms=0 $(GORACE)
 
@@ -189,8 +191,8 @@ lint: linter ## Lint the Go code, including the import rules of the architecture
 
 ##@ Test
 
-# Without the paths of this checkout, what one checkout has compiled is cached for all. lint runs vet.
-TEST_FLAGS := -trimpath -vet=off
+# lint runs vet.
+TEST_FLAGS := -vet=off
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests. They need only Go.

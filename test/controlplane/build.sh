@@ -102,7 +102,7 @@ build() { # build NAME: build a binary of find_source into its cache, unless ano
 		# No other build can be running because of the lock, so a killed run left these files.
 		rm -f "$cache"/building.*
 		# Build to a temporary file and rename it, so that bin only contains complete binaries.
-		go build -C "$here/$dir" -buildvcs=false -ldflags "$ldflags" -o "$cache/building.$name" "$package" >&2 ||
+		go build -C "$here/$dir" -trimpath -buildvcs=false -ldflags "$ldflags" -o "$cache/building.$name" "$package" >&2 ||
 			die "failed to build $name $version; see the compiler output above"
 		mv "$cache/building.$name" "$cache/bin/$name"
 		say "Built $name in $((SECONDS - start)) s."

@@ -91,7 +91,7 @@ func TestLifecycle(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "demo")
-	command := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", program, ".")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("building the demo: %v\n%s", err, out)

@@ -57,7 +57,7 @@ func (d *demo) build(ctx context.Context) error {
 		return nil
 	}
 	d.Step("Building the operator, the token server and the portal; about 20 s after a change ...")
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w",
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
 		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server", "./cmd/portal")
 	build.Dir = d.root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -69,7 +69,7 @@ func build(name, path string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	args := append([]string{"build", "-buildvcs=false", "-o", path}, buildFlags...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, buildFlags...)
 	command := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {

@@ -142,7 +142,7 @@ var build = sync.OnceValues(func() (string, error) {
 	staged := fmt.Sprintf("%s.%d", path, os.Getpid())
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", staged, "./kms")
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", staged, "./kms")
 	command.Dir = filepath.Join(root, "test")
 	command.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := command.CombinedOutput(); err != nil {
