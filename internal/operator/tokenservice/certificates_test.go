@@ -1,6 +1,7 @@
 package tokenservice
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
@@ -50,6 +55,24 @@ func TestInvalidAuthorityIsKept(t *testing.T) {
 	if !errors.Is(err, authority.ErrUnusable) || d.plan.Authority != nil || d.serving != nil || d.caBundle != nil || d.deployment == nil {
 		t.Errorf("error %v, want %v, and a decision without certificates", err, authority.ErrUnusable)
 	}
+}
+
+// A certificate is issued by a CA that the API server already has, because the private key of another one would
+// be lost if the operator stopped.
+func TestCAIsWrittenFirst(t *testing.T) {
+	var written []string
+	lost := errors.New("the write is lost")
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			written = append(written, object.GetName())
+			return lost
+		},
+	}).Build()
+	r := &Reconciler{Instance: instance(t, ""), Client: c}
+	if err := r.apply(t.Context(), observed{}, decided(t, observed{}, r.Instance, now)); !errors.Is(err, lost) {
+		t.Errorf("error %v, want %v", err, lost)
+	}
+	testkit.Diff(t, "written", []string{authority.SecretName}, written)
 }
 
 // verifies checks that a client that trusts the bundle accepts what the token servers send.
