@@ -2,7 +2,6 @@ package authority_test
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"sync"
@@ -12,17 +11,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
-
-// handshake connects to a token server as a client that trusts the given CAs.
-func handshake(ctx context.Context, s *install.TokenServer, roots *x509.CertPool) (tls.ConnectionState, error) {
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}}
-	conn, err := dialer.DialContext(ctx, "tcp", s.Address)
-	if err != nil {
-		return tls.ConnectionState{}, err
-	}
-	defer conn.Close()
-	return conn.(*tls.Conn).ConnectionState(), nil
-}
 
 // load connects to all token servers again and again, always with a new connection.
 type load struct {

@@ -1,7 +1,9 @@
 package authority_test
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -94,6 +96,17 @@ func (s *site) start(t *testing.T, kubeconfig string, servers int, clients ...st
 		})
 	}
 	return list
+}
+
+// handshake connects to a token server as a client that trusts the given CAs.
+func handshake(ctx context.Context, s *install.TokenServer, roots *x509.CertPool) (tls.ConnectionState, error) {
+	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	conn, err := dialer.DialContext(ctx, "tcp", s.Address)
+	if err != nil {
+		return tls.ConnectionState{}, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState(), nil
 }
 
 // hosts returns the names that a CA must permit.

@@ -6,13 +6,10 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
@@ -76,32 +73,6 @@ func awaitLog(t *testing.T, tail func() string, word string) {
 		}
 		return nil
 	})
-}
-
-// awaitRenewals waits until a Lease has been renewed the given number of times.
-func awaitRenewals(t *testing.T, inst *install.Installation, namespace, name string, renewals int) {
-	t.Helper()
-	times := map[string]bool{}
-	install.Eventually(t, fmt.Sprintf("%d renewals of Lease %s", renewals, name), func() error {
-		lease := &coordinationv1.Lease{}
-		if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, lease); err != nil {
-			return err
-		}
-		if times[lease.Spec.RenewTime.String()] = true; len(times) <= renewals {
-			return fmt.Errorf("%d renewals so far", len(times)-1)
-		}
-		return nil
-	})
-}
-
-// clientRecord returns the record of a client.
-func clientRecord(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) record.Client {
-	t.Helper()
-	r, err := record.ReadClient(scenario.Record(t, inst, c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 // awaitClaim waits until the operator has written the claims of the Realm to the record of a client.

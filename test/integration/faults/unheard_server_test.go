@@ -1,9 +1,7 @@
 package faults_test
 
 import (
-	"bytes"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -78,59 +76,6 @@ func TestOutageForgetsNoServer(t *testing.T) {
 	inst.AwaitTokens(t, inst.CredentialsSecret(t, suspended), false)
 	values.stop()
 }
-
-// A token server has listed the records, and its first heartbeat with a version is held up. Until the
-// operator hears from it, no secret is delivered that it doesn't know.
-func TestJoiningServerKnowsDeliveredSecrets(t *testing.T) {
-	inst := install.New(t, env.Start(t), install.Settings{})
-	inst.StartOperator(t, "")
-	inst.StartTokenServer(t)
-	inst.Create(t, install.Realm("acme"))
-	c := rotatingClient(t, inst, "billing")
-	proxy := inst.StartFaultProxy(t, install.Faults{})
-	held := proxy.Hold(func(r *http.Request, body []byte) bool {
-		return renewsLease(r, body) && bytes.Contains(body, []byte(heartbeat.LoadedAnnotation))
-	})
-	inst.LaunchTokenServer(t, inst.KubeconfigFor(t, proxy.URL)).AwaitReady(t)
-	install.Eventually(t, "the first heartbeat with a version", held.Arrived)
-	thaw := proxy.FreezeWatches("secrets")
-	defer thaw()
-	values := startDelivered(t, inst, c, shortOverlap)
-
-	before := current(t, inst, c)
-	scenario.RotateSecret(t, inst, c)
-	install.Eventually(t, "the next secret", func() error {
-		if secrets := clientRecord(t, inst, c).Secrets; len(secrets) < 2 {
-			return fmt.Errorf("the record has %d secrets", len(secrets))
-		}
-		return nil
-	})
-	awaitRenewals(t, inst, inst.RecordsNamespace, "operator", 1)
-	if current(t, inst, c) != before {
-		t.Error("the secret was delivered before the server that is joining had its verifier")
-	}
-
-	thaw()
-	held.Release()
-	scenario.AwaitSecretRotated(t, inst, c)
-	scenario.AwaitUsable(t, inst, c)
-	values.stop()
-}
-
-// shortOverlap is the overlap of rotatingClient.
-const shortOverlap = 2 * time.Second
-
-// rotatingClient creates a client and waits until it is usable.
-func rotatingClient(t *testing.T, inst *install.Installation, name string) *v1beta1.ApiClient {
-	t.Helper()
-	c := install.ApiClient(inst.Env.Namespace(t), name, "acme", func(c *v1beta1.ApiClient) { c.Spec.Secret = scenario.RotatingSecret(shortOverlap) })
-	inst.Create(t, c)
-	scenario.AwaitUsable(t, inst, c)
-	return c
-}
-
-// renewsLease reports whether a write is that of a Lease.
-func renewsLease(r *http.Request, _ []byte) bool { return strings.Contains(r.URL.Path, "/leases/") }
 
 // isProgrammed reads an object and reports whether it is Programmed in its current generation.
 func isProgrammed(t *testing.T, inst *install.Installation, c *v1beta1.ApiClient) bool {
