@@ -203,7 +203,7 @@ test-unit: ## Run the unit tests. They need only Go.
 test: lint test-race test-integration ## Lint, then run the unit tests with the race detector and the API server tests.
 
 .PHONY: test-all
-test-all: test test-extra ## Run all tests except e2e: test and test-extra.
+test-all: test test-extra ## Run all tests except e2e and test-nightly: test and test-extra.
 
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
@@ -225,7 +225,7 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=
 INTEGRATION := ./integration/{faults,clients,rotation,observers,plugin,tenancy,backup} ./integration/...
 
 .PHONY: test-integration
-test-integration: control-plane build race-binaries softhsm ## Run the operator and token servers against real API servers.
+test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 6 min ..."
 	@$(SUITES) -p 8 $(INTEGRATION)
 
@@ -238,23 +238,32 @@ test-oldest: ## Run the API's tests on the oldest supported version of Kubernete
 	@test/controlplane/build.sh kubectl >/dev/null
 	@$(SUITES) ./integration/api
 
+# Files with the build tag nightly prove with real processes what faster tests prove for each change;
+# see CONTRIBUTING.md.
+.PHONY: test-nightly
+test-nightly: test-versions test-release verify-release ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h).
+
 .PHONY: test-versions
 test-versions: override export KUBEBUILDER_ASSETS =
-test-versions: build race-binaries softhsm helm ## Run the integration and chart tests on every supported version of Kubernetes, one after the other (10 min each).
+test-versions: build race-binaries softhsm helm ## Run the integration tests, those of test-nightly included, and the chart tests on every supported version of Kubernetes, one after the other (12 min each).
 	@failed=0; \
 	for version in $(KUBERNETES_VERSIONS); do \
-		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 10 min, 17 min the first time ..."; \
+		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 12 min, 19 min the first time ..."; \
 		export KUBERNETES=$$version; \
-		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -p 8 $(INTEGRATION) ./chart || failed=1; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly -p 8 $(INTEGRATION) ./chart || failed=1; \
 	done; \
 	exit $$failed
 
-.PHONY: test-extra
-test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, the test framework, the image, and the release, then attack the servers.
-	@echo "Running the other tests, the longest first; 3 min ..."
-	@go test -C hack/size ./...
+.PHONY: test-release
+test-release: ## Build the image and the release of one platform, and check their content.
+	@echo "Testing the image and the release; 2 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
+
+.PHONY: test-extra
+test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the demo, and the test framework, then attack the servers.
+	@echo "Running the other tests, the longest first; 3 min ..."
+	@go test -C hack/size ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
 	@$(SUITES) -p 3 ./{interop,chart,portal} $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Attacking the token server and the portal; 2 min ..."
@@ -269,7 +278,7 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 	@echo "Attacking the token server and the portal at full length; 45 min ..."
 	@mkdir -p dist; rm -f dist/soak.md
 	@failed=0; \
-	$(ATTACKS) -v ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
+	$(ATTACKS) -v -tags nightly ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -args -attack.duration 60s -attack.corpus 10s \
 		-attack.report "$(CURDIR)/dist/soak.md" || failed=$$?; \
 	cat dist/soak.md; exit $$failed

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package clients_test
 
 import (

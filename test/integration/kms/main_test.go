@@ -1,3 +1,5 @@
+//go:build nightly
+
 // Package kms_test tests the encryption of private keys with a KMS plugin over SoftHSM.
 package kms_test
 

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package rotation_test
 
 import (
