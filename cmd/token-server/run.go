@@ -14,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -39,7 +38,7 @@ func run(o options) error {
 	ctx, stop := httpserver.SignalContext()
 	defer stop()
 
-	client, err := newClient(o.kubeconfig)
+	client, err := newClient(o.kubeconfig, o.namespace)
 	if err != nil {
 		return err
 	}
@@ -58,7 +57,7 @@ func run(o options) error {
 	}
 	metrics, reg := newMetrics(), registry.New()
 	uses := usereport.New(usereport.Options{
-		Client: client, Namespace: o.namespace, Server: o.name,
+		ConfigMaps: client.ConfigMaps, Namespace: o.namespace, Server: o.name,
 		Resolution: o.usageResolution, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	keys, err := newKeyDecrypter(o, metrics)
@@ -70,7 +69,7 @@ func run(o options) error {
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
-	clusterKeys := newClusterKeys(client, o.acceptedIssuers, metrics, logger)
+	clusterKeys := newClusterKeys(client.GetKeys, o.acceptedIssuers, metrics, logger)
 
 	// The feed must outlive the public port, because a draining server must still apply changes.
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
@@ -144,12 +143,9 @@ func newKeyDecrypter(o options, metrics prometheus.Registerer) (*keyencryption.E
 }
 
 // newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
-func newClusterKeys(client kubernetes.Interface, accepted []clusterkeys.AcceptedIssuer, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
+func newClusterKeys(get func(ctx context.Context, path string) ([]byte, error), accepted []clusterkeys.AcceptedIssuer, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
 	return clusterkeys.New(clusterkeys.Options{
-		Get: func(ctx context.Context, path string) ([]byte, error) {
-			return client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json, application/jwk-set+json").DoRaw(ctx)
-		},
-		Accepted: accepted, Logger: logger, Metrics: metrics, Now: time.Now,
+		Get: get, Accepted: accepted, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 }
 
@@ -167,18 +163,18 @@ func newLogger(debug bool) *slog.Logger {
 }
 
 // newClient returns a client for the API server.
-func newClient(kubeconfig string) (kubernetes.Interface, error) {
+func newClient(kubeconfig, namespace string) (feed.Client, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
+		return feed.Client{}, fmt.Errorf("finding the API server by --kubeconfig, KUBECONFIG or service account: %w", err)
 	}
 	// No limit, because each component limits its own requests, and a heartbeat must not wait for a
 	// report of many uses.
 	cfg.QPS = -1
 	cfg.ContentType = "application/vnd.kubernetes.protobuf" // halves the CPU time for decoding many records
-	client, err := kubernetes.NewForConfig(cfg)
+	client, err := feed.NewClient(cfg, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the API server: %w", err)
+		return feed.Client{}, fmt.Errorf("connecting to the API server: %w", err)
 	}
 	return client, nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
@@ -73,14 +72,14 @@ func (i *issuer) serve(ctx context.Context, cfg *rest.Config, l *listeners, audi
 	if err != nil {
 		return nil, err
 	}
-	api, err := kubernetes.NewForConfig(cfg)
+	api, err := feed.NewClient(cfg, recordsNamespace)
 	if err != nil {
 		return nil, err
 	}
 	const server = "local"
 	metrics, reg := prometheus.NewRegistry(), registry.New()
 	uses := usereport.New(usereport.Options{
-		Client: api, Namespace: recordsNamespace, Server: server, Resolution: time.Hour, Logger: i.logger, Metrics: metrics, Now: time.Now,
+		ConfigMaps: api.ConfigMaps, Namespace: recordsNamespace, Server: server, Resolution: time.Hour, Logger: i.logger, Metrics: metrics, Now: time.Now,
 	})
 	records := feed.New(feed.Options{
 		Client: api, Namespace: recordsNamespace, Server: server, Usage: uses, Registry: reg, Logger: i.logger, Metrics: metrics, Now: time.Now,

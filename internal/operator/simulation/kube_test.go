@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"sync"
 
@@ -15,49 +16,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
-	"k8s.io/client-go/kubernetes"
-	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 )
 
-// kube is the client of a token server. It has the requests that a feed sends, and panics for others.
-type kube struct {
-	kubernetes.Interface
-
-	live *live
-}
-
-func (k kube) CoreV1() typedcorev1.CoreV1Interface { return coreV1{live: k.live} }
-
-func (k kube) CoordinationV1() typedcoordinationv1.CoordinationV1Interface {
-	return coordinationV1{live: k.live}
-}
-
-type coreV1 struct {
-	typedcorev1.CoreV1Interface
-
-	live *live
-}
-
-func (c coreV1) Secrets(namespace string) typedcorev1.SecretInterface {
-	return secretClient{live: c.live, namespace: namespace}
-}
-
-type coordinationV1 struct {
-	typedcoordinationv1.CoordinationV1Interface
-
-	live *live
-}
-
-func (c coordinationV1) Leases(namespace string) typedcoordinationv1.LeaseInterface {
-	return leaseClient{live: c.live, namespace: namespace}
+// newClient returns the client of a token server's feed.
+func newClient(l *live) feed.Client {
+	return feed.Client{Secrets: secretClient{live: l, namespace: recordsNamespace}, Leases: leaseClient{live: l, namespace: recordsNamespace}}
 }
 
 type secretClient struct {
-	typedcorev1.SecretInterface
-
 	live      *live
 	namespace string
 }
@@ -178,14 +147,17 @@ func (s secretClient) Get(ctx context.Context, name string, _ metav1.GetOptions)
 }
 
 type leaseClient struct {
-	typedcoordinationv1.LeaseInterface
-
 	live      *live
 	namespace string
 }
 
-func (l leaseClient) Apply(ctx context.Context, desired *coordinationv1ac.LeaseApplyConfiguration, o metav1.ApplyOptions) (*coordinationv1.Lease, error) {
-	return &coordinationv1.Lease{}, l.live.apply(ctx, "APPLY", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Force: o.Force})
+// Patch applies a heartbeat.
+func (l leaseClient) Patch(ctx context.Context, _ string, _ types.PatchType, data []byte, o metav1.PatchOptions, _ ...string) (*coordinationv1.Lease, error) {
+	desired := &coordinationv1ac.LeaseApplyConfiguration{}
+	if err := json.Unmarshal(data, desired); err != nil {
+		return nil, err
+	}
+	return &coordinationv1.Lease{}, l.live.apply(ctx, "APPLY", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Force: *o.Force})
 }
 
 func (l leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {

@@ -317,7 +317,7 @@ func newServer(p *process, savedRecords string) *server {
 	s := &server{process: p, registry: registry.New(), saved: savedRecords, stopped: make(chan struct{}), renewed: time.Now()}
 	p.server = s
 	f := feed.New(feed.Options{
-		Client: kube{live: &live{api: p.world.api, from: p}}, Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,
+		Client: newClient(&live{api: p.world.api, from: p}), Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,
 		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	go func() {

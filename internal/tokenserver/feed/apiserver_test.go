@@ -24,6 +24,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 
@@ -87,7 +88,7 @@ func start(t *testing.T, api *apiServer, snapshotDir string) (f *feed.Feed, stop
 // startWith is start with options.
 func startWith(t *testing.T, api *apiServer, o feed.Options) (f *feed.Feed, stop func()) {
 	t.Helper()
-	o.Client, o.Namespace, o.Server, o.Now = api.client(), "records", "a", time.Now
+	o.Client, o.Namespace, o.Server, o.Now = clientOf(api.client()), "records", "a", time.Now
 	o.Logger, o.Metrics = slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	if o.Registry == nil {
 		o.Registry = registry.New()
@@ -113,6 +114,17 @@ func kill(t *testing.T, stop func(), snapshotDir string) {
 	linkErr := os.Link(records, records+".kept")
 	stop()
 	testkit.Do(t, errors.Join(linkErr, os.Rename(records+".kept", records)))
+}
+
+// listedSecrets makes the reflector list Secrets without streaming, which fake.Clientset does not support.
+type listedSecrets struct{ typedcorev1.SecretInterface }
+
+func (listedSecrets) IsWatchListSemanticsUnSupported() bool { return true }
+
+func clientOf(api *fake.Clientset) feed.Client {
+	return feed.Client{
+		Secrets: listedSecrets{api.CoreV1().Secrets("records")}, Leases: api.CoordinationV1().Leases("records"), ConfigMaps: api.CoreV1().ConfigMaps("records"),
+	}
 }
 
 func (a *apiServer) client() *fake.Clientset {

@@ -21,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/realmkeeper/realmkeeper/internal/beacon"
@@ -36,7 +34,7 @@ import (
 
 // Options configures a Feed. All fields except SnapshotDir, Usage, MaxStaleness, and Keys are required.
 type Options struct {
-	Client    kubernetes.Interface
+	Client    Client
 	Namespace string // the records namespace
 	Server    string // this server's name, unique among token servers
 	Registry  *registry.Registry
@@ -151,7 +149,7 @@ func (f *Feed) arrived(written time.Time) {
 // unavailable from the start, the registry is loaded with the previous process's last known good
 // records.
 func (f *Feed) Run(ctx context.Context) {
-	records := f.Client.CoreV1().Secrets(f.Namespace)
+	records := f.Client.Secrets
 	selector := func(o *metav1.ListOptions) { o.LabelSelector = record.Selector().String() }
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -166,9 +164,9 @@ func (f *Feed) Run(ctx context.Context) {
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			selector(&o)
-			return f.watch(ctx, records, o)
+			return f.watch(ctx, o)
 		},
-	}, f.Client)
+	}, records)
 	logger := logr.FromSlogHandler(f.Logger.Handler())
 	reflector := cache.NewReflectorWithOptions(source, &corev1.Secret{}, f, cache.ReflectorOptions{
 		Name:   "records",
@@ -193,7 +191,7 @@ func (f *Feed) Run(ctx context.Context) {
 }
 
 // watch opens a watch of the records. One that starts with a list is consistent.
-func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o metav1.ListOptions) (watch.Interface, error) {
+func (f *Feed) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	lists := o.SendInitialEvents != nil && *o.SendInitialEvents
 	ctx, expired := f.beginWatch(ctx, lists)
 	if expired {
@@ -206,7 +204,7 @@ func (f *Feed) watch(ctx context.Context, records typedcorev1.SecretInterface, o
 		o.ResourceVersion = ""
 		f.saved.Begin()
 	}
-	events, err := watchlist.Open(ctx, "records", o, records.Watch)
+	events, err := watchlist.Open(ctx, "records", o, f.Client.Secrets.Watch)
 	if err != nil {
 		// An API error isn't an outage; it may just mean that a relist is needed.
 		if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
@@ -254,7 +252,7 @@ func (f *Feed) listAgain() {
 // readBeacon returns the resource version of the beacon according to the API server, or an empty string if
 // there is none.
 func (f *Feed) readBeacon(ctx context.Context) (string, error) {
-	secret, err := f.Client.CoreV1().Secrets(f.Namespace).Get(ctx, beacon.Name, metav1.GetOptions{})
+	secret, err := f.Client.Secrets.Get(ctx, beacon.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

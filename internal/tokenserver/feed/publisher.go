@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
@@ -187,8 +189,12 @@ func (p *publisher) write(ctx context.Context) error {
 	if p.Usage != nil {
 		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution
 	}
-	_, err := p.Client.CoordinationV1().Leases(p.Namespace).
-		Apply(ctx, beat.Lease(p.Namespace), metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
+	lease, err := json.Marshal(beat.Lease(p.Namespace))
+	if err != nil {
+		return fmt.Errorf("encoding Lease %s: %w", heartbeat.LeaseName(p.Server), err)
+	}
+	_, err = p.Client.Leases.Patch(ctx, heartbeat.LeaseName(p.Server), types.ApplyYAMLPatchType, lease,
+		metav1.PatchOptions{FieldManager: fieldOwner, Force: new(true)})
 	if err != nil {
 		return fmt.Errorf("writing Lease %s: %w", heartbeat.LeaseName(p.Server), err)
 	}
@@ -209,7 +215,7 @@ func (p *publisher) remove(ctx context.Context) {
 			return
 		}
 	}
-	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
+	err := p.Client.Leases.Delete(ctx, heartbeat.LeaseName(p.Server), metav1.DeleteOptions{})
 	if err != nil {
 		p.Logger.Warn("Failed to delete heartbeat Lease; the operator will delete it once the Pod is gone", "error", err)
 	}
@@ -221,7 +227,7 @@ func (p *publisher) remove(ctx context.Context) {
 func (p *publisher) readPrevious(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	lease, err := p.Client.CoordinationV1().Leases(p.Namespace).Get(ctx, heartbeat.LeaseName(p.Server), metav1.GetOptions{})
+	lease, err := p.Client.Leases.Get(ctx, heartbeat.LeaseName(p.Server), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		p.previous = &heartbeat.Heartbeat{}
 		if p.Usage != nil {

@@ -47,11 +47,11 @@ func startReporting(t *testing.T, killed, down bool) *reporting {
 		r.fake.PrependReactor("*", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDown })
 	}
 	r.Recorder = usereport.New(usereport.Options{
-		Client: r.fake, Namespace: "records", Server: "a", Resolution: time.Hour,
+		ConfigMaps: clientOf(r.fake).ConfigMaps, Namespace: "records", Server: "a", Resolution: time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	f := feed.New(feed.Options{
-		Client: r.fake, Namespace: "records", Server: "a", Registry: registry.New(), Usage: r.Recorder,
+		Client: clientOf(r.fake), Namespace: "records", Server: "a", Registry: registry.New(), Usage: r.Recorder,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	ctx, cancel := context.WithCancel(t.Context())

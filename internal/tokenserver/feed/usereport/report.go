@@ -117,8 +117,7 @@ func changedMeanwhile(err error) bool {
 func (r *Recorder) writeTo(ctx context.Context, number int, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	maps := r.Client.CoreV1().ConfigMaps(r.Namespace)
-	current, err := maps.Get(ctx, usage.Name(r.Server, number), metav1.GetOptions{})
+	current, err := r.ConfigMaps.Get(ctx, usage.Name(r.Server, number), metav1.GetOptions{})
 	exists := err == nil
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
@@ -139,9 +138,9 @@ func (r *Recorder) writeTo(ctx context.Context, number int, b *batch) error {
 		written := usage.ConfigMap(r.Namespace, r.Server, number, data)
 		if exists {
 			written.UID, written.ResourceVersion = current.UID, current.ResourceVersion
-			_, err = maps.Update(ctx, written, metav1.UpdateOptions{FieldManager: fieldOwner})
+			_, err = r.ConfigMaps.Update(ctx, written, metav1.UpdateOptions{FieldManager: fieldOwner})
 		} else {
-			_, err = maps.Create(ctx, written, metav1.CreateOptions{FieldManager: fieldOwner})
+			_, err = r.ConfigMaps.Create(ctx, written, metav1.CreateOptions{FieldManager: fieldOwner})
 		}
 		if err != nil {
 			return err

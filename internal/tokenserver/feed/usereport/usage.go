@@ -6,12 +6,14 @@
 package usereport
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/usage"
@@ -21,11 +23,18 @@ import (
 // MiB. Uses of further credentials are lost, and the next report says so.
 const MaxPending = 1 << 17
 
+// ConfigMaps accesses the ConfigMaps with reports.
+type ConfigMaps interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.ConfigMap, error)
+	Create(ctx context.Context, report *corev1.ConfigMap, o metav1.CreateOptions) (*corev1.ConfigMap, error)
+	Update(ctx context.Context, report *corev1.ConfigMap, o metav1.UpdateOptions) (*corev1.ConfigMap, error)
+}
+
 // Options configures a Recorder. All fields are required.
 type Options struct {
-	Client    kubernetes.Interface
-	Namespace string // the records namespace
-	Server    string // this server's name, unique among token servers
+	ConfigMaps ConfigMaps // those in the records namespace
+	Namespace  string     // the records namespace
+	Server     string     // this server's name, unique among token servers
 	// Resolution is the length of a period. Reports contain the beginning of the period of a use.
 	Resolution time.Duration
 	Logger     *slog.Logger

@@ -54,7 +54,7 @@ func newFixture(t testing.TB) *fixture {
 		return false, nil, nil
 	})
 	f.Recorder = usereport.New(usereport.Options{
-		Client: f.api, Namespace: namespace, Server: server, Resolution: time.Hour,
+		ConfigMaps: f.api.CoreV1().ConfigMaps(namespace), Namespace: namespace, Server: server, Resolution: time.Hour,
 		Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: f.clock,
 	})
 	return f
