@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -40,16 +39,19 @@ type Content struct {
 	RolledBackAt time.Time
 }
 
-// Secret returns a beacon. Each time must differ, because the API server ignores a write that changes nothing.
-func Secret(namespace string, c Content) *corev1ac.SecretApplyConfiguration {
+// Labels returns the labels of the Secret.
+func Labels() map[string]string {
+	return map[string]string{v1beta1.RecordLabel: v1beta1.RecordBeacon, v1beta1.ManagedByLabel: v1beta1.ManagedBy}
+}
+
+// Data returns the data of the Secret. Each time must differ, because the API server ignores a write that
+// changes nothing.
+func (c Content) Data() map[string][]byte {
 	data := map[string][]byte{timeKey: []byte(c.Time.UTC().Format(time.RFC3339Nano))}
 	if !c.RolledBackAt.IsZero() {
 		data[rolledBackKey] = []byte(c.RolledBackAt.UTC().Format(time.RFC3339Nano))
 	}
-	return corev1ac.Secret(Name, namespace).
-		WithLabels(map[string]string{v1beta1.RecordLabel: v1beta1.RecordBeacon, v1beta1.ManagedByLabel: v1beta1.ManagedBy}).
-		WithType(corev1.SecretTypeOpaque).
-		WithData(data)
+	return data
 }
 
 // Read returns what a beacon says. The Secret can be nil. A time that is missing or invalid is zero.

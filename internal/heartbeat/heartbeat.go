@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 )
 
 const (
@@ -99,8 +98,8 @@ type Heartbeat struct {
 // LeaseName returns the name of a server's Lease.
 func LeaseName(server string) string { return "token-server-" + server }
 
-// Lease returns the Lease for h in the given namespace.
-func (h *Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfiguration {
+// Lease returns the Lease for h in the given namespace. It contains exactly the fields to apply.
+func (h *Heartbeat) Lease(namespace string) *coordinationv1.Lease {
 	annotations := map[string]string{}
 	if h.Version != "" {
 		annotations[LoadedAnnotation] = h.Version
@@ -124,13 +123,15 @@ func (h *Heartbeat) Lease(namespace string) *coordinationv1ac.LeaseApplyConfigur
 			annotations[annotation] = encoded
 		}
 	}
-	return coordinationv1ac.Lease(LeaseName(h.Server), namespace).
-		WithLabels(map[string]string{Label: LabelValue}).
-		WithAnnotations(annotations).
-		WithSpec(coordinationv1ac.LeaseSpec().
-			WithHolderIdentity(h.Server).
-			WithLeaseDurationSeconds(int32(Duration / time.Second)).
-			WithRenewTime(metav1.NewMicroTime(h.Renewed)))
+	return &coordinationv1.Lease{
+		TypeMeta: metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: LeaseName(h.Server), Namespace: namespace, Labels: map[string]string{Label: LabelValue}, Annotations: annotations,
+		},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &h.Server, LeaseDurationSeconds: new(int32(Duration / time.Second)), RenewTime: new(metav1.NewMicroTime(h.Renewed)),
+		},
+	}
 }
 
 // Parse returns the heartbeat in a Lease that Heartbeat.Lease created. The error wraps

@@ -35,6 +35,15 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// The server owns each field that it applies, so the Lease contains no others.
+func TestLeaseHasOnlyAppliedFields(t *testing.T) {
+	beat := heartbeat.Heartbeat{Server: "a", Version: "7", Renewed: sample.Renewed}
+	testkit.Diff(t, "Lease", `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1",`+
+		`"metadata":{"name":"token-server-a","namespace":"system","labels":{"auth.realmkeeper.dev/heartbeat":"token-server"},"annotations":{"auth.realmkeeper.dev/loaded":"7"}},`+
+		`"spec":{"holderIdentity":"a","leaseDurationSeconds":30,"renewTime":"2026-03-01T12:00:00.123456Z"}}`,
+		string(testkit.Value(json.Marshal(beat.Lease("system")))(t)))
+}
+
 func TestParseRejectsInvalidLease(t *testing.T) {
 	tests := map[string]func(*coordinationv1.Lease){
 		"no holder":           func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil },

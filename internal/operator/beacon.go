@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -155,7 +156,8 @@ func (w *beaconWriter) write(ctx context.Context) error {
 // put writes the beacon if it has the given resource version. If that is empty, put creates the beacon, because
 // applying it would overwrite the first one of another leader.
 func (w *beaconWriter) put(ctx context.Context, version string) error {
-	desired := beacon.Secret(w.namespace, beacon.Content{Time: w.rollbacks.now(), RolledBackAt: w.rollbacks.RolledBackAt()})
+	content := beacon.Content{Time: w.rollbacks.now(), RolledBackAt: w.rollbacks.RolledBackAt()}
+	desired := corev1ac.Secret(beacon.Name, w.namespace).WithLabels(beacon.Labels()).WithType(corev1.SecretTypeOpaque).WithData(content.Data())
 	if version == "" {
 		created, err := apply.Convert[corev1.Secret](desired)
 		if err != nil {

@@ -2,6 +2,7 @@ package acknowledgement_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -121,7 +123,15 @@ func (c *cluster) deliver() {
 func (c *cluster) renew(t *testing.T, server, version string) {
 	t.Helper()
 	beat := heartbeat.Heartbeat{Server: server, Version: version, Renewed: c.now}
-	testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership))
+	c.apply(t, &beat)
+}
+
+// apply writes the Lease of a server as the server does.
+func (c *cluster) apply(t *testing.T, beat *heartbeat.Heartbeat) {
+	t.Helper()
+	lease := &coordinationv1ac.LeaseApplyConfiguration{}
+	testkit.Do(t, json.Unmarshal(testkit.Value(json.Marshal(beat.Lease(namespace)))(t), lease))
+	testkit.Do(t, c.Apply(t.Context(), lease, client.FieldOwner("token-server"), client.ForceOwnership))
 }
 
 // pass lets time pass, in which the operator checks the servers every second.
@@ -225,7 +235,7 @@ func TestServerClocks(t *testing.T) {
 		c := newCluster(t)
 		c.pass(t, 5*time.Minute, func() {
 			beat := heartbeat.Heartbeat{Server: "a", Version: "1", Renewed: c.now.Add(offset)}
-			testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server"), client.ForceOwnership))
+			c.apply(t, &beat)
 		})
 		c.expect(t, "clock off by "+offset.String(), []string{"a"}, nil)
 	}
@@ -366,7 +376,7 @@ func TestConfirm(t *testing.T) {
 		"the watch has not delivered": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) { c.frozen = true; c.renew(t, "b", "99") }},
 		"a record is unreadable": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
 			beat := heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, Unreadable: []string{"subject"}}
-			testkit.Do(t, c.Apply(t.Context(), beat.Lease(namespace), client.FieldOwner("token-server")))
+			c.apply(t, &beat)
 		}},
 	}
 	for name, tc := range tests {

@@ -237,8 +237,8 @@ func (a *apiServer) changeBeacon(ctx context.Context) {
 }
 
 func (a *apiServer) beaconSecret() *corev1.Secret {
-	written := beacon.Secret("records", beacon.Content{Time: a.written})
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: a.beacon, Labels: written.Labels}, Data: written.Data}
+	written := beacon.Content{Time: a.written}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: beacon.Name, ResourceVersion: a.beacon, Labels: beacon.Labels()}, Data: written.Data()}
 }
 
 func (a *apiServer) listed() int {
