@@ -9,10 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
@@ -23,46 +20,9 @@ type envelope[T Realm | Client | Subject | Index] struct {
 	Body          T   `json:"body"`
 }
 
-// ForRealm returns the record Secret of a Realm. It has an owner reference, so that Kubernetes
-// deletes it with the Realm even if the operator is not running.
-func ForRealm(namespace string, owner *v1beta1.Realm, body Realm) (*corev1ac.SecretApplyConfiguration, error) {
-	secret, err := newSecret(namespace, KindRealm, owner.Name, RealmSecretName(owner.UID), body)
-	if err != nil {
-		return nil, err
-	}
-	return secret.WithOwnerReferences(metav1ac.OwnerReference().
-		WithAPIVersion(v1beta1.GroupVersion.String()).WithKind("Realm").
-		WithName(owner.Name).WithUID(owner.UID).WithController(true)), nil
-}
-
-// ForClient returns the record Secret of the ApiClient in body. The operator deletes it with the
-// ApiClient, because owner references can't cross namespaces.
-func ForClient(namespace string, body Client) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindClient, body.Namespace+"/"+body.Name, ClientSecretName(body.RealmUID, body.ClientID), body)
-}
-
-// ForSubject returns the record Secret of the ApiClient in body for a subject that it holds. The
-// operator deletes it with the ApiClient.
-func ForSubject(namespace string, body Subject) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindSubject, body.Namespace+"/"+body.Name, SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject), body)
-}
-
-// ForIndex returns the record Secret of an index. The operator deletes it when no valid token refers to the
-// index.
-func ForIndex(namespace string, body Index) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, KindIndex, body.Namespace+"/"+body.Name, IndexSecretName(body.RealmUID, body.Index), body)
-}
-
-func newSecret[T Realm | Client | Subject | Index](namespace string, kind Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {
-	data, err := json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
-	if err != nil {
-		return nil, fmt.Errorf("encoding the record of %s %q: %w", kind, owner, err)
-	}
-	return corev1ac.Secret(name, namespace).
-		WithLabels(Labels(kind)).
-		WithAnnotations(map[string]string{v1beta1.OwnerAnnotation: owner}).
-		WithType(corev1.SecretTypeOpaque).
-		WithData(map[string][]byte{DataKey: data}), nil
+// Encode returns the JSON of a record, which Read functions read.
+func Encode[T Realm | Client | Subject | Index](body T) ([]byte, error) {
+	return json.Marshal(envelope[T]{SchemaVersion: SchemaVersion, Body: body})
 }
 
 // ReadRealm returns the Realm's record in secret. The error wraps ErrUnreadable and never contains

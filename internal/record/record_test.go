@@ -23,6 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -110,19 +111,19 @@ func stored(t testing.TB, applied *corev1ac.SecretApplyConfiguration) *corev1.Se
 
 func realmSecret(t testing.TB, body record.Realm) *corev1.Secret {
 	t.Helper()
-	applied := testkit.Value(record.ForRealm(namespace, &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body))(t)
+	applied := testkit.Value(recordsecret.ForRealm(namespace, &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, body))(t)
 	return stored(t, applied)
 }
 
 func clientSecret(t testing.TB, body record.Client) *corev1.Secret {
 	t.Helper()
-	applied := testkit.Value(record.ForClient(namespace, body))(t)
+	applied := testkit.Value(recordsecret.ForClient(namespace, body))(t)
 	return stored(t, applied)
 }
 
 func subjectSecret(t testing.TB, body record.Subject) *corev1.Secret {
 	t.Helper()
-	applied := testkit.Value(record.ForSubject(namespace, body))(t)
+	applied := testkit.Value(recordsecret.ForSubject(namespace, body))(t)
 	return stored(t, applied)
 }
 

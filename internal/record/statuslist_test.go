@@ -14,6 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -26,7 +27,7 @@ func goodIndex() record.Index {
 
 func indexSecret(t testing.TB, body record.Index) *corev1.Secret {
 	t.Helper()
-	return stored(t, testkit.Value(record.ForIndex(namespace, body))(t))
+	return stored(t, testkit.Value(recordsecret.ForIndex(namespace, body))(t))
 }
 
 func TestIndexRoundTrip(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -47,7 +48,7 @@ func realmRecord(t *testing.T, uid types.UID, restoredFrom time.Time, keys ...si
 	if !restoredFrom.IsZero() {
 		body.Restored = &record.Restored{BackupTime: restoredFrom, At: restoredFrom}
 	}
-	desired := testkit.Value(record.ForRealm("records", realm(uid), body))(t)
+	desired := testkit.Value(recordsecret.ForRealm("records", realm(uid), body))(t)
 	secret := secretOf(t, desired)
 	secret.UID = "record-" + uid
 	return secret
@@ -60,7 +61,7 @@ func orders(uid types.UID) *v1beta1.ApiClient {
 
 func ordersRecord(t *testing.T) *corev1.Secret {
 	t.Helper()
-	secret := secretOf(t, testkit.Value(record.ForClient("records", record.Client{
+	secret := secretOf(t, testkit.Value(recordsecret.ForClient("records", record.Client{
 		UID: "o1", Namespace: "acme-apps", Name: "orders", RealmUID: "r1", RealmName: "acme", ClientID: "orders", Identity: "o1",
 		Audiences: []string{"x"}, Secrets: []record.ClientSecret{},
 	}))(t))

@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/leader"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 // Finished is an ApiClient that no longer accepts the secrets of a backup.
@@ -58,7 +59,7 @@ func (r *Restore) finish(ctx context.Context, key client.ObjectKey) error {
 			return err
 		}
 		body.Restored.Secrets = nil
-		desired, err := record.ForClient(key.Namespace, body)
+		desired, err := recordsecret.ForClient(key.Namespace, body)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
@@ -165,11 +166,11 @@ func recordOf(t *testing.T, uid types.UID, owner string, client types.UID, resto
 	var desired any
 	var err error
 	if client == "" {
-		desired, err = record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}}, record.Realm{
+		desired, err = recordsecret.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "r2"}}, record.Realm{
 			Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key(t, signingkey.Active)}, Restored: restored,
 		})
 	} else {
-		desired, err = record.ForClient("records", record.Client{
+		desired, err = recordsecret.ForClient("records", record.Client{
 			UID: client, Namespace: "acme-apps", Name: "billing", RealmUID: "r2", RealmName: "acme", ClientID: "billing", Identity: client,
 			Audiences: []string{"x"}, Secrets: []record.ClientSecret{}, Restored: restored,
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 // write restores everything. An object comes before its record, which contains its UID. Realms come before
@@ -104,7 +105,7 @@ func (p *plan) writeRealmRecord(ctx context.Context, entry *backup.Entry) error 
 		}
 	}
 	owner := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: backed.Name, UID: object.uid}}
-	desired, err := record.ForRealm(p.RecordsNamespace, owner, body)
+	desired, err := recordsecret.ForRealm(p.RecordsNamespace, owner, body)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (p *plan) restoreClient(ctx context.Context, entry *backup.Entry, backed re
 		}
 		body = addClient(current, backed, p.Contents.Header.CreatedAt, p.Now())
 	}
-	desired, err := record.ForClient(p.RecordsNamespace, body)
+	desired, err := recordsecret.ForClient(p.RecordsNamespace, body)
 	if err != nil {
 		return err
 	}

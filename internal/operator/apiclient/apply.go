@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 // applied is the outcome of writing a decision.
@@ -78,7 +79,7 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 	if err := r.putIndex(ctx, seen, d.index.Create); err != nil {
 		return err
 	}
-	desired, err := record.ForClient(r.Records.Namespace(), *d.desired)
+	desired, err := recordsecret.ForClient(r.Records.Namespace(), *d.desired)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (r *Reconciler) putRecord(ctx context.Context, seen *observed, d decision) 
 // subject, so another client that was faster keeps it.
 func (r *Reconciler) holdSubjects(ctx context.Context, seen *observed, wanted []record.Subject) error {
 	for _, body := range wanted {
-		desired, err := record.ForSubject(r.Records.Namespace(), body)
+		desired, err := recordsecret.ForSubject(r.Records.Namespace(), body)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -86,7 +87,7 @@ func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 func afterWrite(t *testing.T, seen observed, d decision) observed {
 	t.Helper()
 	if d.desired != nil && (seen.recordSecret != nil || d.credentials == nil || d.plan.Step != secrets.StepWriteFirst) {
-		desired := testkit.Value(record.ForClient("system", *d.desired))(t)
+		desired := testkit.Value(recordsecret.ForClient("system", *d.desired))(t)
 		secret := testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 		secret.ResourceVersion = "1"
 		if seen.recordSecret != nil {

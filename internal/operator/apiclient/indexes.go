@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/timestamp"
@@ -288,7 +289,7 @@ func (r *Reconciler) putIndex(ctx context.Context, seen *observed, index *record
 	}
 	body := *index
 	body.UID, body.Namespace, body.Name, body.RealmUID = seen.client.UID, seen.client.Namespace, seen.client.Name, seen.realm.UID
-	desired, err := record.ForIndex(r.Records.Namespace(), body)
+	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
 	if err != nil {
 		return err
 	}
@@ -327,7 +328,7 @@ func (r *Reconciler) retireIndexes(ctx context.Context, seen *observed) error {
 
 func (r *Reconciler) retireIndex(ctx context.Context, secret *corev1.Secret, body record.Index) (*corev1.Secret, error) {
 	body.RetiredAt = r.Now().UTC()
-	desired, err := record.ForIndex(r.Records.Namespace(), body)
+	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
 	if err != nil {
 		return nil, err
 	}

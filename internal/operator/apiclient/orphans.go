@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 // deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
@@ -122,7 +123,7 @@ func (r *Reconciler) disable(ctx context.Context, secret *corev1.Secret) error {
 		return nil //nolint:nilerr // see above
 	}
 	body.Disabled = true
-	desired, err := record.ForClient(r.Records.Namespace(), body)
+	desired, err := recordsecret.ForClient(r.Records.Namespace(), body)
 	if err != nil {
 		return err
 	}

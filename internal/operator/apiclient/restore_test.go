@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -39,7 +40,7 @@ func putBack(t *testing.T) (observed, string) {
 	plaintext := testkit.Value(clientsecret.Generate(rand.Reader))(t)
 	verifier := testkit.Value(clientsecret.Hash(plaintext, rand.Reader))(t)
 	seen := observe()
-	desired := testkit.Value(record.ForClient("records", record.Client{
+	desired := testkit.Value(recordsecret.ForClient("records", record.Client{
 		UID: "c1", Namespace: "team", Name: "billing", RealmUID: "r1", RealmName: "acme", ClientID: "team.billing", Identity: "old",
 		Disabled: true, Audiences: []string{"x"}, Secrets: []record.ClientSecret{}, TokensValidAfter: backupTime.Add(-time.Hour),
 		Restored: &record.Restored{

@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -28,7 +29,7 @@ func subjectRecord(t *testing.T, seen *observed, of subject, change ...func(*rec
 	for _, f := range change {
 		f(&body)
 	}
-	desired := testkit.Value(record.ForSubject("records", body))(t)
+	desired := testkit.Value(recordsecret.ForSubject("records", body))(t)
 	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 }
 

@@ -8,7 +8,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 // apply writes the record and returns the state of its content at the token servers, and whether the
@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (state *acknowledgement.State, written bool, err error) {
 	secret, content := seen.record, ""
 	if d.record != nil {
-		desired, err := record.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
+		desired, err := recordsecret.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
 		if err != nil {
 			return nil, false, err
 		}

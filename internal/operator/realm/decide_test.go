@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
@@ -60,7 +61,7 @@ func firstDecision(t *testing.T, realm *v1beta1.Realm, at time.Time) decision {
 // written returns the record Secret for a decision.
 func written(t *testing.T, realm *v1beta1.Realm, d decision) *corev1.Secret {
 	t.Helper()
-	desired := testkit.Value(record.ForRealm("system", realm, *d.record))(t)
+	desired := testkit.Value(recordsecret.ForRealm("system", realm, *d.record))(t)
 	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
 }
 

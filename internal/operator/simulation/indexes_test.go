@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -384,7 +385,7 @@ func (w *world) restoreRealm() {
 		body.StatusLists = body.StatusLists.End()
 		realm := &v1beta1.Realm{}
 		realm.Name, realm.UID = realmName, record.RealmUID(secret)
-		applied, err := record.ForRealm(recordsNamespace, realm, body)
+		applied, err := recordsecret.ForRealm(recordsNamespace, realm, body)
 		must(err)
 		changed := object.DeepCopy()
 		must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 )
 
 const (
@@ -100,7 +101,7 @@ func restoredState(t *testing.T) state {
 				BackupTime: time.Now().UTC(), At: time.Now().UTC(),
 				Secrets: []record.ClientSecret{{ID: verifier.ID(), CreatedAt: time.Now().UTC(), Hash: verifier.String(), ExpiresAt: time.Now().UTC().Add(24 * time.Hour)}},
 			}
-			applied, err := record.ForClient(recordsNamespace, body)
+			applied, err := recordsecret.ForClient(recordsNamespace, body)
 			must(err)
 			changed := object.DeepCopy()
 			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))

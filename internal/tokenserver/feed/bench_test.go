@@ -19,6 +19,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -98,10 +99,10 @@ func newLoadedFeed(b *testing.B, clients int, federate func(*record.Client) *rec
 		for i := range clients {
 			body := clientBody(b, i, false)
 			if federate != nil {
-				subject, err := record.ForSubject("realmkeeper-system", *federate(&body))
+				subject, err := recordsecret.ForSubject("realmkeeper-system", *federate(&body))
 				records = append(records, secretOf(b, subject, err))
 			}
-			client, err := record.ForClient("realmkeeper-system", body)
+			client, err := recordsecret.ForClient("realmkeeper-system", body)
 			records = append(records, secretOf(b, client, err))
 		}
 		return f.feed.Replace(records, "1")
@@ -112,7 +113,7 @@ func newLoadedFeed(b *testing.B, clients int, federate func(*record.Client) *rec
 		b.Fatalf("loaded %d clients, want %d", got, clients)
 	}
 	for range min(clients, 1000) {
-		changed, err := record.ForClient("realmkeeper-system", clientBody(b, mathrand.IntN(clients), true))
+		changed, err := recordsecret.ForClient("realmkeeper-system", clientBody(b, mathrand.IntN(clients), true))
 		f.changes = append(f.changes, secretOf(b, changed, err))
 	}
 	return f, memory

@@ -24,6 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
@@ -93,7 +94,7 @@ func uidOf(name string) string { return "uid-of-" + name }
 
 func realmRecord(t *testing.T, name string, keys ...signingkey.Key) *corev1.Secret {
 	t.Helper()
-	return stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uidOf(name))}}, record.Realm{
+	return stored(t)(recordsecret.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uidOf(name))}}, record.Realm{
 		Name: name, Issuer: "https://api.example.com/" + name, TokenLifetimeSeconds: 300, Keys: keys,
 	}))
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -20,7 +21,7 @@ import (
 // clientRecord returns the record of a client, as the API server stores it.
 func clientRecord(t *testing.T, id, version, scope string) *corev1.Secret {
 	t.Helper()
-	secret := stored(t)(record.ForClient("records", record.Client{
+	secret := stored(t)(recordsecret.ForClient("records", record.Client{
 		UID: "c1", Namespace: "apps", Name: id, Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: id,
 		Audiences: []string{"https://orders.example.com"}, Scopes: []string{scope},
 	}))

@@ -17,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
@@ -41,7 +42,7 @@ func TestFederationRecords(t *testing.T) {
 		Name: "orders", Actors: record.ClientSelector{Labels: "0123"}, Issuer: "gitlab", Claims: map[string]string{"azp": "portal"},
 		Audiences: []string{"https://orders.example.com"}, Scopes: []string{"orders.read"}, MaxDepth: 1, DeniedSubjects: []string{"mallory"},
 	}
-	realm := stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
+	realm := stored(t)(recordsecret.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
 		ClusterIssuerURL: "https://realmkeeper-token-server.system.svc/acme", Audiences: []string{"https://orders.example.com"},
 		Issuers: []record.Issuer{{
@@ -55,13 +56,13 @@ func TestFederationRecords(t *testing.T) {
 		{ID: "gitlab-2", Issuer: gitlab, IssuerName: "gitlab", Claims: map[string]string{"project_id": "42"}},
 		{ID: "pod", ServiceAccount: &record.ServiceAccount{Namespace: "apps", Name: "deploy", UID: "s1"}},
 	}
-	client := stored(t)(record.ForClient("records", record.Client{
+	client := stored(t)(recordsecret.ForClient("records", record.Client{
 		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 		Audiences: []string{"https://orders.example.com"}, Identities: identities, DPoP: true,
 		DelegatedScopes: []string{"orders.read"}, NamespaceSelectors: []string{"0123"},
 		Claims: []record.Claim{{Name: "tenant", Value: json.RawMessage(`"acme"`)}},
 	}))
-	subject := stored(t)(record.ForSubject("records", record.Subject{
+	subject := stored(t)(recordsecret.ForSubject("records", record.Subject{
 		RealmUID: realmUID, RealmName: "acme", IssuerName: "gitlab", Issuer: gitlab, Subject: project, ClientID: "apps.deploy", UID: "c1", Namespace: "apps", Name: "deploy",
 	}))
 	holder := func() *registry.Client { return reg.Realm("acme").Holder("gitlab", gitlab, project) }
@@ -118,16 +119,16 @@ func TestStatusRecords(t *testing.T) {
 	f, reg := newFeed("")
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Now(), rand.Reader))(t)
 	key.State, key.ActiveAt = signingkey.Active, time.Now()
-	realm := stored(t)(record.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
+	realm := stored(t)(recordsecret.ForRealm("records", &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: realmUID}}, record.Realm{
 		Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
 		StatusLists: &record.StatusLists{Number: 7, TTLSeconds: 10},
 	}))
-	client := stored(t)(record.ForClient("records", record.Client{
+	client := stored(t)(recordsecret.ForClient("records", record.Client{
 		UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 		Audiences: []string{"https://orders.example.com"}, StatusIndex: &record.StatusIndex{Index: 3},
 	}))
 	index := func(i int) *corev1.Secret {
-		return stored(t)(record.ForIndex("records", record.Index{
+		return stored(t)(recordsecret.ForIndex("records", record.Index{
 			StatusIndex: record.StatusIndex{Index: i}, Serial: 1, UID: "c1", Namespace: "apps", Name: "deploy", RealmUID: realmUID,
 		}))
 	}
@@ -186,7 +187,7 @@ func TestRestoredClientRecord(t *testing.T) {
 		verifier := testkit.Value(clientsecret.Hash(plaintext, rand.Reader))(t)
 		secrets = append(secrets, record.ClientSecret{ID: plaintext, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour).UTC(), Hash: verifier.String()})
 	}
-	client := stored(t)(record.ForClient("records", record.Client{
+	client := stored(t)(recordsecret.ForClient("records", record.Client{
 		UID: "c2", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 		Audiences: []string{"https://orders.example.com"}, Secrets: secrets[:1], Restored: &record.Restored{Secrets: secrets[1:]},
 	}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
@@ -24,11 +25,11 @@ func TestUnknownRestrictionDisables(t *testing.T) {
 	records := func(version string, disabled bool, restrictions record.Restrictions) (realm, client *corev1.Secret) {
 		owner := &v1beta1.Realm{}
 		owner.Name, owner.UID = "acme", realmUID
-		realm = stored(t)(record.ForRealm("records", owner, record.Realm{
+		realm = stored(t)(recordsecret.ForRealm("records", owner, record.Realm{
 			Name: "acme", Issuer: "https://api.example.com/acme", TokenLifetimeSeconds: 300, Keys: []signingkey.Key{key},
 			Disabled: disabled, Restrictions: restrictions,
 		}))
-		client = stored(t)(record.ForClient("records", record.Client{
+		client = stored(t)(recordsecret.ForClient("records", record.Client{
 			UID: "c1", Namespace: "apps", Name: "deploy", Identity: "c1", RealmUID: realmUID, RealmName: "acme", ClientID: "apps.deploy",
 			Audiences: []string{"https://orders.example.com"}, Disabled: disabled, Restrictions: restrictions,
 		}))

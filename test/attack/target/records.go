@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
@@ -103,7 +104,7 @@ func realmRecord(namespace string) (*corev1ac.SecretApplyConfiguration, error) {
 	}
 	key.State, key.PublishedAt, key.ActiveAt, key.LongestLifetime = signingkey.Active, now, now, time.Hour
 	owner := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: realmName, UID: realmUID}}
-	return record.ForRealm(namespace, owner, record.Realm{
+	return recordsecret.ForRealm(namespace, owner, record.Realm{
 		Name: realmName, Issuer: "https://" + HostName + "/" + realmName, TokenLifetimeSeconds: 3600,
 		Scopes: []string{"orders:read", "orders:write"}, KeyCacheSeconds: 300, Keys: []signingkey.Key{key},
 	})
@@ -119,7 +120,7 @@ func clientRecord(namespace string, c Client) (*corev1ac.SecretApplyConfiguratio
 		id, hash = verifier.ID(), verifier.String()
 	}
 	uid := types.UID("uid-of-" + c.ID)
-	return record.ForClient(namespace, record.Client{
+	return recordsecret.ForClient(namespace, record.Client{
 		UID: uid, Namespace: "apps", Name: c.ID, Identity: uid, RealmUID: realmUID, RealmName: realmName, ClientID: c.ID,
 		Scopes: []string{"orders:read", "orders:write"}, Audiences: []string{audience},
 		Secrets: []record.ClientSecret{{ID: id, CreatedAt: time.Now(), Hash: hash}},

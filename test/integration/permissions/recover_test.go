@@ -37,6 +37,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/test/framework/console"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -248,7 +249,7 @@ func (a *attack) recordKeyAndSecret(t *testing.T, c *v1beta1.ApiClient) {
 		t.Fatal(err)
 	}
 	realm.Keys = append(realm.Keys, planted)
-	a.write(t)(record.ForRealm(a.inst.RecordsNamespace, a.realm, realm))
+	a.write(t)(recordsecret.ForRealm(a.inst.RecordsNamespace, a.realm, realm))
 
 	if a.secret, err = clientsecret.Generate(rand.Reader); err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func (a *attack) recordKeyAndSecret(t *testing.T, c *v1beta1.ApiClient) {
 	forever := record.ClientSecret{ID: verifier.ID(), CreatedAt: time.Now(), Hash: verifier.String(), Role: record.RoleRetiring, Source: canary}
 	body.Secrets = append(body.Secrets, forever)
 	body.Restored = &record.Restored{BackupTime: farFuture, At: farFuture, Secrets: []record.ClientSecret{forever}}
-	a.write(t)(record.ForClient(a.inst.RecordsNamespace, body))
+	a.write(t)(recordsecret.ForClient(a.inst.RecordsNamespace, body))
 }
 
 // hideAndSquat takes the labels off the records, and creates others for clients and indexes that don't exist yet.
@@ -286,14 +287,14 @@ func (a *attack) hideAndSquat(t *testing.T, c *v1beta1.ApiClient, namespace stri
 		hidden := secret(a.inst.RecordsNamespace, *desired.Name, nil, func(s *corev1.Secret) { s.Data = desired.Data })
 		a.inst.Create(t, hidden)
 	}
-	hide(record.ForClient(a.inst.RecordsNamespace, other))
+	hide(recordsecret.ForClient(a.inst.RecordsNamespace, other))
 	for index := range 8 {
-		hide(record.ForIndex(a.inst.RecordsNamespace, record.Index{
+		hide(recordsecret.ForIndex(a.inst.RecordsNamespace, record.Index{
 			StatusIndex: record.StatusIndex{Index: index}, UID: owner, Namespace: namespace, Name: canary, RealmUID: a.realm.UID, Serial: math.MaxInt64, RetiredAt: farFuture,
 		}))
 	}
 	visible := record.Index{StatusIndex: record.StatusIndex{Index: 8}, UID: owner, Namespace: namespace, Name: canary, RealmUID: a.realm.UID, Serial: 1}
-	a.write(t)(record.ForIndex(a.inst.RecordsNamespace, visible))
+	a.write(t)(recordsecret.ForIndex(a.inst.RecordsNamespace, visible))
 	for _, obj := range []client.Object{
 		configMap(a.inst.RecordsNamespace, canary), lease(a.inst.RecordsNamespace, canary), secret(namespace, canary, generated),
 	} {

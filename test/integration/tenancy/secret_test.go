@@ -13,6 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
@@ -138,7 +139,7 @@ func testForeignLabels(t *testing.T, b *bank) {
 		t.Fatal(err)
 	}
 	body.Secrets = []record.ClientSecret{{ID: "own", CreatedAt: victim.client.CreationTimestamp.Time, Hash: hash.Hashed[0].Hash}}
-	applied, err := record.ForClient(attacker.namespace, body)
+	applied, err := recordsecret.ForClient(attacker.namespace, body)
 	if err != nil {
 		t.Fatal(err)
 	}
