@@ -11,12 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
@@ -158,7 +156,6 @@ func newLogger(debug bool) *slog.Logger {
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	klog.SetSlogLogger(logger)
-	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	return logger
 }
 

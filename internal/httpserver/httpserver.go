@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
@@ -87,7 +86,7 @@ type Options struct {
 type Server struct {
 	public, operations                 *http.Server
 	publicListener, operationsListener net.Listener
-	certificate                        *certwatcher.CertWatcher // nil: plain HTTP
+	certificate                        *servingCertificate // nil: plain HTTP
 	drainDelay                         time.Duration
 	draining                           atomic.Bool
 	publicStopped                      func(context.Context)
@@ -103,11 +102,11 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{drainDelay: o.DrainDelay, publicStopped: o.PublicStopped, logger: o.Logger}
 	var getCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	if o.CertFile != "" {
-		var err error
-		if s.certificate, err = certwatcher.New(o.CertFile, o.KeyFile); err != nil {
+		s.certificate = &servingCertificate{certFile: o.CertFile, keyFile: o.KeyFile, logger: o.Logger}
+		if err := s.certificate.load(); err != nil {
 			return nil, fmt.Errorf("reading the serving certificate at --tls-cert-file and --tls-key-file: %w", err)
 		}
-		getCertificate = s.certificate.GetCertificate
+		getCertificate = s.certificate.get
 	}
 	var err error
 	if s.publicListener, err = listen(ctx, o.Listen, o.ReusePort); err != nil {

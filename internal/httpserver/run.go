@@ -28,10 +28,10 @@ func SignalContext() (context.Context, context.CancelFunc) {
 func (s *Server) Run(ctx context.Context) error {
 	watchCtx, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatching()
-	failed := make(chan error, 3)
+	failed := make(chan error, 2)
 	var running sync.WaitGroup
 	if s.certificate != nil {
-		running.Go(func() { failed <- wrap("watching the serving certificate", s.certificate.Start(watchCtx)) })
+		running.Go(func() { s.certificate.watch(watchCtx) })
 		running.Go(func() { failed <- wrap("serving HTTPS", s.public.ServeTLS(s.publicListener, "", "")) })
 	} else {
 		running.Go(func() { failed <- wrap("serving HTTP", s.public.Serve(s.publicListener)) })
