@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zapcore"
 	_ "golang.org/x/crypto/x509roots/fallback" // The image contains no certificate authorities.
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -19,6 +21,7 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/client/config" // for --kubeconfig
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/version"
@@ -153,7 +156,12 @@ func run(o options) error {
 		ProbeAddress:   o.probeAddress,
 		MetricsAddress: o.metricsAddress,
 		KMSSocket:      o.kmsSocket,
+		DialKMS:        dialKMS,
 	})
+}
+
+func dialKMS(socket string, timeout time.Duration, metrics prometheus.Registerer) (operator.KMS, error) {
+	return kmsclient.Dial(kmsclient.Options{Socket: socket, Timeout: timeout, Metrics: kmsclient.NewMetrics(metrics)})
 }
 
 // heapShare is the part of the container's memory limit for the Go runtime.

@@ -4,15 +4,21 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"io"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
+
+// KMS is a connection to a KMS plugin.
+type KMS interface {
+	keyencryption.Plugin
+	io.Closer
+}
 
 // newSealer returns the Sealer, which generates keys for realms. Its connection is closed when ctx ends.
 func newSealer(ctx context.Context, o Options, now func() time.Time, registerer prometheus.Registerer) (*sealing.Sealer, error) {
@@ -26,11 +32,11 @@ func newSealer(ctx context.Context, o Options, now func() time.Time, registerer 
 		sealer.Mode = sealing.Decrypt
 		return sealer, nil
 	}
-	connection := kmsclient.Options{Socket: cmp.Or(o.KMSSocket, config.KMSSocket), Metrics: kmsclient.NewMetrics(registerer)}
+	timeout := keyencryption.DefaultTimeout
 	if kms != nil {
-		connection.Timeout = kms.Timeout.Duration
+		timeout = kms.Timeout.Duration
 	}
-	plugin, err := kmsclient.Dial(connection)
+	plugin, err := o.DialKMS(cmp.Or(o.KMSSocket, config.KMSSocket), timeout, registerer)
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,8 @@ type Options struct {
 	// KMSSocket is the socket of the KMS plugin. If empty, it is config.KMSSocket if the configuration
 	// has a plugin, and otherwise keys are not encrypted.
 	KMSSocket string
+	// DialKMS connects to the KMS plugin at a socket. It isn't called if keys are not encrypted.
+	DialKMS func(socket string, timeout time.Duration, metrics prometheus.Registerer) (KMS, error)
 	// MetricsAddress is the listen address of the metrics, or "0" to disable them.
 	MetricsAddress string
 	// Local runs only the controllers of Realms and ApiClients, for an API that isn't that of a cluster.
