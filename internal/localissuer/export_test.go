@@ -2,6 +2,7 @@ package localissuer
 
 import (
 	"io"
+	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,4 +24,14 @@ func Conditions(status metav1.ConditionStatus, text string) []metav1.Condition {
 		conditions = append(conditions, metav1.Condition{Type: string(kind), Status: status, Reason: text, Message: text})
 	}
 	return conditions
+}
+
+// Read returns the kind, name, and file of each object.
+func Read(f Files) ([]string, error) {
+	documents, err := f.read()
+	var all []string
+	for _, d := range documents {
+		all = append(all, d.object.GetKind()+" "+d.object.GetName()+" "+filepath.Base(d.file))
+	}
+	return all, err
 }
