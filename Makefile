@@ -63,9 +63,9 @@ PORT ?= 8443
 
 .PHONY: serve
 serve: ## Serve the objects in config/samples on this machine at PORT (8443), without a cluster.
-	@echo "Building the plugin; a few seconds, about 3 min the first time ..."
-	@hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/kubectl-realmkeeper
-	@bin/kubectl-realmkeeper serve -f config/samples --port $(PORT)
+	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
+	@hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
+	@bin/realmkeeper-local -f config/samples --port $(PORT)
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove everything it created.

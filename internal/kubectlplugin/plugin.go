@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/realmkeeper/realmkeeper/internal/localissuer"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
@@ -64,7 +65,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newReportCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),
-		newServeCommand(streams),
+		localissuer.NewCommand("kubectl realmkeeper serve", streams.Out, streams.ErrOut),
 		newStaleCommand(streams),
 		newStatusCommand(streams),
 		newSuspendCommand(streams),

@@ -1,13 +1,13 @@
-package kubectlplugin
+package localissuer
 
 import (
-	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"io"
+	"strings"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer"
+	"github.com/spf13/cobra"
 )
 
-const serveUsage = `Run a token service on this machine for the Realms and ApiClients in files, without a cluster.
+const usage = `Run a token service on this machine for the Realms and ApiClients in files, without a cluster.
 
 The objects are validated with the schemas and rules of the API, and processed by the code of the
 operator and of the token server. Errors and conditions are therefore the same as in a cluster.
@@ -18,29 +18,30 @@ The service is for development and tests. It listens on the loopback interface o
 certificate of its own authority, which is in ca.crt in the directory of the credentials. Keys and
 client secrets are kept in memory only, unless --state-dir is set.`
 
-const serveExamples = `  # Serve the objects in a directory
-  kubectl realmkeeper serve -f config/samples
+const examples = `  # Serve the objects in a directory
+  PROGRAM -f config/samples
 
   # In CI, write the credentials to a known place, and get a token
-  kubectl realmkeeper serve -f deploy/auth --credentials-dir credentials &
+  PROGRAM -f deploy/auth --credentials-dir credentials &
   kubectl realmkeeper token --from-directory credentials/acme-apps/billing --wait 10s
 
   # Keep keys and client secrets across restarts
-  kubectl realmkeeper serve -f deploy/auth --state-dir ~/.local/state/realmkeeper
+  PROGRAM -f deploy/auth --state-dir ~/.local/state/realmkeeper
 
   # Serve the output of Kustomize
-  kubectl kustomize deploy/overlays/dev | kubectl realmkeeper serve -f -`
+  kubectl kustomize deploy/overlays/dev | PROGRAM -f -`
 
-func newServeCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := localissuer.Options{Out: streams.Out, ErrOut: streams.ErrOut}
+// NewCommand returns the command that runs a local issuer. program is how users run it, such as "kubectl realmkeeper serve".
+func NewCommand(program string, out, errOut io.Writer) *cobra.Command {
+	o := Options{Out: out, ErrOut: errOut}
 	command := &cobra.Command{
-		Use:     "serve -f FILENAME",
+		Use:     program[strings.LastIndexByte(program, ' ')+1:] + " -f FILENAME",
 		Short:   "Run a token service for the objects in files, without a cluster",
-		Long:    serveUsage,
-		Example: serveExamples,
+		Long:    usage,
+		Example: strings.ReplaceAll(examples, "PROGRAM", program),
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return localissuer.Run(command.Context(), o)
+			return Run(command.Context(), o)
 		},
 	}
 	flags := command.Flags()
