@@ -205,10 +205,15 @@ test: lint test-race test-integration ## Lint, then run the unit tests with the 
 .PHONY: test-all
 test-all: test test-extra ## Run all tests except e2e and test-nightly: test and test-extra.
 
+# Without the race detector, the simulation explores several times as much. test-nightly runs it with both.
+SIMULATION := ./internal/operator/simulation
+
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
 	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
-	@CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 ./...
+	@code=0; go test $(TEST_FLAGS) $(SIMULATION) & simulation=$$!; \
+	CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 $$(go list ./... | grep -v $(SIMULATION:.%=%)$$) || code=$$?; \
+	wait "$$simulation" || code=$$?; exit "$$code"
 	@for module in $(LIBRARIES); do CGO_ENABLED=1 go test -C "$$module" -race $(TEST_FLAGS) ./...; done
 
 # The suites share one build of the product. Those in which much happens at the same time share one
@@ -244,9 +249,9 @@ test-oldest: ## Run the API's tests on the oldest supported version of Kubernete
 test-nightly: test-properties test-versions test-release verify-release ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h).
 
 .PHONY: test-properties
-test-properties: ## Test the plan of status indexes with random steps.
-	@echo "Testing the plan of status indexes; a few seconds ..."
-	@go test -tags nightly -count=1 ./internal/operator/apiclient/statusindex
+test-properties: c-compiler ## Test the plan of status indexes with random steps, and run the simulation with the race detector.
+	@echo "Testing the plan of status indexes and the simulation with the race detector; 3 min ..."
+	@CGO_ENABLED=1 go test -race -tags nightly -count=1 -timeout 30m ./internal/operator/apiclient/statusindex $(SIMULATION)
 
 .PHONY: test-versions
 test-versions: override export KUBEBUILDER_ASSETS =
@@ -294,7 +299,7 @@ EXPLORE ?= 1h
 .PHONY: simulate
 simulate: ## Explore the control plane by simulation for EXPLORE (1h) in each of two ways.
 	@echo "Exploring the control plane; twice $(EXPLORE) ..."
-	@go test ./internal/operator/simulation -count=1 -timeout 8h -v -run 'TestExplore|TestRandomRuns' -explore $(EXPLORE)
+	@go test $(SIMULATION) -count=1 -timeout 8h -v -run 'TestExplore|TestRandomRuns' -explore $(EXPLORE)
 
 # Like the attacks, this target runs ordinary builds and needs the whole machine.
 CLIENTS ?= 20000
