@@ -30,11 +30,23 @@ func (p platform) oci() *v1.Platform { return &v1.Platform{OS: "linux", Architec
 
 var errNotStatic = errors.New("not a static binary of its platform")
 
-// compile builds all commands in cmd/ into dir. It returns an error if a binary isn't static,
-// because the image contains no loader and no libraries.
+// localIssuer runs without a cluster, so it isn't in the image.
+const localIssuer = "realmkeeper-local"
+
+// compile builds the commands in cmd/ into dir, except for the local issuer. It returns an error if a binary
+// isn't static, because the image contains no loader and no libraries.
 func compile(ctx context.Context, o options, p platform, dir string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", o.ldflags, "-o", dir+string(filepath.Separator), "./cmd/...")
+	commands, err := filepath.Glob(filepath.Join(o.source, "cmd", "*", "main.go"))
+	if err != nil {
+		return err
+	}
+	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", dir + string(filepath.Separator)}
+	for _, main := range commands {
+		if name := filepath.Base(filepath.Dir(main)); name != localIssuer {
+			arguments = append(arguments, "./cmd/"+name)
+		}
+	}
+	build := exec.CommandContext(ctx, "go", arguments...)
 	build.Dir = o.source
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	// Override all environment variables that would change the output.
