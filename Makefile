@@ -227,7 +227,7 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=
 	go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
 
 # The longest suites start first.
-INTEGRATION := ./integration/{faults,clients,rotation,observers,plugin,tenancy,backup} ./integration/...
+INTEGRATION := ./integration/{faults,plugin,clients,rotation,observers,tenancy} ./integration/...
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.

@@ -1,5 +1,5 @@
-// Package plugin_test runs every verb of the kubectl plugin through kubectl, against a real API server
-// with a running operator and token servers.
+// Package plugin_test runs every verb of the kubectl plugin, against a real API server with a running
+// operator and token servers. Backups are also restored in other control planes.
 package plugin_test
 
 import (

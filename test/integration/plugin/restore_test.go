@@ -1,4 +1,4 @@
-package backup_test
+package plugin_test
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestBackup(t *testing.T) {
 	s := startSource(t)
 	identity, recipient := plugin.NewIdentity(t)
 	file := testBackup(t, s, recipient)
-	testPermissions(t, s, recipient)
+	testBackupPermissions(t, s, recipient)
 	restoredCluster := env.StartAnother(t, s.Env.SaveSnapshot(t))
 	issuer := s.issuer(t)
 	s.shutDown(t)
@@ -47,7 +47,7 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	testRejected(t, to, identity, file)
 	configure(t, to, issuer)
 	testMissingNamespace(t, to, identity, file)
-	to.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
+	to.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shopTeam}})
 	stale := s.billing.restoreCredentials(t, to)
 	testInterrupted(t, to, identity, file)
 	testKilled(t, to, identity, file)
@@ -59,7 +59,7 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 	s.billing.endsStatusList(t, to)
 	s.billing.keepsCredentials(t, to, stale)
 	u.Apply(t, shop)
-	orders := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "orders"}}
+	orders := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: shopTeam, Name: "orders"}}
 	to.AwaitReady(t, orders, metav1.ConditionTrue, v1beta1.ReasonReady)
 	testGitOpsFirst(t, s, to, orders, identity, file)
 	for _, manifests := range []string{acme, shop} {
@@ -82,7 +82,7 @@ func testNewCluster(t *testing.T, s *source, cluster *env.Env, issuer, identity,
 func testMissingNamespace(t *testing.T, to *install.Installation, identity, file string) {
 	t.Helper()
 	got := plugin.NewUser(to.Env).Run(t.Context(), "restore", "--identity", identity, "--dry-run", file)
-	if got.Code != 3 || !strings.Contains(got.Stdout, "create Namespace "+team) {
+	if got.Code != 3 || !strings.Contains(got.Stdout, "create Namespace "+shopTeam) {
 		t.Errorf("Without the namespace, the restore exits with %d and %s%s", got.Code, got.Stdout, got.Stderr)
 	}
 }
@@ -223,7 +223,7 @@ var secretID = regexp.MustCompile(`\b[0-9a-f]{12}\b`)
 // backup.
 func testRecreatedClient(t *testing.T, s *source, to *install.Installation) {
 	t.Helper()
-	billing := install.ApiClient(team, "billing", "acme")
+	billing := install.ApiClient(shopTeam, "billing", "acme")
 	to.Delete(t, billing)
 	to.AwaitTokens(t, s.billing.credentials, false)
 	if err := to.Env.Client.Delete(t.Context(), s.billing.credentials.DeepCopy()); client.IgnoreNotFound(err) != nil {
@@ -246,7 +246,7 @@ func remove(t *testing.T, inst *install.Installation) {
 		case *corev1.Secret:
 			options = append(options, client.InNamespace(inst.RecordsNamespace), client.HasLabels{v1beta1.RecordLabel})
 		case *v1beta1.ApiClient:
-			options = append(options, client.InNamespace(team))
+			options = append(options, client.InNamespace(shopTeam))
 		}
 		if err := c.DeleteAllOf(t.Context(), obj, options...); err != nil {
 			t.Fatal(err)
@@ -265,7 +265,7 @@ func testSnapshot(t *testing.T, s *source, cluster *env.Env, identity, file stri
 	s.billing.accepts(t, to)
 	s.orders.accepts(t, to)
 
-	u.Succeeds(t, "revoke", "apiclient/billing", "-n", team, "--secret", "--wait")
+	u.Succeeds(t, "revoke", "apiclient/billing", "-n", shopTeam, "--secret", "--wait")
 	to.StopOperator(t)
 	plugin.Golden(t, "unchanged.golden", u.Succeeds(t, "restore", "--identity", identity, file))
 	plugin.Golden(t, "unchanged.golden", u.Succeeds(t, "restore", "--identity", identity, "--replace", file))

@@ -1,4 +1,4 @@
-package backup_test
+package plugin_test
 
 import (
 	"encoding/json"

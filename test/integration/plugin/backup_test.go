@@ -1,4 +1,4 @@
-package backup_test
+package plugin_test
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 // the path of a backup with a client in a state of every kind.
 func testBackup(t *testing.T, s *source, recipient string) string {
 	t.Helper()
-	waiting := install.ApiClient(team, "waiting", "none")
-	deleted := install.ApiClient(team, "deleted", "acme", func(c *v1beta1.ApiClient) { c.Finalizers = []string{"example.com/hold"} })
+	waiting := install.ApiClient(shopTeam, "waiting", "none")
+	deleted := install.ApiClient(shopTeam, "deleted", "acme", func(c *v1beta1.ApiClient) { c.Finalizers = []string{"example.com/hold"} })
 	unreadable := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.RecordsNamespace, Name: "realm-broken", Labels: record.Labels(record.KindRealm)},
 	}
@@ -36,7 +36,7 @@ func testBackup(t *testing.T, s *source, recipient string) string {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.backup")
 	out := s.user.Succeeds(t, "backup", "--recipient", recipient, "--output", file)
-	for _, want := range []string{"2 realms and 3 clients", "being deleted", team + "/deleted", "without a record", "whose Realm does not exist"} {
+	for _, want := range []string{"2 realms and 3 clients", "being deleted", shopTeam + "/deleted", "without a record", "whose Realm does not exist"} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("Report of the backup does not contain %q:\n%s", want, out)
 		}
@@ -69,8 +69,8 @@ func testBackup(t *testing.T, s *source, recipient string) string {
 	return file
 }
 
-// testPermissions backs up with the documented permissions, as the documented CronJob does.
-func testPermissions(t *testing.T, s *source, recipient string) {
+// testBackupPermissions backs up with the documented permissions, as the documented CronJob does.
+func testBackupPermissions(t *testing.T, s *source, recipient string) {
 	t.Helper()
 	if code, out := s.user.Kubectl(t, "", "apply", "--validate=strict", "--filename", filepath.Join("..", "..", "..", "docs", "backup", "backup.yaml")); code != 0 {
 		t.Errorf("kubectl apply: %s", out)

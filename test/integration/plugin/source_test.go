@@ -1,4 +1,4 @@
-package backup_test
+package plugin_test
 
 import (
 	"strings"
@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-// team is the namespace of the clients.
-const team = "acme-apps"
+// shopTeam is the namespace of the clients of which tests take backups.
+const shopTeam = "shop-apps"
 
 // manifests are what a team keeps in Git.
 const (
@@ -34,7 +34,7 @@ spec:
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
-metadata: {name: billing, namespace: acme-apps}
+metadata: {name: billing, namespace: shop-apps}
 spec:
   realmRef: {name: acme}
   scopes: [orders.read]
@@ -49,7 +49,7 @@ spec:
 ---
 apiVersion: auth.realmkeeper.dev/v1beta1
 kind: ApiClient
-metadata: {name: orders, namespace: acme-apps}
+metadata: {name: orders, namespace: shop-apps}
 spec:
   realmRef: {name: shop}
   clientID: shop-orders
@@ -78,7 +78,7 @@ func startSource(t *testing.T) *source {
 	s := &source{Installation: install.New(t, cluster, install.Settings{}), user: plugin.NewUser(cluster)}
 	s.StartOperator(t, "")
 	s.StartTokenServer(t)
-	s.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}})
+	s.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: shopTeam}})
 	s.user.Apply(t, acme)
 	s.user.Apply(t, shop)
 	s.billing, s.orders = s.use(t, "acme", "billing"), s.use(t, "shop", "orders")
@@ -88,7 +88,7 @@ func startSource(t *testing.T) *source {
 // use waits until a client is usable and returns its credentials and a token.
 func (s *source) use(t *testing.T, realm, name string) used {
 	t.Helper()
-	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: name}}
+	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: shopTeam, Name: name}}
 	if err := s.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 		t.Fatal(err)
 	}
