@@ -1,3 +1,5 @@
+// Package availability_test checks what keeps the service up: the life of the managed CA, the correction
+// of drift, and operators that don't start where they would do harm.
 package availability_test
 
 import (
@@ -7,5 +9,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithRaceDetector(), env.WithControllerManager())
+	env.Main(m, env.WithRaceDetector(), env.WithControllerManager(), env.WithClusterTrustBundles())
 }

@@ -1,6 +1,6 @@
 //go:build nightly
 
-package authority_test
+package availability_test
 
 import (
 	"crypto/x509"

@@ -1,4 +1,4 @@
-package authority_test
+package availability_test
 
 import (
 	"fmt"
