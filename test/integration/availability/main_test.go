@@ -1,5 +1,6 @@
 // Package availability_test checks what keeps the service up: the life of the managed CA, the correction
-// of drift, and operators that don't start where they would do harm.
+// of drift, programs and CRDs of different versions, and operators that don't start where they would do
+// harm.
 package availability_test
 
 import (

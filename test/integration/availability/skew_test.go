@@ -1,5 +1,4 @@
-// Package skew_test runs the operator and token servers of two versions together.
-package skew_test
+package availability_test
 
 import (
 	"bytes"
@@ -52,6 +51,8 @@ var nextVersion = []struct{ file, old, new string }{
 // everywhere, and no token server ignores a restriction that it doesn't know. This holds in each order.
 func TestMixedVersions(t *testing.T) {
 	next := buildNextVersion(t)
+	cluster := *env.Start(t)
+	cluster.RaceDetector = false // the next version is built without it, too
 	for name, test := range map[string]struct{ rollback, tokenServersFirst bool }{
 		"upgrade of the operator first":       {false, false},
 		"upgrade of the token servers first":  {false, true},
@@ -59,7 +60,7 @@ func TestMixedVersions(t *testing.T) {
 		"rollback of the token servers first": {true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &mixed{inst: install.New(t, env.Start(t), install.Settings{}), next: next}
+			m := &mixed{inst: install.New(t, &cluster, install.Settings{}), next: next}
 			m.replaceOperator(t, test.rollback)
 			m.addTokenServer(t, test.rollback)
 			m.createClients(t)

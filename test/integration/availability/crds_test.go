@@ -1,4 +1,4 @@
-package skew_test
+package availability_test
 
 import (
 	"bytes"

@@ -1,9 +1,0 @@
-package skew_test
-
-import (
-	"testing"
-
-	"github.com/realmkeeper/realmkeeper/test/framework/env"
-)
-
-func TestMain(m *testing.M) { env.Main(m) }
