@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
-// The suite test/integration/memoryapi compares all writes with those of an API server.
+// TestSameAsAPIServer in test/integration/api compares all writes with those of an API server.
 
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 

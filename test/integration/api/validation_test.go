@@ -1,3 +1,5 @@
+// Package api_test checks what the API accepts and shows: the rules of the types, the manifests and the
+// objects in the documentation, and that the API in memory is the same.
 package api_test
 
 import (

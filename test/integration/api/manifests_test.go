@@ -1,6 +1,4 @@
-// Package manifests_test applies the manifests in config as users do, with kubectl to a real
-// API server.
-package manifests_test
+package api_test
 
 import (
 	"os"
@@ -17,12 +15,10 @@ import (
 // manifests is the path of the manifests.
 var manifests = filepath.Join("..", "..", "..", "config")
 
-func TestMain(m *testing.M) {
-	env.Main(m, env.WithCRDs()) // The CRDs are part of the test.
-}
-
+// TestManifests applies the manifests in config as users do, with kubectl.
 func TestManifests(t *testing.T) {
 	cluster := env.Start(t)
+	cluster.Kubectl(t, "delete", "-k", filepath.Join(manifests, "crd")) // The CRDs are part of the test.
 	// The namespaces and the CRDs must exist before a dry run of the overlays.
 	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
 	for _, file := range []string{"namespace.yaml", "records_namespace.yaml"} {
@@ -54,9 +50,13 @@ func TestManifests(t *testing.T) {
 		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "overlays", "testing"))
 		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "overlays", "production"))
 	})
-	t.Run("uninstall", func(t *testing.T) {
-		overlay := filepath.Join(manifests, "overlays", "production")
+	overlay := filepath.Join(manifests, "overlays", "production")
+	uninstall := func(t *testing.T) {
+		t.Helper()
 		cluster.Kubectl(t, "delete", "--kustomize", overlay, "--selector", "app.kubernetes.io/component notin (crd, namespace)")
+	}
+	t.Run("uninstall", func(t *testing.T) {
+		uninstall(t)
 		kept := cluster.Kubectl(t, "get", "--kustomize", overlay, "--ignore-not-found", "--output",
 			`go-template={{range .items}}{{.kind}} {{.metadata.name}}{{with .metadata.deletionTimestamp}} deleted{{end}} {{index .metadata.annotations "argocd.argoproj.io/sync-options"}} {{index .metadata.annotations "kustomize.toolkit.fluxcd.io/prune"}}{{"\n"}}{{end}}`)
 		const protected = " Prune=false,Delete=false disabled\n"
@@ -69,7 +69,9 @@ func TestManifests(t *testing.T) {
 		}
 		cluster.Kubectl(t, "apply", "-k", overlay)
 	})
+	t.Cleanup(func() { uninstall(t) })
 	t.Run("samples", func(t *testing.T) {
+		deleteObjects(t, cluster)
 		cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "samples"))
 		out := cluster.Kubectl(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
 		if want := "apiclient.auth.realmkeeper.dev/billing\nrealm.auth.realmkeeper.dev/acme\n"; out != want {
@@ -82,8 +84,6 @@ func TestManifests(t *testing.T) {
 // the prefix, and the API server accepts it.
 func TestNameReferences(t *testing.T) {
 	cluster := env.Start(t)
-	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
-	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 	namespace := cluster.Namespace(t)
 	const objects = `
 apiVersion: auth.realmkeeper.dev/v1beta1
@@ -198,13 +198,17 @@ spec: {selector: {secret: {name: NAME}}}
 // TestDocumentedPrefix builds the example of docs/for-gitops.md.
 func TestDocumentedPrefix(t *testing.T) {
 	cluster := env.Start(t)
-	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
-	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 	cluster.Kubectl(t, "apply", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
 	got := cluster.Kubectl(t, "apply", "-k", filepath.Join("..", "..", "..", "docs", "gitops", "kustomize", "staging"),
 		"--server-side", "--dry-run=server", "--validate=strict", "--output",
 		`go-template={{range .items}}{{.kind}} {{.metadata.namespace}}/{{.metadata.name}}{{with .spec.realmRef}} {{.name}}{{end}}{{with .spec.template}}{{range .spec.volumes}} {{.secret.secretName}}{{end}}{{end}}{{"\n"}}{{end}}`)
 	testkit.Diff(t, "objects", "Deployment acme-apps/staging-billing staging-billing\nApiClient acme-apps/staging-billing acme\n", got)
+}
+
+// deleteObjects deletes all Realms and ApiClients at the end of the test, because other tests expect only theirs.
+func deleteObjects(t *testing.T, cluster *env.Env) {
+	t.Helper()
+	t.Cleanup(func() { cluster.Kubectl(t, "delete", "apiclients,realms", "--all", "--all-namespaces") })
 }
 
 func absolute(t *testing.T, path string) string {

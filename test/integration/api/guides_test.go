@@ -1,4 +1,4 @@
-package manifests_test
+package api_test
 
 import (
 	"bytes"
@@ -19,8 +19,6 @@ import (
 // replace an object of the samples or of another guide, such as the Realm that users already have.
 func TestGuides(t *testing.T) {
 	cluster := env.Start(t)
-	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
-	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
 	samples := filepath.Join(manifests, "samples")
 	cluster.Kubectl(t, "apply", "-f", filepath.Join(samples, "namespace.yaml")) // acme-apps
 	for _, namespace := range []string{"acme-ci", "sensors"} {
@@ -57,9 +55,9 @@ func TestGuides(t *testing.T) {
 		})
 	}
 
+	deleteObjects(t, cluster)
 	// Another field manager adds a guide's Realm to an existing one, as docs/guides/README.md says.
 	cluster.Kubectl(t, "apply", "--server-side", "--filename", filepath.Join(samples, "realm.yaml"))
-	defer cluster.Kubectl(t, "delete", "realms,apiclients", "--all", "--all-namespaces") // other tests expect only theirs
 	realm := func() (r v1beta1.Realm) {
 		if err := yaml.Unmarshal([]byte(cluster.Kubectl(t, "get", "realm", "acme", "--output", "yaml")), &r); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package memoryapi_test
+package api_test
 
 import (
 	"cmp"

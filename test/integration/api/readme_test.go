@@ -1,4 +1,4 @@
-package manifests_test
+package api_test
 
 import (
 	"os"
@@ -28,8 +28,7 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("README.md has no objects: %v", err)
 	}
 	cluster := env.Start(t)
-	cluster.Kubectl(t, "apply", "--server-side", "-k", filepath.Join(manifests, "crd"))
-	cluster.Kubectl(t, "wait", "--for=condition=Established", "-f", filepath.Join(manifests, "crd", "bases"), "--timeout=30s")
+	deleteObjects(t, cluster)
 	cluster.Kubectl(t, "apply", "--server-side", "-f", filepath.Join(manifests, "samples", "namespace.yaml"))
 	cluster.Kubectl(t, "apply", "--server-side", "--filename", file)
 	printed := cluster.Kubectl(t, "get", "realms,apiclients", "-A")
