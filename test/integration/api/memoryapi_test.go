@@ -119,6 +119,7 @@ func inOrder(object client.Object) client.Object {
 var (
 	uids     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	versions = regexp.MustCompile(`("resourceVersion": "|ResourceVersion in (?:the precondition|record) \()([0-9]+)`)
+	values   = regexp.MustCompile(`Invalid value: "[^"]*":`)
 	times    = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z"`)
 )
 
@@ -129,6 +130,9 @@ func (s *script) normal(text string) string {
 			s.names[value] = fmt.Sprintf("<%s %d>", kind, len(s.names))
 		}
 		return s.names[value]
+	}
+	if !showsValues(s.t) {
+		text = values.ReplaceAllString(text, `Invalid value: "string":`)
 	}
 	text = uids.ReplaceAllStringFunc(text, func(uid string) string { return named("uid", uid) })
 	text = versions.ReplaceAllStringFunc(text, func(match string) string {
