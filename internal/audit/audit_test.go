@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -172,24 +173,26 @@ func TestSlowSink(t *testing.T) {
 // After a failing sink recovers, the log writes a line with the number of lost events and only
 // complete lines.
 func TestFailingSink(t *testing.T) {
-	out := &sink{err: errors.New("no space left on device")}
-	var logged bytes.Buffer
-	l := audit.Open(out, slog.New(slog.NewTextHandler(&logged, nil)), func() time.Time { return now })
-	for range 10 {
+	synctest.Test(t, func(t *testing.T) {
+		out := &sink{err: errors.New("no space left on device")}
+		var logged bytes.Buffer
+		l := audit.Open(out, slog.New(slog.NewTextHandler(&logged, nil)), func() time.Time { return now })
+		for range 10 {
+			l.Write(full)
+		}
+		time.Sleep(time.Second) // until the log has also failed to write how many events are lost
+		synctest.Wait()
+		testkit.Diff(t, "lost events", uint64(10), l.Lost())
+		out.fail(nil)
 		l.Write(full)
-	}
-	for l.Lost() < 10 {
-		time.Sleep(time.Millisecond)
-	}
-	out.fail(nil)
-	l.Write(full)
-	closeLog(t, l)
-	got, partial := out.events(t)
-	want := []audit.Event{full, {Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: 10}}
-	if diff := cmp.Diff(want, got[max(0, len(got)-2):], compareAddresses); diff != "" || partial == 0 {
-		t.Errorf("%d partial lines (-want +got):\n%s", partial, diff)
-	}
-	testkit.Diff(t, "how often the error is logged", 1, strings.Count(logged.String(), "no space left"))
+		closeLog(t, l)
+		got, partial := out.events(t)
+		want := []audit.Event{full, {Time: now, Action: audit.ActionAudit, Outcome: audit.Failed, Reason: audit.ReasonLinesLost, Lost: 10}}
+		if diff := cmp.Diff(want, got[max(0, len(got)-2):], compareAddresses); diff != "" || partial == 0 {
+			t.Errorf("%d partial lines (-want +got):\n%s", partial, diff)
+		}
+		testkit.Diff(t, "how often the error is logged", 1, strings.Count(logged.String(), "no space left"))
+	})
 }
 
 func TestOpenFile(t *testing.T) {
