@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 )
@@ -140,6 +139,9 @@ func (c secrets) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 }
 
 func (c secrets) selection(o *metav1.ListOptions) *rest.Request {
-	timeout := time.Duration(ptr.Deref(o.TimeoutSeconds, 0)) * time.Second
-	return c.api.Get().Namespace(c.namespace).Resource(c.resource).VersionedParams(o, c.parameters).Timeout(timeout)
+	request := c.api.Get().Namespace(c.namespace).Resource(c.resource).VersionedParams(o, c.parameters)
+	if o.TimeoutSeconds != nil {
+		request.Timeout(time.Duration(*o.TimeoutSeconds) * time.Second)
+	}
+	return request
 }
