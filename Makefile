@@ -227,12 +227,12 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=
 	go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
 
 # The longest suites start first.
-INTEGRATION := ./integration/{faults,plugin,clients,rotation,observers,tenancy} ./integration/...
+INTEGRATION := ./integration/{clients,tenancy,plugin,rotation,observers,availability} ./integration/...
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 6 min ..."
-	@$(SUITES) -p 8 $(INTEGRATION)
+	@$(SUITES) -p 4 $(INTEGRATION)
 
 # The oldest version differs from the newest mainly in the validation of objects. test-versions also
 # applies the manifests with it.
