@@ -155,7 +155,7 @@ func TestSignInsWaitingForAPIServerAreLimited(t *testing.T) {
 // A request doesn't wait for a hanging API server for longer than its timeout.
 func TestHangingAPIServer(t *testing.T) {
 	t.Parallel()
-	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 300 * time.Millisecond })
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = 3 * time.Second })
 	user := f.browser(elsewhere)
 	user.signIn(goodToken)
 	f.api.holdUp(func(*http.Request) bool { return true })

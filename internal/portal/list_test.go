@@ -21,6 +21,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -174,7 +175,7 @@ func TestSortedListIsPaged(t *testing.T) {
 // so.
 func TestListOfTooManyClients(t *testing.T) {
 	t.Parallel()
-	f := startPortal(t)
+	f := startPortal(t, func(o *portal.Options, _ *access.Sessions) { o.Timeout = time.Hour }) // A busy machine takes long.
 	clients := make([]v1beta1.ApiClient, portal.MaxScanned+1)
 	for k := range clients {
 		clients[k].Namespace, clients[k].Name, clients[k].Spec.RealmRef.Name = "team", fmt.Sprintf("client-%05d", k), "acme"
