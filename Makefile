@@ -213,8 +213,8 @@ test-race: c-compiler ## Run the unit tests with the race detector.
 	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
 	@code=0; go test $(TEST_FLAGS) $(SIMULATION) & simulation=$$!; \
 	CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 $$(go list ./... | grep -v $(SIMULATION:.%=%)$$) || code=$$?; \
+	for module in $(LIBRARIES); do CGO_ENABLED=1 go test -C "$$module" -race $(TEST_FLAGS) ./... || code=$$?; done; \
 	wait "$$simulation" || code=$$?; exit "$$code"
-	@for module in $(LIBRARIES); do CGO_ENABLED=1 go test -C "$$module" -race $(TEST_FLAGS) ./...; done
 
 # The suites share one build of the product. Those in which much happens at the same time share one
 # with the race detector (env.WithRaceDetector). Test code itself runs without.
@@ -227,7 +227,7 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=
 	go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
 
 # The longest suites start first.
-INTEGRATION := ./integration/{clients,tenancy,plugin,rotation,observers,availability} ./integration/...
+INTEGRATION := ./integration/{faults,plugin,tenancy,observers,clients,availability} ./integration/...
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.

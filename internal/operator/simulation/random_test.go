@@ -25,6 +25,7 @@ const runsPerSecond = 10
 // specs say. In contrast to a search, it has all faults at the same time. rapid shrinks a run that
 // fails, and prints how to repeat it.
 func TestRandomRuns(t *testing.T) {
+	t.Parallel()
 	start := settled(t)
 	if *exploreTime < longExploration && flag.Lookup("rapid.seed").Value.String() == "0" {
 		must(flag.Set("rapid.seed", "1")) // Each short test takes the same steps, so it doesn't fail by chance.
