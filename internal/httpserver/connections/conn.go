@@ -52,7 +52,7 @@ type Conn struct {
 	element       *list.Element // in all; nil after removal
 	origin        *origin       // nil if the connection doesn't count for a source
 	originElement *list.Element // in its connections; nil after removal
-	source        netip.Addr    // of origin
+	source        netip.Addr    // of origin, also after the connection is closed
 	secure        *tls.Conn     // with which the server reads and writes; nil without TLS
 	announced     bool          // the client knows that the connection will be closed
 	busy          int           // requests in progress
@@ -168,17 +168,14 @@ func (c *Conn) tls() *tls.Conn {
 	return c.secure
 }
 
-// LimitedSource returns the source for which the connection counts. It is invalid if there is none, for
-// example because the source is hidden, and for a nil connection.
+// LimitedSource returns the source for which the connection counts, or counted until it was closed. It is
+// invalid if there is none, for example because the source is hidden, and for a nil connection.
 func (c *Conn) LimitedSource() netip.Addr {
 	if c == nil {
 		return netip.Addr{}
 	}
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
-	if c.origin == nil {
-		return netip.Addr{}
-	}
 	return c.source
 }
 

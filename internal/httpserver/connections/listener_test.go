@@ -176,6 +176,18 @@ func TestPlacesAreReleased(t *testing.T) {
 	l.checkReasons(t, map[string]int{})
 }
 
+// HTTP/2 requests are processed for longer than their connection is open. They still count for its source, so a client
+// that closes connections gets no more places than another.
+func TestClosedConnectionKeepsItsSource(t *testing.T) {
+	l := listen(t, connections.Options{Total: 4, PerSource: 2, Shared: []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}})
+	for from, want := range map[string]netip.Addr{"127.0.0.2": netip.MustParseAddr("127.0.0.2"), "127.0.0.3": {}} {
+		_, server := l.connect(t, from)
+		testkit.Diff(t, "source of a connection from "+from, want.String(), server.LimitedSource().String())
+		server.Close()
+		testkit.Diff(t, "source of a closed connection from "+from, want.String(), server.LimitedSource().String())
+	}
+}
+
 // While the server has not released the connections that made room, Accept waits.
 func TestAcceptWaitsForTheServer(t *testing.T) {
 	l := listen(t, connections.Options{Total: 8, PerSource: 8})

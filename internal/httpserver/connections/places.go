@@ -38,6 +38,7 @@ func (l *Listener) enter(c *Conn, peer netip.Addr) string {
 // joinSource counts the connection for its source. If the source has too many, it removes the
 // source's oldest idle connection, which the caller must close, or returns false if none is idle.
 func (l *Listener) joinSource(c *Conn, address netip.Addr) (victim *Conn, ok bool) {
+	c.source = netip.Addr{}
 	if source.Contains(l.options.Shared, address) {
 		return nil, true
 	}
@@ -75,7 +76,7 @@ func (l *Listener) release(c *Conn) {
 	l.released.Signal()
 }
 
-// leaveSource ends the count of a connection for its source.
+// leaveSource ends the count of a connection for its source. Its requests that are still in progress count for it.
 func (l *Listener) leaveSource(c *Conn) {
 	if c.origin == nil {
 		return
