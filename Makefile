@@ -64,7 +64,7 @@ PORT ?= 8443
 .PHONY: serve
 serve: ## Serve the objects in config/samples on this machine at PORT (8443), without a cluster.
 	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
-	@hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
+	@GOGC=off GOMEMLIMIT=1GiB hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
 	@bin/realmkeeper-local -f config/samples --port $(PORT)
 
 .PHONY: demo-down
