@@ -205,12 +205,13 @@ test: lint test-race test-integration ## Lint, then run the unit tests with the 
 .PHONY: test-all
 test-all: test test-extra ## Run all tests except e2e and test-nightly: test and test-extra.
 
-# Without the race detector, the simulation explores several times as much. test-nightly runs it with both.
+# Without the race detector, the simulation explores several times as much. test-nightly runs it with the
+# race detector.
 SIMULATION := ./internal/operator/simulation
 
 .PHONY: test-race
 test-race: c-compiler ## Run the unit tests with the race detector.
-	@echo "Running the unit tests with the race detector; 2 min, 5 min the first time ..."
+	@echo "Running the unit tests with the race detector; 3 min, longer the first time ..."
 	@code=0; go test $(TEST_FLAGS) $(SIMULATION) & simulation=$$!; \
 	CGO_ENABLED=1 go test -race $(TEST_FLAGS) -p 4 $$(go list ./... | grep -v $(SIMULATION:.%=%)$$) || code=$$?; \
 	for module in $(LIBRARIES); do CGO_ENABLED=1 go test -C "$$module" -race $(TEST_FLAGS) ./... || code=$$?; done; \
@@ -221,18 +222,18 @@ test-race: c-compiler ## Run the unit tests with the race detector.
 RACE_BINARIES := $(CURDIR)/.test/bin
 
 # The suites run the binaries and don't import their code, so cached results would be stale:
-# hence -count=1. All of them run at the same time. They keep the CPU busy, so all
+# hence -count=1. Several of them run at the same time. They keep the CPU busy, so all
 # programs, those of the control plane included, collect garbage less often.
 SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=$(RACE_BINARIES) \
 	go test -C test -count=1 $(TEST_FLAGS) -parallel 8 -timeout 20m
 
 # The longest suites start first.
-INTEGRATION := ./integration/{faults,plugin,tenancy,observers,clients,availability} ./integration/...
+INTEGRATION := -p 4 ./integration/{faults,plugin,tenancy,observers,clients,rotation,availability} ./integration/...
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 6 min ..."
-	@$(SUITES) -p 4 $(INTEGRATION)
+	@$(SUITES) $(INTEGRATION)
 
 # The oldest version differs from the newest mainly in the validation of objects. test-versions also
 # applies the manifests with it.
@@ -261,7 +262,7 @@ test-versions: build race-binaries softhsm helm ## Run the integration tests, th
 	for version in $(KUBERNETES_VERSIONS); do \
 		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 12 min, 19 min the first time ..."; \
 		export KUBERNETES=$$version; \
-		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly -p 8 $(INTEGRATION) ./chart || failed=1; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly $(INTEGRATION) ./chart || failed=1; \
 	done; \
 	exit $$failed
 
