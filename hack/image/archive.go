@@ -1,6 +1,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"flag"
@@ -79,7 +80,7 @@ func writeBinaries(ctx context.Context, output string, d description, library st
 			return err
 		}
 	}
-	image, err := assemble(d, platforms[i], content)
+	image, err := assemble(d, platforms[i], content, gzip.BestSpeed)
 	if err != nil {
 		return fmt.Errorf("assemble the image: %w", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"io"
 	"io/fs"
 	"os"
@@ -35,8 +34,8 @@ type description struct {
 func (d description) reference() string { return "docker.io/library/" + d.repository + ":" + d.tag }
 
 // assemble builds the image of one platform. Its only layer contains the files of the directory
-// binaries at the root.
-func assemble(d description, p platform, binaries string) (v1.Image, error) {
+// binaries at the root, compressed with the given level of gzip.
+func assemble(d description, p platform, binaries string, compression int) (v1.Image, error) {
 	var content bytes.Buffer
 	if err := writeTar(&content, os.DirFS(binaries), 0o755, d.created); err != nil {
 		return nil, err
@@ -44,7 +43,7 @@ func assemble(d description, p platform, binaries string) (v1.Image, error) {
 	layer, err := tarball.LayerFromOpener(
 		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil },
 		tarball.WithMediaType(types.OCILayer),
-		tarball.WithCompressionLevel(gzip.DefaultCompression),
+		tarball.WithCompressionLevel(compression),
 		tarball.WithCompressedCaching,
 	)
 	if err != nil {

@@ -16,6 +16,7 @@
 package main
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"flag"
@@ -183,7 +184,7 @@ func buildPlatform(ctx context.Context, o options, p platform, staging string) (
 	if err := compile(ctx, o, p, binaries); err != nil {
 		return nil, err
 	}
-	image, err := assemble(o.describe(), p, binaries)
+	image, err := assemble(o.describe(), p, binaries, gzip.DefaultCompression)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the image: %w", err)
 	}
