@@ -56,7 +56,7 @@ func TestUpgradeRollbackReinstall(t *testing.T) {
 				run(t, tool(helm), installArgs("upgrade", chart, currentVersion)...)
 				awaitImage(t, currentVersion)
 			}
-			l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests))
+			l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests), "--rate", "250")
 			upgrade()
 			stillTheSame(t)
 			for first := true; first || !l.printed(t, "enough"); first = false {
