@@ -52,6 +52,12 @@ func WithRaceDetector() Option {
 	return func(o *options) { o.raceDetector = true }
 }
 
+// WithNightlyRaceDetector is WithRaceDetector for the tests with the build tag nightly. For each change,
+// faults, rotation and availability run the same programs with the race detector.
+func WithNightlyRaceDetector() Option {
+	return func(o *options) { o.raceDetector = nightly }
+}
+
 // WithControllerManager also runs kube-controller-manager. It garbage-collects objects by owner
 // reference, finalizes namespaces, creates default service accounts and reconciles Deployments.
 func WithControllerManager() Option {

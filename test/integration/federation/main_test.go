@@ -6,4 +6,4 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithRaceDetector(), env.WithControllerManager()) }
+func TestMain(m *testing.M) { env.Main(m, env.WithNightlyRaceDetector(), env.WithControllerManager()) }

@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithRaceDetector(), env.WithAuditLog(), env.WithControllerManager())
+	env.Main(m, env.WithNightlyRaceDetector(), env.WithAuditLog(), env.WithControllerManager())
 }

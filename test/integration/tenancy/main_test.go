@@ -8,5 +8,5 @@ import (
 
 // The controller manager fills the role "edit", which attackers have, and collects garbage.
 func TestMain(m *testing.M) {
-	env.Main(m, env.WithControllerManager())
+	env.Main(m, env.WithNightlyRaceDetector(), env.WithControllerManager())
 }

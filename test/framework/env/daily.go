@@ -1,0 +1,6 @@
+//go:build !nightly
+
+package env
+
+// nightly means that the tests have the build tag nightly.
+const nightly = false
