@@ -1,6 +1,6 @@
 # Builds the image with BuildKit. Releases use `make image` instead, which is reproducible and
-# needs no Docker. The content is the same: only the static binaries from cmd/ at the root, without the local issuer, and
-# an unprivileged user without a name.
+# needs no Docker. The content is the same: only the static binaries from cmd/ at the root, without the
+# local issuer, and an unprivileged user without a name.
 #
 #   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse --short=12 HEAD) .
 
