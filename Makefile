@@ -231,14 +231,13 @@ SUITES := GOGC=400 REALMKEEPER_BINARIES=$(CURDIR)/bin REALMKEEPER_RACE_BINARIES=
 
 # The longest suites start first.
 INTEGRATION := -p 4 ./integration/{faults,plugin,tenancy,clients,rotation,availability,scale}
-# What other programs see of the objects, and the permissions. test-extra runs these suites, because while
-# they wait, its other tests keep the CPU busy.
-OTHER_INTEGRATION := ./integration/{observers,permissions}
+# test-extra runs these suites, because while they wait, its other tests keep the CPU busy.
+EXTRA_SUITES := observers permissions
 
 .PHONY: test-integration
 test-integration: control-plane build race-binaries ## Run the operator and token servers against real API servers.
 	@echo "Running the integration tests; 5 min ..."
-	@$(SUITES) $(INTEGRATION) $$(go list -C test ./integration/... | grep -v -e /observers -e /permissions)
+	@$(SUITES) $(INTEGRATION) $$(go list -C test ./integration/... | grep -v $(EXTRA_SUITES:%=-e /%))
 
 # The oldest version differs from the newest mainly in the validation of objects. test-versions also
 # applies the manifests with it.
@@ -267,7 +266,7 @@ test-versions: build race-binaries softhsm helm ## Run the integration tests, th
 	for version in $(KUBERNETES_VERSIONS); do \
 		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 12 min, 19 min the first time ..."; \
 		export KUBERNETES=$$version; \
-		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly $(INTEGRATION) $(OTHER_INTEGRATION) ./integration/... ./chart || failed=1; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly $(INTEGRATION) ./integration/observers ./integration/... ./chart || failed=1; \
 	done; \
 	exit $$failed
 
@@ -282,7 +281,7 @@ test-extra: control-plane build peers chromium softhsm helm docs ## Test the por
 	@echo "Running the other tests, the longest first; 4 min ..."
 	@go test -C hack/size ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
-	@$(SUITES) -p 3 ./{interop,chart} $(OTHER_INTEGRATION) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
+	@$(SUITES) -p 3 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
 	@echo "Attacking the token server and the portal; 2 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 
