@@ -22,8 +22,11 @@ func TestAPIServerAcceptsManifests(t *testing.T) {
 	for _, path := range append(thirdPartyCRDs(t), "../../config/crd") {
 		// Some CRDs are too large for the annotation of a client-side apply.
 		cluster.Kubectl(t, "apply", "--server-side", kustomizeOrFile(path), path)
-		t.Cleanup(func() { cluster.Kubectl(t, "delete", kustomizeOrFile(path), path) })
+		t.Cleanup(func() {
+			cluster.Kubectl(t, "delete", "--ignore-not-found", "--wait=false", kustomizeOrFile(path), path)
+		})
 	}
+	t.Cleanup(func() { deleteCRDs(t, cluster) })
 	cluster.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	for name, values := range values {
 		t.Run(name, func(t *testing.T) {

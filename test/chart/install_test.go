@@ -31,11 +31,25 @@ func installChart(t *testing.T, h helm, values ...string) release {
 	r := release{cluster: cluster, namespace: restrictedNamespace(t, cluster)}
 	t.Cleanup(func() {
 		r.helm(t, h, "uninstall", releaseName, "--ignore-not-found")
-		cluster.Kubectl(t, "delete", "crd", "--selector=app.kubernetes.io/name=realmkeeper")
+		deleteCRDs(t, cluster)
 	})
 	r.helm(t, h, "install", slices.Concat([]string{releaseName, *chart}, values)...)
 	cluster.Kubectl(t, "wait", "crd", "--selector=app.kubernetes.io/name=realmkeeper", "--for=condition=Established", "--timeout=60s")
 	return r
+}
+
+// deleteCRDs deletes the CRDs of the project. It lists the objects first: until somebody has, the API
+// server may not be ready to, and then takes five minutes to delete the CRD
+// (https://github.com/operator-framework/operator-controller/issues/1437).
+func deleteCRDs(t *testing.T, cluster *env.Env) {
+	t.Helper()
+	const selector = "--selector=app.kubernetes.io/name=realmkeeper"
+	paths := cluster.Kubectl(t, "get", "crd", selector, "--output",
+		`jsonpath={range .items[*]}/apis/{.spec.group}/{.spec.versions[0].name}/{.spec.names.plural}{"\n"}{end}`)
+	for path := range strings.FieldsSeq(paths) {
+		cluster.Kubectl(t, "get", "--raw", path)
+	}
+	cluster.Kubectl(t, "delete", "crd", selector)
 }
 
 func (r release) helm(t *testing.T, h helm, command string, args ...string) string {

@@ -78,7 +78,10 @@ func operatorPermissions(t *testing.T, cluster *env.Env, b *strings.Builder, tit
 func deployed(t *testing.T, cluster *env.Env, dir string) {
 	t.Helper()
 	cluster.Kubectl(t, "apply", "--kustomize", dir)
-	t.Cleanup(func() { cluster.Kubectl(t, "delete", "--kustomize", dir) })
+	t.Cleanup(func() {
+		deleteCRDs(t, cluster)
+		cluster.Kubectl(t, "delete", "--ignore-not-found", "--kustomize", dir)
+	})
 	cluster.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 }
 

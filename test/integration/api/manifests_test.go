@@ -18,7 +18,10 @@ var manifests = filepath.Join("..", "..", "..", "config")
 // TestManifests applies the manifests in config as users do, with kubectl.
 func TestManifests(t *testing.T) {
 	cluster := env.Start(t)
-	cluster.Kubectl(t, "delete", "-k", filepath.Join(manifests, "crd")) // The CRDs are part of the test.
+	// The CRDs are part of the test. The API server may take five minutes to delete a CRD whose
+	// objects nobody has listed.
+	cluster.Kubectl(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
+	cluster.Kubectl(t, "delete", "-k", filepath.Join(manifests, "crd"))
 	// The namespaces and the CRDs must exist before a dry run of the overlays.
 	cluster.Kubectl(t, "apply", "-k", filepath.Join(manifests, "crd"))
 	for _, file := range []string{"namespace.yaml", "records_namespace.yaml"} {
