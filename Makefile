@@ -24,7 +24,7 @@ KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
 # cgo.
 export CGO_ENABLED := 0
 # Without the paths of this checkout, what one target or checkout has compiled is cached for all.
-export GOFLAGS := -trimpath $(shell go env GOFLAGS 2>/dev/null)
+export GOFLAGS := -trimpath -ldflags=-s $(shell go env GOFLAGS 2>/dev/null)
 # By default, every program with the race detector sleeps for a second before it exits.
 export GORACE := atexit_sleep_ms=0 $(GORACE)
 
