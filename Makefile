@@ -256,8 +256,8 @@ test-nightly: test-properties test-versions test-release verify-release ## Run t
 
 .PHONY: test-properties
 test-properties: c-compiler ## Test the plan of status indexes with random steps, and run the simulation with the race detector.
-	@echo "Testing the plan of status indexes and the simulation with the race detector; 3 min ..."
-	@CGO_ENABLED=1 go test -race -tags nightly -count=1 -timeout 30m ./internal/operator/apiclient/statusindex $(SIMULATION)
+	@echo "Testing the plan of status indexes and the simulation with the race detector; 10 min ..."
+	@EXPLORE=100s CGO_ENABLED=1 go test -race -tags nightly -count=1 -timeout 30m ./internal/operator/apiclient/statusindex $(SIMULATION)
 
 .PHONY: test-versions
 test-versions: override export KUBEBUILDER_ASSETS =

@@ -18,8 +18,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 )
 
-// runsPerSecond is about how many random runs take a second.
-const runsPerSecond = 10
+// runsPerSecond is about how many random runs take a second. With the race detector, a run takes five times
+// as long.
+const runsPerSecond = 3
 
 // TestRandomRuns takes random steps with several clients, ends all faults, and checks that everything is as the
 // specs say. In contrast to a search, it has all faults at the same time. rapid shrinks a run that
