@@ -277,11 +277,13 @@ test-release: ## Build the image and the release of one platform, and check thei
 	@go test -C hack/release -timeout 20m ./...
 
 .PHONY: test-extra
-test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the permissions, the demo, and the test framework, then attack the servers.
+test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the permissions, the demo, the oldest Kubernetes, and the test framework, then attack the servers.
 	@echo "Running the other tests, the longest first; 4 min ..."
 	@go test -C hack/size ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
-	@$(SUITES) -p 3 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack)
+	@code=0; $(MAKE) test-oldest & oldest=$$!; \
+	$(SUITES) -p 3 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack) || code=$$?; \
+	wait "$$oldest" || code=$$?; exit "$$code"
 	@echo "Attacking the token server and the portal; 2 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
 
