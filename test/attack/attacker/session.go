@@ -39,6 +39,7 @@ type Session struct {
 	Order
 
 	dialing                                    chan struct{}
+	begins                                     func() // is called for each connection
 	connections, refused, handshakes, requests atomic.Int64
 	open, most, numbers                        atomic.Int64
 }
@@ -83,6 +84,7 @@ func (s *Session) connect(ctx context.Context) (net.Conn, error) {
 	dialer := FromSource(s.Source)
 	dialer.Timeout = handshakeTimeout
 	opened, err := dialer.DialContext(ctx, "tcp", s.Address)
+	s.begins()
 	if err != nil {
 		s.refused.Add(1)
 		select {
