@@ -24,6 +24,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
+	"github.com/realmkeeper/realmkeeper/docs"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
@@ -229,9 +230,8 @@ func TestOpenFileWithoutPath(t *testing.T) {
 // The schema describes exactly the members and values of the code, and docs/audit.md names each of
 // them. It accepts others, because later versions can add some.
 func TestSchema(t *testing.T) {
-	text := testkit.Value(os.ReadFile("../../docs/audit.schema.json"))(t)
 	schema := &spec.Schema{}
-	testkit.Do(t, json.Unmarshal(text, schema))
+	testkit.Do(t, json.Unmarshal(docs.AuditSchema, schema))
 	valid := func(line string) bool {
 		var value any
 		testkit.Do(t, json.Unmarshal([]byte(line), &value))
@@ -268,7 +268,6 @@ func TestSchema(t *testing.T) {
 		}
 	}
 
-	guide := testkit.Value(os.ReadFile("../../docs/audit.md"))(t)
 	words := []string{}
 	for field := range reflect.TypeFor[audit.Event]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -282,7 +281,7 @@ func TestSchema(t *testing.T) {
 	sameEnum(t, schema, "outcome", audit.Outcomes, &words)
 	sameEnum(t, schema, "reason", audit.Reasons, &words)
 	for _, word := range words {
-		if !bytes.Contains(guide, []byte("`"+word+"`")) {
+		if !bytes.Contains(docs.Audit, []byte("`"+word+"`")) {
 			t.Errorf("docs/audit.md does not contain %s", word)
 		}
 	}

@@ -3,11 +3,11 @@ package backup_test
 import (
 	"bytes"
 	"crypto/rand"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -32,16 +32,18 @@ func newIdentity(t testing.TB) *age.X25519Identity {
 	return testkit.Value(age.GenerateX25519Identity())(t)
 }
 
+//go:embed testdata/version1.jsonl
+var golden string
+
 // version1 returns the plaintext of a backup of version 1. The signing key and the verifier are
 // generated, because no key is committed.
 func version1(t testing.TB) string {
 	t.Helper()
-	golden := testkit.Value(os.ReadFile("testdata/version1.jsonl"))(t)
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, time.Unix(1_800_000_000, 0), rand.Reader))(t)
 	key.State = signingkey.Active
 	encoded := testkit.Value(json.Marshal(key))(t)
 	verifier := testkit.Value(clientsecret.Hash("secret", rand.Reader))(t)
-	return strings.NewReplacer("SIGNING-KEY", string(encoded), "VERIFIER", verifier.String()).Replace(string(golden))
+	return strings.NewReplacer("SIGNING-KEY", string(encoded), "VERIFIER", verifier.String()).Replace(golden)
 }
 
 func encrypt(t testing.TB, plaintext string, identity *age.X25519Identity) []byte {

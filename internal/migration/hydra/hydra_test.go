@@ -1,9 +1,8 @@
 package hydra_test
 
 import (
+	"embed"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,10 +36,14 @@ func client(members string) string {
 
 // The files in testdata were made by a real Hydra: 37 clients with hashes of PBKDF2 and bcrypt.
 // secrets.json has the secrets of most of them, which mean nothing outside of tests.
+//
+//go:embed testdata
+var testdata embed.FS
+
 func TestExportOfHydra(t *testing.T) {
 	files := map[string]string{}
 	for _, name := range []string{"clients-1.json", "clients-2.json", "hashes.txt"} {
-		content := testkit.Value(os.ReadFile(filepath.Join("testdata", name)))(t)
+		content := testkit.Value(testdata.ReadFile("testdata/" + name))(t)
 		files[name] = string(content)
 	}
 	got := testkit.Value(read(files["hashes.txt"], files["clients-1.json"], files["clients-2.json"]))(t)

@@ -2,10 +2,9 @@ package keycloak_test
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -48,9 +47,12 @@ func attributes(all string) string {
 }
 
 // The export in testdata has the form of Keycloak 26. Its secrets mean nothing.
+//
+//go:embed testdata/realm.json
+var exported string
+
 func TestExportOfRealm(t *testing.T) {
-	content := testkit.Value(os.ReadFile(filepath.Join("testdata", "realm.json")))(t)
-	e := testkit.Value(read(string(content), ""))(t)
+	e := testkit.Value(read(exported, ""))(t)
 	var moved []string
 	for _, c := range e.Clients {
 		moved = append(moved, fmt.Sprintf("%s scopes=%s audiences=%s lifetime=%s secrets=%d keys=%d disabled=%t bound=%t %s",
