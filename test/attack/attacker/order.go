@@ -75,7 +75,7 @@ func obey(attacks map[string]Attack, order, relay string) error {
 
 // execute attacks until ctx is done and then prints the Tally as JSON.
 func execute(ctx context.Context, attacks map[string]Attack, encoded string) error {
-	s := &Session{dialing: make(chan struct{}, dialing), begins: sync.OnceFunc(func() { fmt.Println(begun) })}
+	s := &Session{dialing: make(chan struct{}, dialing), begin: sync.OnceFunc(func() { fmt.Println(begun) })}
 	if err := json.Unmarshal([]byte(encoded), &s.Order); err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}

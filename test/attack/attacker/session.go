@@ -39,7 +39,7 @@ type Session struct {
 	Order
 
 	dialing                                    chan struct{}
-	begins                                     func() // is called for each connection
+	begin                                      func() // called for each connection that opens
 	connections, refused, handshakes, requests atomic.Int64
 	open, most, numbers                        atomic.Int64
 }
@@ -84,7 +84,6 @@ func (s *Session) connect(ctx context.Context) (net.Conn, error) {
 	dialer := FromSource(s.Source)
 	dialer.Timeout = handshakeTimeout
 	opened, err := dialer.DialContext(ctx, "tcp", s.Address)
-	s.begins()
 	if err != nil {
 		s.refused.Add(1)
 		select {
@@ -99,6 +98,7 @@ func (s *Session) connect(ctx context.Context) (net.Conn, error) {
 	}
 	_ = tcp.SetLinger(0) // if it fails, the port is reused later
 	s.connections.Add(1)
+	s.begin()
 	now := s.open.Add(1)
 	for most := s.most.Load(); now > most && !s.most.CompareAndSwap(most, now); most = s.most.Load() {
 	}

@@ -17,7 +17,7 @@ import (
 // grace is how long a process may take to close its connections.
 const grace = 20 * time.Second
 
-// begun is what an attacker prints when its first connection has opened or failed to open.
+// begun is what an attacker prints when its first connection is open.
 const begun = "Attacking"
 
 var errNotBegun = errors.New("the attacker has not begun")
@@ -29,7 +29,7 @@ type Running struct {
 }
 
 // Start starts an attack, in as many processes as it needs to open its connections, and returns when
-// all of them have opened a connection. The attack runs until Stop or the end of the test.
+// each has opened a connection. The attack runs until Stop or the end of the test.
 func Start(t testing.TB, order Order) *Running {
 	t.Helper()
 	const reserved = 100
