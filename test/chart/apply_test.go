@@ -2,7 +2,6 @@ package chart_test
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -19,13 +18,12 @@ func TestAPIServerAcceptsManifests(t *testing.T) {
 	for _, name := range []string{namespace + "-records", "realmkeeper-records", "acme-apps", "shop"} {
 		cluster.Kubectl(t, "create", "namespace", name)
 	}
-	for _, path := range append(thirdPartyCRDs(t), "../../config/crd") {
-		// Some CRDs are too large for the annotation of a client-side apply.
-		cluster.Kubectl(t, "apply", "--server-side", kustomizeOrFile(path), path)
-		t.Cleanup(func() {
-			cluster.Kubectl(t, "delete", "--ignore-not-found", "--wait=false", kustomizeOrFile(path), path)
-		})
+	// Some CRDs are too large for the annotation of a client-side apply.
+	for _, file := range thirdPartyCRDs(t) {
+		cluster.Kubectl(t, "apply", "--server-side", "--filename", file)
+		t.Cleanup(func() { cluster.Kubectl(t, "delete", "--wait=false", "--filename", file) })
 	}
+	cluster.Kubectl(t, "apply", "--server-side", "--kustomize", "../../config/crd")
 	t.Cleanup(func() { deleteCRDs(t, cluster) })
 	cluster.Kubectl(t, "wait", "crd", "--all", "--for=condition=Established", "--timeout=60s")
 	for name, values := range values {
@@ -36,13 +34,6 @@ func TestAPIServerAcceptsManifests(t *testing.T) {
 	t.Run("with Helm 3", func(t *testing.T) {
 		apply(t, cluster, helm3.render(t, namespace, values["everything"]...), "--dry-run=server", "--server-side", "--force-conflicts")
 	})
-}
-
-func kustomizeOrFile(path string) string {
-	if strings.HasSuffix(path, ".yaml") {
-		return "--filename"
-	}
-	return "--kustomize"
 }
 
 func restrictedNamespace(t *testing.T, cluster *env.Env) string {

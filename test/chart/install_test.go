@@ -38,9 +38,9 @@ func installChart(t *testing.T, h helm, values ...string) release {
 	return r
 }
 
-// deleteCRDs deletes the CRDs of the project. It lists the objects first: until somebody has, the API
-// server may not be ready to, and then takes five minutes to delete the CRD
-// (https://github.com/operator-framework/operator-controller/issues/1437).
+// deleteCRDs deletes the CRDs of the project. It first lists their objects, because the API server prepares
+// the storage of a CRD when its objects are first requested. If the deletion is the first request, it can
+// take five minutes (https://github.com/operator-framework/operator-controller/issues/1437).
 func deleteCRDs(t *testing.T, cluster *env.Env) {
 	t.Helper()
 	const selector = "--selector=app.kubernetes.io/name=realmkeeper"

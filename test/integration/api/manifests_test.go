@@ -18,8 +18,8 @@ var manifests = filepath.Join("..", "..", "..", "config")
 // TestManifests applies the manifests in config as users do, with kubectl.
 func TestManifests(t *testing.T) {
 	cluster := env.Start(t)
-	// The CRDs are part of the test. The API server may take five minutes to delete a CRD whose
-	// objects nobody has listed.
+	// The CRDs are part of the test. If their objects are not listed first, the deletion can take five
+	// minutes: see deleteCRDs in test/chart.
 	cluster.Kubectl(t, "get", "realmkeeper", "--all-namespaces", "--output=name")
 	cluster.Kubectl(t, "delete", "-k", filepath.Join(manifests, "crd"))
 	// The namespaces and the CRDs must exist before a dry run of the overlays.
