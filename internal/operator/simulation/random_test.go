@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
 )
 
-// runsPerSecond is about how many random runs take a second. With the race detector, a run takes five times
-// as long.
+// runsPerSecond is roughly the number of random runs in a second. With the race detector, a run takes five
+// times as long.
 const runsPerSecond = 3
 
 // TestRandomRuns takes random steps with several clients, ends all faults, and checks that everything is as the

@@ -16,7 +16,7 @@ var exploreTime = flag.Duration("explore", exploreDefault(), "how long to explor
 // shortExploration is how long the exploration takes if nothing else is requested. From longExploration on,
 // it looks for something new each time.
 const (
-	shortExploration = 2 * time.Second
+	shortExploration = 6 * time.Second
 	longExploration  = 10 * time.Minute
 )
 
