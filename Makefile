@@ -206,7 +206,7 @@ test-unit: ## Run the unit tests. They need only Go.
 test: lint test-race test-integration ## Lint, then run the unit tests with the race detector and the API server tests.
 
 .PHONY: test-all
-test-all: test test-extra ## Run all tests except e2e and test-nightly: test and test-extra.
+test-all: test test-extra test-site ## Run all tests except e2e and test-nightly: test, test-extra, and test-site.
 
 # Without the race detector, the simulation explores several times as much. test-nightly runs it with the
 # race detector.
@@ -278,12 +278,12 @@ test-release: ## Build the image and the release of one platform, and check thei
 	@go test -C hack/release -timeout 20m ./...
 
 .PHONY: test-extra
-test-extra: control-plane build peers chromium softhsm helm docs ## Test the portal, the documentation site, interoperability, the chart, the permissions, the demo, the test framework, and the API on the oldest version of Kubernetes, then attack the servers.
+test-extra: control-plane build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the permissions, the demo, the test framework, and the API on the oldest version of Kubernetes, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/size ./...
 	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
 	@code=0; $(MAKE) test-oldest & oldest=$$!; \
-	$(SUITES) -p 3 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack) || code=$$?; \
+	$(SUITES) -p 4 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack -e /test/site) || code=$$?; \
 	wait "$$oldest" || code=$$?; exit "$$code"
 	@echo "Attacking the token server and the portal; 2 min ..."
 	@$(ATTACKS) -p 1 -parallel 2 ./attack/...
@@ -291,6 +291,11 @@ test-extra: control-plane build peers chromium softhsm helm docs ## Test the por
 # The attacked servers are ordinary builds, because the race detector takes several times the
 # memory. The attacks need the whole machine, so nothing else runs at the same time.
 ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FLAGS) -timeout 2h
+
+.PHONY: test-site
+test-site: docs chromium ## Build the documentation site, check its links, and test it in a browser.
+	@echo "Testing the documentation site in a browser; 20 s ..."
+	@go test -C test -count=1 $(TEST_FLAGS) ./site
 
 .PHONY: soak
 soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (45 min).

@@ -23,6 +23,14 @@ go build -modfile=hack/tools/helm/go.mod -o "$bin/helm" helm.sh/helm/v4/cmd/helm
 [[ ${E2E_HELM:-} != *helm3* ]] || go build -modfile=hack/tools/helm/go.mod -o "$bin/helm3" helm.sh/helm/v3/cmd/helm
 go build -C test -o "$bin/" ./cluster ./e2e/workload
 
+# Test the cluster program first, because only one cluster can run at a time.
+own=$PWD/.cluster/kubeconfig
+testing=
+if (($# == 0)) && [[ ${KUBECONFIG:-$own} == "$own" && ! -e $own ]]; then
+	go test -C test -tags e2e -count 1 -timeout 20m -v ./cluster &
+	testing=$!
+fi
+
 archives=("$work/workload.tar")
 go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
 # The KMS plugin is linked dynamically, because it loads SoftHSM.
@@ -57,7 +65,8 @@ for version in "$previous" "$current"; do
 done
 for job in "${packing[@]}"; do wait "$job"; done
 
-own=$PWD/.cluster/kubeconfig
+[[ -z $testing ]] || wait "$testing"
+
 export E2E_BIN=$bin E2E_PREVIOUS=$work/previous E2E_NODE=
 if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
 	say "Testing on the cluster in KUBECONFIG."
@@ -65,8 +74,6 @@ if [[ -n ${KUBECONFIG:-} && $KUBECONFIG != "$own" ]]; then
 else
 	export KUBECONFIG=$own E2E_NODE=yes
 	if [[ ! -e $own ]]; then
-		# Test the cluster program first, because only one cluster can run at a time.
-		(($#)) || go test -C test -tags e2e -count 1 -timeout 20m -v ./cluster
 		trap '"$bin/cluster" down' EXIT
 	fi
 	"$bin/cluster" up
