@@ -294,7 +294,7 @@ ATTACKS := REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FL
 
 .PHONY: test-site
 test-site: docs chromium ## Build the documentation site, check its links, and test it in a browser.
-	@echo "Testing the documentation site in a browser; 20 s ..."
+	@echo "Testing the documentation site in a browser; 40 s ..."
 	@go test -C test -count=1 $(TEST_FLAGS) ./site
 
 .PHONY: soak
