@@ -8,7 +8,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Logger returns a logger that writes to the given one, except for errors that only say that something was
+// Logger returns a logger that writes to the given one, except for messages that only say that something was
 // canceled. When the operator stops or starts over, every request and wait in progress ends with such an
 // error, and controller-runtime and client-go log many of them.
 func Logger(logger logr.Logger) logr.Logger { return logger.WithSink(sink{logger.GetSink()}) }
@@ -20,6 +20,16 @@ func (s sink) Error(err error, message string, keysAndValues ...any) {
 	if !canceled(err) && !released(err, message) {
 		s.LogSink.Error(err, message, keysAndValues...)
 	}
+}
+
+// Info implements logr.LogSink. Some errors, such as that of a renewal of the Lease, are logged as values.
+func (s sink) Info(level int, message string, keysAndValues ...any) {
+	for _, value := range keysAndValues {
+		if err, ok := value.(error); ok && canceled(err) {
+			return
+		}
+	}
+	s.LogSink.Info(level, message, keysAndValues...)
 }
 
 // released reports whether controller-runtime logs at a stop that the leader Lease is lost, because the manager has

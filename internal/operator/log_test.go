@@ -47,11 +47,12 @@ func TestLoggerOmitsCancellations(t *testing.T) {
 	}
 }
 
-func TestLoggerKeepsInformation(t *testing.T) {
+func TestLoggerKeepsOtherInformation(t *testing.T) {
 	var lines []string
 	logger := operator.Logger(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
-	logger.Info("Starting")
+	logger.Info("Starting", "err", context.DeadlineExceeded)
 	logger.V(1).Info("Details")
+	logger.Info("Failed to renew lease", "err", fmt.Errorf("renewing: %w", context.Canceled)) // as client-go does at a stop
 	if len(lines) != 1 || !strings.Contains(lines[0], "Starting") {
 		t.Errorf("The log is %q", lines)
 	}
