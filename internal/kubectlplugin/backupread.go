@@ -63,7 +63,7 @@ func (r *backupReport) addObject(w *backup.Writer, object *unstructured.Unstruct
 
 func (r *backupReport) addRecord(w *backup.Writer, secret *corev1.Secret) error {
 	err := w.Write(backup.NewRecord(secret))
-	description := describe(secret)
+	description := nameAndOwner(secret)
 	switch {
 	case errors.Is(err, record.ErrUnreadable):
 		r.unreadable = append(r.unreadable, description)
@@ -77,8 +77,8 @@ func (r *backupReport) addRecord(w *backup.Writer, secret *corev1.Secret) error 
 	return nil
 }
 
-// describe returns the name of a record and its owner.
-func describe(secret *corev1.Secret) string {
+// nameAndOwner returns the name of a record and its owner.
+func nameAndOwner(secret *corev1.Secret) string {
 	return fmt.Sprintf("%s (of %s)", secret.Name, secret.Annotations[v1beta1.OwnerAnnotation])
 }
 

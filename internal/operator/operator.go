@@ -171,9 +171,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 			return err
 		}
 	}
-	var events k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
+	var recorder k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
-		events = mgr.GetEventRecorder(v1beta1.EventController)
+		recorder = mgr.GetEventRecorder(v1beta1.EventController)
 	}
 	uses := lastuse.New(o.Instance.RecordsNamespace, o.Instance.Scaled(o.Instance.Usage.Resolution.Duration), now, operatorMetrics.UsageReportRejected)
 	if err := uses.Watch(ctx, mgr, tracker.Synced); err != nil {
@@ -197,7 +197,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 			return apiclient.OfRealm(ctx, mgr.GetClient(), realm)
 		},
 		RolledBackAt: found.RolledBackAt,
-		Instance:     o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
+		Instance:     o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(recorder), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -208,7 +208,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
 		Authority: bundles,
 		Hasher:    provided.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
-		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(events), Now: now, Random: rand.Reader,
+		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(recorder), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
@@ -226,7 +226,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		return err
 	}
 	service := &tokenservice.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: caches.system, Metrics: operatorMetrics, Events: events,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), System: caches.system, Metrics: operatorMetrics, Events: recorder,
 		Instance: o.Instance, Image: o.Image, Account: o.account, Now: now, Random: rand.Reader,
 	}
 	if err := service.SetupWithManager(mgr); err != nil {
@@ -234,7 +234,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	state := &instance.Reconciler{
 		Client: mgr.GetClient(), System: caches.system, Authority: bundles, Tracker: tracker, Sealing: sealer,
-		Instance: o.Instance, Events: notice.NewRecorder(events), Version: version.Version, Now: now,
+		Instance: o.Instance, Events: notice.NewRecorder(recorder), Version: version.Version, Now: now,
 	}
 	if err := state.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Instance controller: %w", err)

@@ -62,7 +62,7 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 		}
 		view := conditionView{
 			Name: found.Type, Label: conditionLabels[c], Status: string(found.Status), Reason: found.Reason,
-			Kind: conditionKind(found), Message: describe(found), Since: found.LastTransitionTime,
+			Kind: conditionKind(found), Message: messageOf(found), Since: found.LastTransitionTime,
 		}
 		if view.Kind != "good" && !explained[found.Reason] {
 			explained[found.Reason] = true

@@ -47,7 +47,7 @@ func stateOf(conditions []metav1.Condition, generation int64) State {
 	case reason.Severity() == v1beta1.SeverityIntended:
 		return State{StateSuspended, "off", causeOf(reason)}
 	}
-	return State{StateNotReady, "bad", describe(ready)}
+	return State{StateNotReady, "bad", messageOf(ready)}
 }
 
 var conditionLabels = map[v1beta1.ConditionType]string{
@@ -71,10 +71,10 @@ func causeOf(reason v1beta1.ConditionReason) string {
 	return explanation.Cause
 }
 
-// describe returns the text to show for a condition. It prefers the condition's message, which
+// messageOf returns the text to show for a condition. It prefers the condition's message, which
 // names the objects involved, unless the condition is true and not a warning. A newer operator may
 // use reasons that this version doesn't know.
-func describe(c *metav1.Condition) string {
+func messageOf(c *metav1.Condition) string {
 	explanation, ok := v1beta1.ConditionReason(c.Reason).Explain()
 	specific := c.Status != metav1.ConditionTrue || isWarning(v1beta1.ConditionType(c.Type)) ||
 		c.Type == string(v1beta1.ConditionAccepted) || // names the grant that allows a client

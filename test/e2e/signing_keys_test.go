@@ -25,8 +25,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/leak"
 )
 
-// plugin is the name of the sidecar with the KMS plugin.
-const plugin = "kms-plugin"
+// kmsPlugin is the name of the sidecar with the KMS plugin.
+const kmsPlugin = "kms-plugin"
 
 // TestKeyEncryption runs a KMS plugin over SoftHSM as a sidecar of the operator and the token servers,
 // in a namespace that admits only restricted Pods. It enables the encryption of private keys in an
@@ -57,7 +57,7 @@ func TestKeyEncryption(t *testing.T) {
 	restarted, other := twoTokenServers(t)
 	loads := []*load{startDirectLoad(t, c, "restarted", restarted), startDirectLoad(t, c, "other", other)}
 	for _, p := range slices.Concat(tokenServers(t), operators(t)) {
-		signal(t, &p, plugin, "SIGKILL")
+		signal(t, &p, kmsPlugin, "SIGKILL")
 	}
 	awaitRestarted(t)
 	awaitRollout(t, tokenService)
@@ -65,14 +65,14 @@ func TestKeyEncryption(t *testing.T) {
 	loads[0].requireNoFailures(t)
 
 	// A restarted token server waits until its plugin responds. The other one signs from memory.
-	signal(t, &other, plugin, "SIGSTOP")
-	signal(t, &restarted, plugin, "SIGSTOP")
+	signal(t, &other, kmsPlugin, "SIGSTOP")
+	signal(t, &restarted, kmsPlugin, "SIGSTOP")
 	signal(t, &restarted, "token-server", "SIGKILL")
 	awaitUnready(t, restarted, "waiting for the KMS plugin to decrypt signing keys of 1 realms")
 	expectUnavailable(t, restarted, c)
 	loads[1].requireNoFailures(t)
-	signal(t, &other, plugin, "SIGCONT")
-	signal(t, &restarted, plugin, "SIGCONT")
+	signal(t, &other, kmsPlugin, "SIGCONT")
+	signal(t, &restarted, kmsPlugin, "SIGCONT")
 	awaitRollout(t, tokenService)
 	awaitReady(t, c)
 	if token := fetchToken(t, c); strings.Count(token, ".") != 2 {
@@ -171,7 +171,7 @@ func awaitPlugins(t *testing.T) {
 	t.Helper()
 	eventually(t, "all Pods to have a KMS plugin", func() error {
 		for _, p := range slices.Concat(tokenServers(t), operators(t)) {
-			if len(p.Spec.InitContainers) != 1 || p.Spec.InitContainers[0].Name != plugin {
+			if len(p.Spec.InitContainers) != 1 || p.Spec.InitContainers[0].Name != kmsPlugin {
 				return fmt.Errorf("%w: %s", errNotYet, p.Name)
 			}
 		}

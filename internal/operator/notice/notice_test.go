@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/events"
+	k8sevents "k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -81,7 +81,7 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 		"restart while Progressing":     {states{isProgressing, isReady}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recorder := events.NewFakeRecorder(10)
+			recorder := k8sevents.NewFakeRecorder(10)
 			r := notice.NewRecorder(recorder)
 			for i, after := range test.states[1:] {
 				r.Record(named("acme", "1"), test.states[i], after)
@@ -105,7 +105,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 		"same object, forgotten":   {next: named("acme", "1"), forget: true, want: suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
-			recorder := events.NewFakeRecorder(10)
+			recorder := k8sevents.NewFakeRecorder(10)
 			r := notice.NewRecorder(recorder)
 			r.Record(named("acme", "1"), isSuspended, isProgressing)
 			if test.forget {
@@ -119,7 +119,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 
 // A rotation gets its own Event. Its note is not used as a format string.
 func TestRecordRotation(t *testing.T) {
-	recorder := events.NewFakeRecorder(10)
+	recorder := k8sevents.NewFakeRecorder(10)
 	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1beta1.EventSecretRotated, "100%s."))
 	testkit.Diff(t, "result", []string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder))
 }
@@ -128,7 +128,7 @@ func named(name string, uid types.UID) client.Object {
 	return &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 }
 
-func recorded(recorder *events.FakeRecorder) []string {
+func recorded(recorder *k8sevents.FakeRecorder) []string {
 	var all []string
 	for len(recorder.Events) > 0 {
 		all = append(all, <-recorder.Events)

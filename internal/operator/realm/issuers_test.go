@@ -286,14 +286,14 @@ func TestIssuerFailures(t *testing.T) {
 			if ready := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionReady)); ready.Status != "True" {
 				t.Errorf("Ready is %v", ready)
 			}
-			var events []string
+			var changes []string
 			failure, recovery := issuersChanged(realm, got.TrustedIssuers)
 			for _, e := range []*notice.Event{failure, recovery} {
 				if e != nil {
-					events = append(events, e.Type+" "+string(e.Reason))
+					changes = append(changes, e.Type+" "+string(e.Reason))
 				}
 			}
-			if event := strings.Join(events, ", "); event != test.wantEvent {
+			if event := strings.Join(changes, ", "); event != test.wantEvent {
 				t.Errorf("event %q, want %q", event, test.wantEvent)
 			}
 		})
