@@ -14,7 +14,7 @@ COPY internal internal
 ARG TARGETARCH
 ARG VERSION=unknown
 ARG REVISION=unknown
-RUN stamp=github.com/realmkeeper/realmkeeper/internal/version && \
+RUN stamp=github.com/realmkeeper/realmkeeper/internal/contract/version && \
     CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
     -ldflags "-s -w -X $stamp.Version=$VERSION -X $stamp.Revision=$REVISION" -o /image/ $(go list ./cmd/... | grep -v /realmkeeper-local$)
 

@@ -13,7 +13,7 @@ REVISION ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 FUZZTIME ?= 60s
 
-STAMP := github.com/realmkeeper/realmkeeper/internal/version
+STAMP := github.com/realmkeeper/realmkeeper/internal/contract/version
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
 # The supported minor versions of Kubernetes, oldest first. The tests, the demo, and the cluster run

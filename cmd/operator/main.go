@@ -21,10 +21,10 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/client/config" // for --kubeconfig
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 const usage = `realmkeeper operator %s

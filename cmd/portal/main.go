@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/source"
-	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 const usage = `realmkeeper portal %s

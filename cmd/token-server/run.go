@@ -17,9 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
@@ -27,7 +28,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/tracing"
-	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 // run serves until SIGINT or SIGTERM. A second signal ends the process immediately.

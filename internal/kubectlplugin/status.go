@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/leader"
+	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
 )
 
 const statusUsage = `Show the state of this instance on one screen: problems first, each with what to do, then the

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/version"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {

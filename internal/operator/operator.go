@@ -32,8 +32,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/leader"
+	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
@@ -50,8 +52,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
-	"github.com/realmkeeper/realmkeeper/internal/version"
 )
 
 // The records and the token servers' heartbeats.

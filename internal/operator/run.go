@@ -19,7 +19,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/realmkeeper/realmkeeper/internal/leader"
+	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
 )
 
 // restartDelay is the time before the operator starts over.

@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/backup"
-	"github.com/realmkeeper/realmkeeper/internal/leader"
-	"github.com/realmkeeper/realmkeeper/internal/record"
-	"github.com/realmkeeper/realmkeeper/internal/record/recordsecret"
+	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 )
 
 // Finished is an ApiClient that no longer accepts the secrets of a backup.

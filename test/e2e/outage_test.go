@@ -18,7 +18,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 )
 
 // outage is the duration of the API server outage. It is longer than all Leases of Realmkeeper.

@@ -49,7 +49,7 @@ rm -rf "$work/previous"
 mkdir -p "$work/previous"
 git archive "$from" | tar --extract --directory "$work/previous"
 
-stamp=github.com/realmkeeper/realmkeeper/internal/version
+stamp=github.com/realmkeeper/realmkeeper/internal/contract/version
 packing=()
 for version in "$previous" "$current"; do
 	source=.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // identities returns the identities for the record. It omits service accounts that don't exist, and

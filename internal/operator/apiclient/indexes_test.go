@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 // A client that waits for an index is reconciled again when it can get one. Nothing reports that another client

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
-	"github.com/realmkeeper/realmkeeper/internal/record"
 )
 
 func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Client {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/realmkeeper/realmkeeper/internal/watchlist"
+	"github.com/realmkeeper/realmkeeper/internal/contract/watchlist"
 )
 
 const (

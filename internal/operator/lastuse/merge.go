@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 )
 
 // credentialTypes maps the types of credentials to those of status.credentials.

@@ -3,7 +3,7 @@ package realm
 import (
 	"cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 )
 

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/version"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 // Role is the ClusterRole for managing API credentials. RoleTitle is its display name.

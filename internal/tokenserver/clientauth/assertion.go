@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // byAssertion authenticates a client by an assertion (RFC 7523 §2.2). The assertion is either

@@ -12,12 +12,12 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys,

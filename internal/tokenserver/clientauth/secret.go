@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // bySecret authenticates a client by its secret. For an unknown client, it computes one dummy HMAC

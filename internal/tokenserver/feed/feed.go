@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/realmkeeper/realmkeeper/internal/beacon"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/watchlist"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/snapshot"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
-	"github.com/realmkeeper/realmkeeper/internal/watchlist"
 )
 
 // Options configures a Feed. All fields except SnapshotDir, Usage, MaxStaleness, and Keys are required.

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 )
 
 const (

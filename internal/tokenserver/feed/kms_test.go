@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
 )
 
 // fakeKMS is a KMS plugin in this process. It encrypts nothing: a ciphertext is the plaintext after the

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/realmkeeper/realmkeeper/internal/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/version"
+	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 

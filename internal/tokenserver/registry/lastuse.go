@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/usage"
 )
 
 // lastUses holds the period number of the last use for each credential of a client: secrets first,

@@ -23,7 +23,7 @@ import (
 	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/internal/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 )
 
 // Fault defines how the proxy handles a write.

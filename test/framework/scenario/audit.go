@@ -5,7 +5,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 )
 
 // ByOperator reports whether the operator sent a write that is in the audit log, and that isn't one of the

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -31,8 +31,8 @@ const later = "later"
 
 // nextVersion are the changes that turn the source into that of the next version.
 var nextVersion = []struct{ file, old, new string }{
-	{"internal/record/record.go", "	// Restrictions apply to the client.\n", "	Later string `json:\"later,omitempty\"`\n"},
-	{"internal/record/restriction.go", "var knownRestrictions []string\n", "var knownRestrictions = []string{\"later\"}\n"},
+	{"internal/contract/record/record.go", "	// Restrictions apply to the client.\n", "	Later string `json:\"later,omitempty\"`\n"},
+	{"internal/contract/record/restriction.go", "var knownRestrictions []string\n", "var knownRestrictions = []string{\"later\"}\n"},
 	{
 		"internal/operator/apiclient/record.go", "		Restrictions: seen.recorded.Restrictions.Unknown(),\n",
 		"		Later: \"written\", Restrictions: nextRestrictions(c, seen.recorded.Restrictions),\n",

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
 
 // SourceSpec is the source of a secret whose hash is in the spec. The source of one whose hash is in a

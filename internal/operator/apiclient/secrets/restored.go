@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
 
 // accepted returns the restored secrets that are accepted in addition to the planned ones. They end when

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/timestamp"
 )
 

@@ -16,7 +16,7 @@ package statusindex
 import (
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
 
 const (

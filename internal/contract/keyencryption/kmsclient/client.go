@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	kms "k8s.io/kms/apis/v2"
 
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
 )
 
 // Limits of the KMS API.

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/grpc/codes"
 
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption"
-	"github.com/realmkeeper/realmkeeper/internal/keyencryption/kmsclient"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
+	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/realmkeeper/realmkeeper/internal/watchlist"
+	"github.com/realmkeeper/realmkeeper/internal/contract/watchlist"
 )
 
 var streamed = metav1.ListOptions{SendInitialEvents: new(true)}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/beacon"
+	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 )
 
 var errDown = errors.New("connection refused")
