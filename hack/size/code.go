@@ -16,7 +16,7 @@ var areas = map[string][]string{
 	"api/verify":   {"api/verify"},
 	"cmd":          {"cmd"},
 	"contract":     {"internal/contract/record", "internal/contract/beacon", "internal/contract/heartbeat", "internal/contract/usage", "internal/contract/leader", "internal/contract/keyencryption"},
-	"protocol":     {"internal/oauth", "internal/signingkey", "internal/clientsecret", "internal/statuslist"},
+	"protocol":     {"internal/protocol/oauth", "internal/protocol/signingkey", "internal/protocol/clientsecret", "internal/protocol/statuslist"},
 	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/kubeversion", "internal/contract/version"},
 	"token server": {"internal/tokenserver"},
 	"serve":        {"internal/httpserver", "internal/limiter", "internal/source", "internal/audit"},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 const releaseUsage = `Release the client ID and the subjects that an ApiClient holds, so that another ApiClient can acquire

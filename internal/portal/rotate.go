@@ -11,8 +11,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
 // overlap is how long the current secret stays valid after a rotation.

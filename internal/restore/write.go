@@ -15,9 +15,9 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/backup"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
 // write restores everything. An object comes before its record, which contains its UID. Realms come before

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // BenchmarkTLS measures responses per second over HTTPS, with persistent connections and with one

@@ -3,7 +3,7 @@ package tokenserver
 import (
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

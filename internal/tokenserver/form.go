@@ -5,7 +5,7 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 )
 
 // readForm returns the body of a request, to be parsed by oauth.ParseParameters. The result is empty if

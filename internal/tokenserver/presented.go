@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 )
 
 // These are the authentication schemes for access tokens (RFC 6750 §2.1, RFC 9449 §7.1).

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/claimheaders"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"

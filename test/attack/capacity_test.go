@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/test/attack/honest"
 	"github.com/realmkeeper/realmkeeper/test/attack/target"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"

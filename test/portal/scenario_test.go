@@ -20,7 +20,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
 // Input contains the exports of Hydra. The names of files are for errors.

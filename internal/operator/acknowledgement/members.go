@@ -18,7 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // operatorLease is the name of the operator's own Lease in the records namespace.

@@ -20,9 +20,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/statuslist"
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // indexSet is what the client's index in the status lists of its realm depends on.

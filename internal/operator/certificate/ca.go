@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // caName is the start of the common name of every generated CA. The rest differs between CAs, so that

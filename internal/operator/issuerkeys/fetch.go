@@ -12,7 +12,7 @@ import (
 	"net/http/httptrace"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // Limits of a fetch. A fetch is one or two requests.

@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // metadataURL returns the URL of an issuer's metadata (OpenID Connect Discovery 1.0 §4).

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
 // ErrNoKey means that a provided Secret has no value under the key in the spec.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // older reports whether the observed Realm is older than the one that its record implements. A decision

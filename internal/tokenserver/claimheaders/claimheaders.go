@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 )
 
 // Set sets the header of each claim in names, which are separated by one space. payload contains the

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 )
 
 // findCredentials returns the client ID and secret from the Authorization header or the body. A client

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 )
 
 // RejectionError combines the OAuth error for the response with the reason for the audit log. The

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // These are the paths of the API server's issuer and keys (OpenID Connect Discovery 1.0). The

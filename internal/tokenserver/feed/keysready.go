@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // A realm counts as rejected after this many attempts over at least this time, because a plugin that

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/json"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // These are the reasons for rejecting a JWT. They are logged but not revealed to the client.

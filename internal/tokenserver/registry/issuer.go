@@ -3,7 +3,7 @@ package registry
 import (
 	"slices"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // Issuer is an issuer whose tokens can authenticate a realm's clients, or be exchanged.

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // lastUses holds the period number of the last use for each credential of a client: secrets first,

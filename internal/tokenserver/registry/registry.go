@@ -12,7 +12,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v4"
 
-	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 )
 
 // Registry holds realms by name, their clients by client ID, and the subjects that clients hold by

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 

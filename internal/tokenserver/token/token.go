@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 )
 
 // Type is the "typ" header parameter of access tokens (RFC 9068 §2.1).

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // ErrInvalid means that a token was not issued by the realm or is not valid at the given time. It

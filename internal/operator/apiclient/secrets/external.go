@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
 // SourceSpec is the source of a secret whose hash is in the spec. The source of one whose hash is in a

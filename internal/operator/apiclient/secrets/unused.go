@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // Use describes when a secret has been used, according to the reports of the token servers.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // Plan returns the keys that a realm must have now, oldest first, and the time at which Plan must

@@ -3,7 +3,7 @@ package signingkey
 import (
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // Skew is how long a Retiring key remains published after its last token has expired. It allows for

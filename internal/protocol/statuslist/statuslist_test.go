@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // MaxLifetime is the longest lifetime of a token that the API allows.

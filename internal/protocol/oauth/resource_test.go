@@ -3,7 +3,7 @@ package oauth_test
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
