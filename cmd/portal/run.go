@@ -20,11 +20,11 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )
 
 // run serves requests until it receives SIGINT or SIGTERM. A second signal ends the process

@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"github.com/realmkeeper/realmkeeper/internal/localissuer"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 const program = "realmkeeper-local"

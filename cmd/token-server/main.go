@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 )
 

@@ -19,10 +19,10 @@ var areas = map[string][]string{
 	"protocol":     {"internal/protocol/oauth", "internal/protocol/signingkey", "internal/protocol/clientsecret", "internal/protocol/statuslist"},
 	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/kubeversion", "internal/contract/version"},
 	"token server": {"internal/tokenserver"},
-	"serve":        {"internal/httpserver", "internal/limiter", "internal/source", "internal/audit"},
+	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit"},
 	"kubeapi":      {"internal/memoryapi"},
 	"tools":        {"internal/backup", "internal/restore", "internal/migration", "internal/localissuer", "internal/gitops"},
-	"faces":        {"internal/portal", "internal/kubectlplugin", "internal/view", "internal/remedy", "internal/terminal", "internal/untrusted"},
+	"faces":        {"internal/portal", "internal/kubectlplugin", "internal/view", "internal/remedy", "internal/terminal", "internal/serve/untrusted"},
 }
 
 var (

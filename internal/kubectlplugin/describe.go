@@ -14,8 +14,8 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // describeToken writes the token response with the header and claims of the token, but not the

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // importReport is the report of an import in JSON.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 // report is the result of a subcommand. Its JSON form is for programs.

@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // bundle is a support bundle: a zip file. It remembers the first error of a write, which finish returns.

@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/restore"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 const restoreUsage = `Restore the realms and clients of a backup, so that the same client secrets and tokens are accepted

@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 const revokeUsage = `Revoke the tokens that an ApiClient, or all clients of a Realm, got until now. The introspection and

@@ -13,8 +13,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
 )
 
 const rotateUsage = `Rotate the generated secret of an ApiClient or the signing key of a Realm, without downtime.

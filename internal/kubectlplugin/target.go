@@ -14,7 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // kinds maps the names that users can enter for a kind, which are those of kubectl, to the kind.

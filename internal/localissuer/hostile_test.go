@@ -11,7 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/localissuer"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 )
 
 // A user pastes the printed command into a shell.

@@ -8,10 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 func (p *portal) attempt(r *http.Request, step func(context.Context) error) error {
 	// A browser in which a user has signed in before has its own limit. Otherwise an attacker could
 	// keep out all users behind the same address.
-	by := limiter.Attempt{Client: p.Sessions.KnownBrowser(r), Source: source.Of(r, p.TrustedProxies)}
+	by := ratelimit.Attempt{Client: p.Sessions.KnownBrowser(r), Source: source.Of(r, p.TrustedProxies)}
 	if !p.failures.Count(by, p.Now()) {
 		return errThrottled
 	}
@@ -106,7 +106,7 @@ func (p *portal) endSignIn(w http.ResponseWriter, r *http.Request, user access.U
 		p.Logger.Error("Sign-in failed", "error", err)
 	}
 	if result.status == http.StatusTooManyRequests || result.status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(int(limiter.FailureInterval.Seconds())))
+		w.Header().Set("Retry-After", strconv.Itoa(int(ratelimit.FailureInterval.Seconds())))
 	}
 	p.renderSignIn(w, result.status, result.problem)
 }

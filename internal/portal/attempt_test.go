@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -27,7 +27,7 @@ const attacker, elsewhere = "198.51.100.9", "192.0.2.7"
 // exhaust uses up the failures of a source.
 func exhaust(t *testing.T, f *fixture, source string) {
 	t.Helper()
-	for range limiter.FailureBurst {
+	for range ratelimit.FailureBurst {
 		if got := f.browser(source).signIn(badToken); got.StatusCode != http.StatusUnauthorized {
 			t.Fatalf("Status of a rejected token is %d, want 401", got.StatusCode)
 		}
@@ -40,7 +40,7 @@ func TestFailedSignInsAreThrottledPerSource(t *testing.T) {
 	t.Parallel()
 	f := startPortal(t)
 	known := f.browser(attacker)
-	for range 2 * limiter.FailureBurst {
+	for range 2 * ratelimit.FailureBurst {
 		if got := known.signIn(goodToken); got.StatusCode != http.StatusSeeOther {
 			t.Fatalf("Status of a good token is %d, want 303: successes must not count", got.StatusCode)
 		}
@@ -65,7 +65,7 @@ func TestFailedSignInsAreThrottledPerSource(t *testing.T) {
 	if got := known.signIn(goodToken); got.StatusCode != http.StatusSeeOther {
 		t.Errorf("Status of a browser with an earlier sign-in is %d, want 303", got.StatusCode)
 	}
-	f.pass(limiter.FailureInterval)
+	f.pass(ratelimit.FailureInterval)
 	if got := f.browser(attacker).signIn(goodToken); got.StatusCode != http.StatusSeeOther {
 		t.Errorf("Status after Retry-After is %d, want 303", got.StatusCode)
 	}
@@ -77,7 +77,7 @@ func TestKnownBrowserIsThrottled(t *testing.T) {
 	f := startPortal(t)
 	known := f.browser(attacker)
 	known.signIn(goodToken)
-	for range limiter.FailureBurst {
+	for range ratelimit.FailureBurst {
 		known.signIn(badToken)
 	}
 	if got := known.signIn(goodToken); got.StatusCode != http.StatusTooManyRequests {
@@ -93,7 +93,7 @@ func TestDisconnectedSignInsCount(t *testing.T) {
 	t.Parallel()
 	f := startPortal(t)
 	f.api.holdUp(isReview)
-	for range limiter.FailureBurst {
+	for range ratelimit.FailureBurst {
 		b := f.browser(attacker)
 		ctx, disconnect := context.WithCancel(t.Context())
 		var sending sync.WaitGroup
@@ -191,7 +191,7 @@ func TestSignInsAreAudited(t *testing.T) {
 	f.browser(attacker).signIn(badToken)
 
 	f.closeAudit()
-	events, lines := f.audited(5 + limiter.FailureBurst + 1)
+	events, lines := f.audited(5 + ratelimit.FailureBurst + 1)
 	source := netip.MustParseAddr(elsewhere)
 	want := []audit.Event{
 		{Action: audit.ActionSignIn, Outcome: audit.Granted, Actor: "grace", Source: source},
@@ -200,7 +200,7 @@ func TestSignInsAreAudited(t *testing.T) {
 		{Action: audit.ActionSignIn, Outcome: audit.Refused, Reason: audit.ReasonNoCredentials, Source: source},
 		{Action: audit.ActionSignIn, Outcome: audit.Failed, Reason: audit.ReasonAPIServer, Source: source},
 	}
-	for range limiter.FailureBurst {
+	for range ratelimit.FailureBurst {
 		want = append(want, audit.Event{Action: audit.ActionSignIn, Outcome: audit.Refused, Reason: audit.ReasonTokenRejected, Source: netip.MustParseAddr(attacker)})
 	}
 	// More events about one source than this are only counted.

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 )
 
 // issuer is an OpenID Connect issuer that can misbehave. test/portal has one that signs tokens.
@@ -262,7 +262,7 @@ func (f *fixture) awaitDiscovery(t *testing.T) {
 		if t.Context().Err() != nil {
 			t.Fatal("Discovery isn't retried")
 		}
-		f.pass(limiter.FailureInterval)
+		f.pass(ratelimit.FailureInterval)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestFailedCallbacksAreThrottled(t *testing.T) {
 			i.set(rejectCode)
 			f := startPortalWith(t, i, time.Minute)
 			b := f.browser(attacker)
-			for range limiter.FailureBurst {
+			for range ratelimit.FailureBurst {
 				if got := b.get(callback(b)); got.StatusCode != http.StatusForbidden {
 					t.Fatalf("Status is %d, want 403:\n%s", got.StatusCode, got.body)
 				}
@@ -304,7 +304,7 @@ func TestFailedCallbacksAreThrottled(t *testing.T) {
 			if got := i.requests.Load(); got != before {
 				t.Errorf("Issuer got %d requests, want none", got-before)
 			}
-			events, _ := f.audited(limiter.FailureBurst)
+			events, _ := f.audited(ratelimit.FailureBurst)
 			if events[0].Outcome != audit.Refused || events[0].Reason != audit.ReasonSignInRejected {
 				t.Errorf("Event is %+v, want refused with reason sign_in_rejected", events[0])
 			}

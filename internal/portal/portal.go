@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/gitops"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 )
 
 // FieldOwner is the portal's field manager name, regardless of the user.
@@ -59,7 +59,7 @@ type portal struct {
 	Options
 
 	pages    pages
-	failures *limiter.Failures
+	failures *ratelimit.Failures
 	metrics  metrics
 	late     chan struct{} // contains a value while a late page of a sorted list is read
 }

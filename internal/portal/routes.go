@@ -6,15 +6,15 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 )
 
 // New returns the portal's HTTP handler.
 func New(o Options) http.Handler {
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.StaleAfter = cmp.Or(o.StaleAfter, DefaultStaleAfter)
-	p := &portal{Options: o, pages: parsePages(o.Now), failures: limiter.NewFailures(), metrics: newMetrics(o.Metrics), late: make(chan struct{}, 1)}
+	p := &portal{Options: o, pages: parsePages(o.Now), failures: ratelimit.NewFailures(), metrics: newMetrics(o.Metrics), late: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/{name}", assetHandler())
 	mux.HandleFunc("GET /sign-in", p.showSignIn)

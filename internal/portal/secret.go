@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // secretPage is the data of the page that shows a new client secret.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/portal"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 // allInClientIDs are all characters that a client ID can have.

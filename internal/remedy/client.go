@@ -2,7 +2,7 @@ package remedy
 
 import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // newHash returns commands that generate the hash of a new secret, and add it to the spec or to the Secrets

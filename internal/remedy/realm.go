@@ -2,7 +2,7 @@ package remedy
 
 import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // realms contains the commands for the reasons that only Realms have.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 func billing() *v1beta1.ApiClient {

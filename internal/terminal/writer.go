@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 // Width is the number of columns that text is wrapped at.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -370,6 +370,6 @@ func TestTwoPossibleSecretsAreOneFailure(t *testing.T) {
 				wrong++
 			}
 		}
-		testkit.Diff(t, "events about a wrong secret", limiter.FailureBurst+1, wrong)
+		testkit.Diff(t, "events about a wrong secret", ratelimit.FailureBurst+1, wrong)
 	})
 }

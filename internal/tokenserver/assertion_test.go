@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -190,7 +190,7 @@ func TestFailureLimitAppliesToAssertions(t *testing.T) {
 		forged := func(id string) request {
 			return byAssertion(assertion(t, signingkey.ES256, nil, members{"iss": id, "sub": id, "exp": now.Unix() - 3600}), "")
 		}
-		for range limiter.FailureBurst {
+		for range ratelimit.FailureBurst {
 			expectStatus(t, "response", 401, s.send(t, client, forged("signing")))
 		}
 		checkTooMany(t, s.send(t, client, forged("signing")), "3", tooManyFailures)

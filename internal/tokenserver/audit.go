@@ -4,8 +4,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 )
 

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -82,7 +82,7 @@ func TestCredentialDecisionsAreAudited(t *testing.T) {
 		"a suspended realm":        {request{path: "/frozen/oauth2/token", query: grant, authorization: basic("billing", secret)}, 0, map[string]any{"time": "2026-03-01T12:00:00.5Z", "action": "token", "outcome": "refused", "reason": "realm_disabled", "realm": "frozen", "clientId": "billing", "clientUid": "frozen.billing", "secretId": "the-id", "source": source}},
 		"no credentials":           {request{query: grant}, 0, want(map[string]any{"reason": "no_credentials"})},
 		"unknown grant type":       {request{query: "grant_type=password", authorization: good}, 0, right("billing", map[string]any{"reason": "unsupported_grant_type"})},
-		"too many failures":        {query("billing", canary), limiter.FailureBurst, of("billing", map[string]any{"reason": "too_many_failures"})},
+		"too many failures":        {query("billing", canary), ratelimit.FailureBurst, of("billing", map[string]any{"reason": "too_many_failures"})},
 		"too many tokens":          {query("limited", secret), 1, right("limited", map[string]any{"reason": "too_many_tokens"})},
 		"a secret in the query":    {request{query: grant + "&client_secret=" + canary, authorization: good}, 0, want(map[string]any{"reason": "credentials_exposed"})},
 		"a secret and GET":         {request{method: "GET", query: "client_secret=" + canary}, 0, want(map[string]any{"realm": nil, "reason": "credentials_exposed"})},

@@ -7,10 +7,10 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/exchange"
@@ -25,7 +25,7 @@ type clientEndpoint struct {
 	authenticator *clientauth.Authenticator
 	delayed       chan struct{} // limits concurrent delays, because each is a request in progress
 	// exposureWarnings limits the log lines about credentials in the query, because anyone can cause them.
-	exposureWarnings *limiter.RateLimiter
+	exposureWarnings *ratelimit.RateLimiter
 }
 
 // clientRequest is a request from a client. The client is authenticated unless there was an error.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
@@ -468,7 +468,7 @@ func TestFailureLimitAppliesToFederatedTokens(t *testing.T) {
 		s := startFederated(t)
 		client := s.direct()
 		forged := githubToken(t, members{"kid": "gh2"}, nil)
-		for range limiter.FailureBurst {
+		for range ratelimit.FailureBurst {
 			checkRejection(t, s.send(t, client, byGrant(forged, "")), 400, "invalid_grant", "acme")
 		}
 		checkTooMany(t, s.send(t, client, byGrant(forged, "")), "3", tooManyFailures)

@@ -3,8 +3,8 @@ package tokenserver
 import (
 	"net/http"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 

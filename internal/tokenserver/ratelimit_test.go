@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -46,7 +46,7 @@ func wrongSecret(id string) request {
 // exhaust repeats a failing request until it has used up the failure limit.
 func (s *server) exhaust(t testing.TB, client *http.Client, r request) {
 	t.Helper()
-	for range limiter.FailureBurst {
+	for range ratelimit.FailureBurst {
 		expectStatus(t, "failure", 401, s.send(t, client, r))
 	}
 }
@@ -123,11 +123,11 @@ func TestFailureLimitAcceptsCorrectArgon2idSecrets(t *testing.T) {
 		guess := func(secret string) request {
 			return from("192.0.2.1", request{path: argon2idPath, query: grant, authorization: basic("guessed", secret)})
 		}
-		for range 2 * limiter.FailureBurst { // successes don't count as failures, whether remembered or not
+		for range 2 * ratelimit.FailureBurst { // successes don't count as failures, whether remembered or not
 			expectStatus(t, "correct secret", 200, s.sendSlow(t, client, guess(password)))
 		}
 		expectStatus(t, "wrong secret", 401, s.sendSlow(t, client, guess("wrong")))
-		for range limiter.FailureBurst - 1 {
+		for range ratelimit.FailureBurst - 1 {
 			expectStatus(t, "wrong secret", 401, s.send(t, client, guess("wrong")))
 		}
 		checkTooMany(t, s.send(t, client, guess("wrong")), "3", tooManyFailures)

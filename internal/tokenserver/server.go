@@ -13,11 +13,11 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
@@ -79,11 +79,11 @@ func New(o Options) http.Handler {
 			SlowHashes: slowhash.New(slowhash.Options{Memory: o.SlowHashMemory, Waiters: waiting, Checks: o.Metrics.slowChecks}),
 		}),
 		delayed:          make(chan struct{}, waiting),
-		exposureWarnings: limiter.NewRateLimiter(),
+		exposureWarnings: ratelimit.NewRateLimiter(),
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	(&tokenEndpoint{clientEndpoint: clients, tokenRates: limiter.NewRateLimiter(), proofs: proofs}).mount(mux)
+	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
 	public := publicDocuments{mux}

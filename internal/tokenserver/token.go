@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
@@ -17,7 +17,7 @@ import (
 // tokenEndpoint serves POST /{realm}/oauth2/token (RFC 6749 §3.2).
 type tokenEndpoint struct {
 	clientEndpoint
-	tokenRates *limiter.RateLimiter
+	tokenRates *ratelimit.RateLimiter
 	proofs     *proofs
 }
 

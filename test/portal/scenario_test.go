@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	install "github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 

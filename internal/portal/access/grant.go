@@ -3,7 +3,7 @@ package access
 import (
 	"strings"
 
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
 const serviceAccountPrefix = "system:serviceaccount:"

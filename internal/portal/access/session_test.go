@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

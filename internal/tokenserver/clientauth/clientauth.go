@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
@@ -58,7 +58,7 @@ type Authenticator struct {
 	refreshKeys    func(realm, issuer string)
 	count          func(realm, issuer, result string)
 	recordUse      func(client *registry.Client, credential usage.Credential, now time.Time)
-	failures       *limiter.Failures
+	failures       *ratelimit.Failures
 	logger         *slog.Logger
 }
 
@@ -85,7 +85,7 @@ func New(o Options) *Authenticator {
 		refreshKeys:    o.RefreshKeys,
 		count:          o.Count,
 		recordUse:      o.RecordUse,
-		failures:       limiter.NewFailures(),
+		failures:       ratelimit.NewFailures(),
 		logger:         o.Logger,
 	}
 }
@@ -134,7 +134,7 @@ func (a *Authenticator) concludeAssertion(realm *registry.Realm, caller Caller, 
 	if err != nil {
 		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", caller.Issuer, "reason", err)
 	}
-	attempt := limiter.Attempt{Realm: realm.UID, Client: caller.clientID, Source: source}
+	attempt := ratelimit.Attempt{Realm: realm.UID, Client: caller.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
 		return oauth.ErrTooManyFailures
 	}

@@ -3,8 +3,8 @@ package clientauth
 import (
 	"errors"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 )
 
 // RejectionError combines the OAuth error for the response with the reason for the audit log. The

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
 )
@@ -40,7 +40,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 		a.recordUse(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return caller, nil
 	}
-	if !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
+	if !a.failures.Count(ratelimit.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
 		return caller, oauth.ErrTooManyFailures
 	}
 	return caller, err

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/audit"
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -68,7 +68,7 @@ func (a *Authenticator) VerifyIDJAG(realm *registry.Realm, assertion *clientasse
 //
 // The error is err or oauth.ErrTooManyFailures.
 func (a *Authenticator) LimitFailures(realm *registry.Realm, client *registry.Client, source netip.Addr, err error, now time.Time) error {
-	if _, rejected := errors.AsType[*RejectionError](err); rejected && !a.failures.Count(limiter.Attempt{Realm: realm.UID, Client: client.ID, Source: source}, now) {
+	if _, rejected := errors.AsType[*RejectionError](err); rejected && !a.failures.Count(ratelimit.Attempt{Realm: realm.UID, Client: client.ID, Source: source}, now) {
 		return oauth.ErrTooManyFailures
 	}
 	return err

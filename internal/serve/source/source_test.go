@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

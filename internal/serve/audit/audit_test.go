@@ -25,9 +25,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/realmkeeper/realmkeeper/docs"
-	"github.com/realmkeeper/realmkeeper/internal/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

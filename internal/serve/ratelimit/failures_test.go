@@ -1,4 +1,4 @@
-package limiter_test
+package ratelimit_test
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -16,12 +16,12 @@ var (
 	start   = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	source1 = netip.MustParseAddr("192.0.2.1")
 	source2 = netip.MustParseAddr("192.0.2.2")
-	guess   = limiter.Attempt{Realm: "acme", Client: "billing", Source: source1}
+	guess   = ratelimit.Attempt{Realm: "acme", Client: "billing", Source: source1}
 )
 
 // countAllowed counts failures until one exceeds the limit or 100 have been allowed. It returns the
 // number of allowed failures.
-func countAllowed(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
+func countAllowed(f *ratelimit.Failures, a ratelimit.Attempt, now time.Time) int {
 	for n := range 100 {
 		if !f.Count(a, now) {
 			return n
@@ -31,49 +31,49 @@ func countAllowed(f *limiter.Failures, a limiter.Attempt, now time.Time) int {
 }
 
 func TestFailureLimitRefills(t *testing.T) {
-	f := limiter.NewFailures()
+	f := ratelimit.NewFailures()
 	for _, step := range []struct {
 		name string
 		at   time.Duration
 		want int
 	}{
-		{"burst", 0, limiter.FailureBurst},
-		{"just before the first interval ends", limiter.FailureInterval - 1, 0},
-		{"after one interval", limiter.FailureInterval, 1},
-		{"after three more intervals", 4 * limiter.FailureInterval, 3},
-		{"after a long time", time.Hour, limiter.FailureBurst},
+		{"burst", 0, ratelimit.FailureBurst},
+		{"just before the first interval ends", ratelimit.FailureInterval - 1, 0},
+		{"after one interval", ratelimit.FailureInterval, 1},
+		{"after three more intervals", 4 * ratelimit.FailureInterval, 3},
+		{"after a long time", time.Hour, ratelimit.FailureBurst},
 		{"after the clock stepped back", 0, 0},
-		{"one interval after the clock stepped back", limiter.FailureInterval, 1},
+		{"one interval after the clock stepped back", ratelimit.FailureInterval, 1},
 	} {
 		testkit.Diff(t, step.name, step.want, countAllowed(f, guess, start.Add(step.at)))
 	}
 }
 
 func TestFailuresAreCountedPerRealmClientAndSource(t *testing.T) {
-	with := func(change func(*limiter.Attempt)) limiter.Attempt {
+	with := func(change func(*ratelimit.Attempt)) ratelimit.Attempt {
 		a := guess
 		change(&a)
 		return a
 	}
 	six := netip.MustParseAddr("2001:db8:1:2::1")
 	tests := map[string]struct {
-		first, second limiter.Attempt
+		first, second ratelimit.Attempt
 		separate      bool
 	}{
-		"different realm":              {guess, with(func(a *limiter.Attempt) { a.Realm = "other" }), true},
-		"different client":             {guess, with(func(a *limiter.Attempt) { a.Client = "plain" }), true},
-		"different source":             {guess, with(func(a *limiter.Attempt) { a.Source = source2 }), true},
-		"same concatenation":           {limiter.Attempt{Realm: "a", Client: "bc"}, limiter.Attempt{Realm: "ab", Client: "c"}, true},
-		"different address in the /64": {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = six.Next() }), false},
-		"different /64":                {with(func(a *limiter.Attempt) { a.Source = six }), with(func(a *limiter.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
+		"different realm":              {guess, with(func(a *ratelimit.Attempt) { a.Realm = "other" }), true},
+		"different client":             {guess, with(func(a *ratelimit.Attempt) { a.Client = "plain" }), true},
+		"different source":             {guess, with(func(a *ratelimit.Attempt) { a.Source = source2 }), true},
+		"same concatenation":           {ratelimit.Attempt{Realm: "a", Client: "bc"}, ratelimit.Attempt{Realm: "ab", Client: "c"}, true},
+		"different address in the /64": {with(func(a *ratelimit.Attempt) { a.Source = six }), with(func(a *ratelimit.Attempt) { a.Source = six.Next() }), false},
+		"different /64":                {with(func(a *ratelimit.Attempt) { a.Source = six }), with(func(a *ratelimit.Attempt) { a.Source = netip.MustParseAddr("2001:db8:1:3::1") }), true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := limiter.NewFailures()
+			f := ratelimit.NewFailures()
 			countAllowed(f, tc.first, start)
 			want := 0
 			if tc.separate {
-				want = limiter.FailureBurst
+				want = ratelimit.FailureBurst
 			}
 			testkit.Diff(t, "allowed failures", want, countAllowed(f, tc.second, start))
 		})
@@ -90,33 +90,33 @@ func TestFloodResetsNoCount(t *testing.T) {
 		source    func(i int) netip.Addr
 	}{
 		"one source":                         {100_000, 1, func(int) netip.Addr { return source1 }},
-		"one source, clients at their limit": {100_000, limiter.FailureBurst, func(int) netip.Addr { return source1 }},
+		"one source, clients at their limit": {100_000, ratelimit.FailureBurst, func(int) netip.Addr { return source1 }},
 		"more sources than slots":            {100_000, 1, func(i int) netip.Addr { return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(i)))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := limiter.NewFailures()
+			f := ratelimit.NewFailures()
 			countAllowed(f, guess, start)
 			before := heapAlloc()
 			now, allowed := start, 0
 			for i := range tc.failures {
-				f.Count(limiter.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i/tc.perClient), Source: tc.source(i)}, now)
+				f.Count(ratelimit.Attempt{Realm: "acme", Client: "junk-" + strconv.Itoa(i/tc.perClient), Source: tc.source(i)}, now)
 				now = now.Add(10 * time.Microsecond) // 100,000 per second
 				if i%1000 == 0 && f.Count(guess, now) {
 					allowed++
 				}
 			}
-			if limit := int(now.Sub(start)/limiter.FailureInterval) + 1; allowed > limit {
+			if limit := int(now.Sub(start)/ratelimit.FailureInterval) + 1; allowed > limit {
 				t.Errorf("%d more guesses allowed in %s, want at most %d", allowed, now.Sub(start), limit)
 			}
 			if grown := int64(heapAlloc()) - int64(before); grown > 1<<20 {
 				t.Errorf("the flood used %d bytes of memory", grown)
 			}
 			if tc.source(0) == tc.source(1) {
-				if got := countAllowed(f, limiter.Attempt{Realm: "acme", Client: "billing", Source: source2}, now); got != limiter.FailureBurst {
-					t.Errorf("%d failures allowed from another source, want %d", got, limiter.FailureBurst)
+				if got := countAllowed(f, ratelimit.Attempt{Realm: "acme", Client: "billing", Source: source2}, now); got != ratelimit.FailureBurst {
+					t.Errorf("%d failures allowed from another source, want %d", got, ratelimit.FailureBurst)
 				}
 			}
-			testkit.Diff(t, "allowed failures after the flood", limiter.FailureBurst, countAllowed(f, guess, now.Add(time.Hour)))
+			testkit.Diff(t, "allowed failures after the flood", ratelimit.FailureBurst, countAllowed(f, guess, now.Add(time.Hour)))
 			runtime.KeepAlive(f)
 		})
 	}
@@ -130,7 +130,7 @@ func heapAlloc() uint64 {
 }
 
 func TestUndoneFailuresDoNotCount(t *testing.T) {
-	f := limiter.NewFailures()
+	f := ratelimit.NewFailures()
 	for range 100 {
 		if !f.Count(guess, start) {
 			t.Fatal("an undone failure counts")
@@ -138,7 +138,7 @@ func TestUndoneFailuresDoNotCount(t *testing.T) {
 		f.Undo(guess)
 	}
 	f.Undo(guess) // was never counted
-	if got := countAllowed(f, guess, start); got < limiter.FailureBurst || got > limiter.FailureBurst+1 {
-		t.Errorf("%d failures allowed, want %d", got, limiter.FailureBurst)
+	if got := countAllowed(f, guess, start); got < ratelimit.FailureBurst || got > ratelimit.FailureBurst+1 {
+		t.Errorf("%d failures allowed, want %d", got, ratelimit.FailureBurst)
 	}
 }

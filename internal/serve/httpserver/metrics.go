@@ -3,8 +3,8 @@ package httpserver
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/requests"
 )
 
 // shed counts what a server rejected to stay within its limits.

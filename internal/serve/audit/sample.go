@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 )
 
 // SamplePeriod is the time after which every source may cause its number of sampled events again.

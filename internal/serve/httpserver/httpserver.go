@@ -15,8 +15,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/requests"
 )
 
 // Limits bounds a single request to a server.

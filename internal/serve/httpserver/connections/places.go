@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"net/netip"
 
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 )
 
 // origin is a source with connections.

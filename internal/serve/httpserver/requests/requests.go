@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
 )
 
 // Why a request was rejected. These are values of a metric's label.

@@ -3,7 +3,7 @@ package httpserver_test
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

@@ -1,16 +1,16 @@
-package limiter_test
+package ratelimit_test
 
 import (
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/limiter"
+	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRateLimitPerClient(t *testing.T) {
-	l := limiter.NewRateLimiter()
+	l := ratelimit.NewRateLimiter()
 	allowed := func(client string, perSecond int32, at time.Duration) int {
 		for n := range 100 {
 			if !l.Allow(client, perSecond, start.Add(at)) {
@@ -42,7 +42,7 @@ func TestRateLimitPerClient(t *testing.T) {
 }
 
 func TestRateLimiterForgetsIdleClients(t *testing.T) {
-	l := limiter.NewRateLimiter()
+	l := ratelimit.NewRateLimiter()
 	for i := range 100_000 {
 		l.Allow(strconv.Itoa(i), 1, start.Add(time.Duration(i)*time.Millisecond))
 	}

@@ -10,9 +10,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/untrusted/hostile"
 )
 
 func TestPrintable(t *testing.T) {

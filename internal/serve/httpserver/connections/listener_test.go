@@ -16,7 +16,7 @@ import (
 	"github.com/pires/go-proxyproto"
 	"go.uber.org/goleak"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

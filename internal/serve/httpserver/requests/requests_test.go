@@ -16,8 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/connections"
-	"github.com/realmkeeper/realmkeeper/internal/httpserver/requests"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
+	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/requests"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

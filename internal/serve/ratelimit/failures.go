@@ -1,6 +1,6 @@
-// Package limiter limits authentication failures and the rate of tokens per client. Its memory is
+// Package ratelimit limits authentication failures and the rate of tokens per client. Its memory is
 // bounded, and a flood of requests can't reset existing counts.
-package limiter
+package ratelimit
 
 import (
 	"hash/maphash"
@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/source"
+	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 )
 
 const (
