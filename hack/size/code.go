@@ -20,7 +20,7 @@ var areas = map[string][]string{
 	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/kubeversion", "internal/contract/version"},
 	"token server": {"internal/tokenserver"},
 	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit"},
-	"kubeapi":      {"internal/memoryapi"},
+	"kubeapi":      {"internal/kubeapi/memory"},
 	"tools":        {"internal/backup", "internal/restore", "internal/migration", "internal/localissuer", "internal/gitops"},
 	"faces":        {"internal/portal", "internal/kubectlplugin", "internal/view", "internal/remedy", "internal/terminal", "internal/serve/untrusted"},
 }

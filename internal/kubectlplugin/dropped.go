@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
 )
 
 // loadRules compiles the rules of the CustomResourceDefinitions on the first call.

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 )
 
@@ -58,7 +58,7 @@ var (
 
 // objects are the objects of the API: those in files, and what the operator and the token server write.
 type objects struct {
-	store     *memoryapi.Store
+	store     *memory.Store
 	rules     *admission.Rules
 	namespace string // of objects that have none
 	order     []key  // of the ApiClients in the files
@@ -80,8 +80,8 @@ func newObjects(namespace string, saved []*unstructured.Unstructured) (*objects,
 	if err != nil {
 		return nil, err
 	}
-	store, err := memoryapi.New(memoryapi.Options{
-		Resources: memoryapi.Resources(), Types: memoryapi.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
+	store, err := memory.New(memory.Options{
+		Resources: memory.Resources(), Types: memory.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
 	}, saved...)
 	return &objects{store: store, rules: rules, namespace: namespace}, err
 }
@@ -140,8 +140,8 @@ func isOurs(kind string) bool { return kind == "Realm" || kind == "ApiClient" }
 
 // resourceOf returns the resource of an object, or nil if the local issuer doesn't read such objects. It
 // sets the namespace of an object that needs one.
-func (o *objects) resourceOf(object *unstructured.Unstructured) *memoryapi.Resource {
-	at := slices.IndexFunc(o.store.Resources, func(r memoryapi.Resource) bool {
+func (o *objects) resourceOf(object *unstructured.Unstructured) *memory.Resource {
+	at := slices.IndexFunc(o.store.Resources, func(r memory.Resource) bool {
 		return r.GroupVersionKind() == object.GroupVersionKind() && slices.Contains(fileResources, r.GroupVersionResource)
 	})
 	if at < 0 {
@@ -155,7 +155,7 @@ func (o *objects) resourceOf(object *unstructured.Unstructured) *memoryapi.Resou
 }
 
 // admit creates or replaces an object, and creates its namespace.
-func (o *objects) admit(ctx context.Context, resource *memoryapi.Resource, object *unstructured.Unstructured) error {
+func (o *objects) admit(ctx context.Context, resource *memory.Resource, object *unstructured.Unstructured) error {
 	switch resource.GroupVersionResource {
 	case secretResource:
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &corev1.Secret{}, true); err != nil {
@@ -174,7 +174,7 @@ func (o *objects) admit(ctx context.Context, resource *memoryapi.Resource, objec
 			return err
 		}
 	}
-	options := memoryapi.WriteOptions{Manager: manager}
+	options := memory.WriteOptions{Manager: manager}
 	_, err := o.store.Create(ctx, object, options)
 	if apierrors.IsAlreadyExists(err) {
 		_, err = o.store.Update(ctx, object, options)
@@ -188,7 +188,7 @@ func (o *objects) ensureNamespace(ctx context.Context, name string) error {
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	namespace.SetName(name)
 	namespace.SetLabels(map[string]string{corev1.LabelMetadataName: name})
-	_, err := o.store.Create(ctx, namespace, memoryapi.WriteOptions{Manager: manager})
+	_, err := o.store.Create(ctx, namespace, memory.WriteOptions{Manager: manager})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (o *objects) needsNamespace(object *unstructured.Unstructured, found map[ke
 
 // fromFilesOf returns the objects of a resource that come from files.
 func (o *objects) fromFilesOf(resource schema.GroupVersionResource) []*unstructured.Unstructured {
-	all, _ := o.store.List(resource, memoryapi.Selection{})
+	all, _ := o.store.List(resource, memory.Selection{})
 	return slices.DeleteFunc(all, func(object *unstructured.Unstructured) bool {
 		return !slices.ContainsFunc(object.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == manager })
 	})
@@ -229,7 +229,7 @@ func (o *objects) fromFiles() map[key]bool {
 
 // revision returns the revision of the last change.
 func (o *objects) revision() int64 {
-	_, revision := o.store.List(realmResource, memoryapi.Selection{})
+	_, revision := o.store.List(realmResource, memory.Selection{})
 	return revision
 }
 

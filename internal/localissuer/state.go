@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 )
@@ -131,7 +131,7 @@ func (o *objects) createAuthority(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.store.Create(ctx, secret, memoryapi.WriteOptions{Manager: "local-issuer"})
+	_, err = o.store.Create(ctx, secret, memory.WriteOptions{Manager: "local-issuer"})
 	return err
 }
 
@@ -156,7 +156,7 @@ func (o *objects) authority() (*certificate.CA, error) {
 
 // save writes the objects if they have changed, without Leases and reports of uses, which belong to this
 // process.
-func (s *state) save(store *memoryapi.Store) error {
+func (s *state) save(store *memory.Store) error {
 	if s.path == "" {
 		return nil
 	}

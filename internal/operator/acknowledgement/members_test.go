@@ -25,21 +25,21 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (
 	leases  = coordinationv1.SchemeGroupVersion.WithResource("leases")
-	pods    = memoryapi.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod", Namespaced: true}
+	pods    = memory.Resource{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods"), Kind: "Pod", Namespaced: true}
 	errDown = errors.New("connection reset")
 )
 
 // cluster is an API with token servers, and an operator that leads.
 type cluster struct {
 	client.Client
-	store   *memoryapi.Store
+	store   *memory.Store
 	tracker *acknowledgement.Tracker
 	leases  toolscache.ResourceEventHandler
 	check   func(context.Context)
@@ -59,8 +59,8 @@ func newCluster(t *testing.T) *cluster {
 	scheme := runtime.NewScheme()
 	testkit.Do(t, clientgoscheme.AddToScheme(scheme))
 	var err error
-	c.store = testkit.Value(memoryapi.New(memoryapi.Options{
-		Resources: append(memoryapi.Resources(), pods), Types: memoryapi.Types(scheme), Now: func() time.Time { return c.now }, NewUID: uuid.NewUUID,
+	c.store = testkit.Value(memory.New(memory.Options{
+		Resources: append(memory.Resources(), pods), Types: memory.Types(scheme), Now: func() time.Time { return c.now }, NewUID: uuid.NewUUID,
 	}))(t)
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)

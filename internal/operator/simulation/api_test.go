@@ -17,14 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 )
 
 // api is the API server: its store, the requests that are in flight, and the watches. A process sends a
 // request, the store processes it when it lands, and the process receives the response. Other steps can take
 // place in between. A request lands even if its sender has died.
 type api struct {
-	store   *memoryapi.Store
+	store   *memory.Store
 	scheme  *runtime.Scheme
 	streams []*stream
 	// stalled contains the objects that a watch cache of the API server had when it stopped. Watches of
@@ -155,7 +155,7 @@ func (a *api) abandon(p *process) {
 
 // stall stops the watch cache of a resource.
 func (a *api) stall(gvr schema.GroupVersionResource) {
-	objects, revision := a.store.List(gvr, memoryapi.Selection{})
+	objects, revision := a.store.List(gvr, memory.Selection{})
 	a.stalled[gvr] = frozen{revision: revision, objects: objects}
 }
 
@@ -165,9 +165,9 @@ type stream struct {
 	owner     *process
 	what      string // what it watches, such as "ApiClients"
 	gvr       schema.GroupVersionResource
-	selection memoryapi.Selection
+	selection memory.Selection
 	at        int64 // the revision up to which events were delivered
-	deliver   func(memoryapi.Event)
+	deliver   func(memory.Event)
 	bookmark  func(revision int64) // may be nil
 	stopped   atomic.Bool
 }
@@ -178,7 +178,7 @@ func (s *stream) String() string { return s.owner.name + "'s watch of " + s.what
 func (a *api) open(s *stream) { a.streams = append(a.streams, s) }
 
 // next returns the next event that a watch delivers.
-func (a *api) next(s *stream) (memoryapi.Event, bool) {
+func (a *api) next(s *stream) (memory.Event, bool) {
 	events, _, err := a.store.Since(s.at)
 	if err != nil {
 		panic(err) // the history is longer than any run
@@ -198,7 +198,7 @@ func (a *api) next(s *stream) (memoryapi.Event, bool) {
 		}
 		s.at = e.Revision
 	}
-	return memoryapi.Event{}, false
+	return memory.Event{}, false
 }
 
 // behind reports whether a stream has not been sent everything that is stored, for example because the API
@@ -208,7 +208,7 @@ func (a *api) behind(s *stream) bool {
 	if err != nil {
 		panic(err)
 	}
-	return slices.ContainsFunc(events, func(e memoryapi.Event) bool {
+	return slices.ContainsFunc(events, func(e memory.Event) bool {
 		_, selected := s.selection.Select(e)
 		return e.Resource == s.gvr && selected
 	})
@@ -229,14 +229,14 @@ func (a *api) get(gvr schema.GroupVersionResource, name types.NamespacedName, ca
 }
 
 // list returns the selected objects as they are in the store, or in the watch cache.
-func (a *api) list(gvr schema.GroupVersionResource, selection memoryapi.Selection, cached bool) ([]*unstructured.Unstructured, int64) {
+func (a *api) list(gvr schema.GroupVersionResource, selection memory.Selection, cached bool) ([]*unstructured.Unstructured, int64) {
 	f, stalled := a.stalled[gvr]
 	if !stalled || !cached {
 		return a.store.List(gvr, selection)
 	}
 	var selected []*unstructured.Unstructured
 	for _, object := range f.objects {
-		if _, ok := selection.Select(memoryapi.Event{Type: watch.Added, Object: object}); ok {
+		if _, ok := selection.Select(memory.Event{Type: watch.Added, Object: object}); ok {
 			selected = append(selected, object)
 		}
 	}

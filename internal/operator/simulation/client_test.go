@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 )
 
 func notFound(gvr schema.GroupVersionResource, name types.NamespacedName) error {
@@ -31,7 +31,7 @@ func notFound(gvr schema.GroupVersionResource, name types.NamespacedName) error 
 }
 
 // resourceFor returns the resource of an object or of a list.
-func (a *api) resourceFor(object runtime.Object) *memoryapi.Resource {
+func (a *api) resourceFor(object runtime.Object) *memory.Resource {
 	gvk, err := apiutil.GVKForObject(object, a.scheme)
 	if err != nil {
 		panic(err)
@@ -104,7 +104,7 @@ func (w *world) pod(key client.ObjectKey) error {
 }
 
 // object sends a request whose answer is an object.
-func (l *live) object(ctx context.Context, verb string, r *memoryapi.Resource, key client.ObjectKey, body any, land func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
+func (l *live) object(ctx context.Context, verb string, r *memory.Resource, key client.ObjectKey, body any, land func() (*unstructured.Unstructured, error)) (*unstructured.Unstructured, error) {
 	result, err := l.api.send(ctx, &request{from: l.from, verb: verb, resource: r.GroupVersionResource, name: key, body: body, land: func() (any, error) {
 		object, err := land()
 		return object, err
@@ -119,7 +119,7 @@ func (l *live) List(ctx context.Context, list client.ObjectList, options ...clie
 	r := l.api.resourceFor(list)
 	o := (&client.ListOptions{}).ApplyOptions(options)
 	result, err := l.api.send(ctx, &request{from: l.from, verb: "LIST", resource: r.GroupVersionResource, land: func() (any, error) {
-		objects, _ := l.api.store.List(r.GroupVersionResource, memoryapi.Selection{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector})
+		objects, _ := l.api.store.List(r.GroupVersionResource, memory.Selection{Namespace: o.Namespace, Labels: o.LabelSelector, Fields: o.FieldSelector})
 		return objects, nil
 	}})
 	if err != nil {
@@ -148,7 +148,7 @@ func (l *live) Create(ctx context.Context, object client.Object, options ...clie
 	}
 	delete(desired.Object, "status")
 	created, err := l.object(ctx, "POST", r, client.ObjectKeyFromObject(object), desired.Object, func() (*unstructured.Unstructured, error) {
-		return l.api.store.Create(context.Background(), desired, memoryapi.WriteOptions{Manager: o.FieldManager})
+		return l.api.store.Create(context.Background(), desired, memory.WriteOptions{Manager: o.FieldManager})
 	})
 	if err != nil {
 		return err
@@ -158,11 +158,11 @@ func (l *live) Create(ctx context.Context, object client.Object, options ...clie
 
 func (l *live) Apply(ctx context.Context, desired runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 	o := (&client.ApplyOptions{}).ApplyOptions(options)
-	return l.apply(ctx, "APPLY", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Force: o.Force != nil && *o.Force})
+	return l.apply(ctx, "APPLY", desired, memory.WriteOptions{Manager: o.FieldManager, Force: o.Force != nil && *o.Force})
 }
 
 // apply applies a configuration, and sets its resource version as the client of controller-runtime does.
-func (l *live) apply(ctx context.Context, verb string, desired runtime.ApplyConfiguration, o memoryapi.WriteOptions) error {
+func (l *live) apply(ctx context.Context, verb string, desired runtime.ApplyConfiguration, o memory.WriteOptions) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (l *live) Patch(ctx context.Context, object client.Object, patch client.Pat
 		return err
 	}
 	patched, err := l.object(ctx, "PATCH", r, key, string(data), func() (*unstructured.Unstructured, error) {
-		return l.api.store.Patch(context.Background(), r.GroupVersionResource, key, patch.Type(), data, memoryapi.WriteOptions{Manager: o.FieldManager})
+		return l.api.store.Patch(context.Background(), r.GroupVersionResource, key, patch.Type(), data, memory.WriteOptions{Manager: o.FieldManager})
 	})
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ type status struct {
 func (s status) Apply(ctx context.Context, desired runtime.ApplyConfiguration, options ...client.SubResourceApplyOption) error {
 	o := &client.SubResourceApplyOptions{}
 	o.ApplyOpts(options)
-	return s.live.apply(ctx, "STATUS", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Subresource: memoryapi.Status, Force: o.Force != nil && *o.Force})
+	return s.live.apply(ctx, "STATUS", desired, memory.WriteOptions{Manager: o.FieldManager, Subresource: memory.Status, Force: o.Force != nil && *o.Force})
 }
 
 // informers is a cache of an operator. Each resource has a watch of its own, so the resources are not
@@ -249,14 +249,14 @@ func newInformers(a *api) *informers {
 }
 
 // watch lists the selected objects and opens a watch of them.
-func (c *informers) watch(owner *process, what string, gvk schema.GroupVersionKind, selection memoryapi.Selection) {
+func (c *informers) watch(owner *process, what string, gvk schema.GroupVersionKind, selection memory.Selection) {
 	r := c.api.resourceFor(&unstructured.Unstructured{Object: map[string]any{"apiVersion": gvk.GroupVersion().String(), "kind": gvk.Kind}})
 	c.objects[gvk] = map[types.NamespacedName]client.Object{}
 	objects, revision := c.api.store.List(r.GroupVersionResource, selection)
 	for _, object := range objects {
 		c.set(gvk, object)
 	}
-	c.api.open(&stream{owner: owner, what: what, gvr: r.GroupVersionResource, selection: selection, at: revision, deliver: func(e memoryapi.Event) {
+	c.api.open(&stream{owner: owner, what: what, gvr: r.GroupVersionResource, selection: selection, at: revision, deliver: func(e memory.Event) {
 		if e.Type == "DELETED" {
 			before := c.put(gvk, client.ObjectKeyFromObject(e.Object), nil)
 			for _, h := range c.handler[gvk] {
@@ -395,7 +395,7 @@ func (c cachedClient) List(ctx context.Context, list client.ObjectList, options 
 }
 
 // checkConditional panics if an operator changes a Secret without a precondition (S12).
-func (p *process) checkConditional(verb string, r *memoryapi.Resource, desired *unstructured.Unstructured) {
+func (p *process) checkConditional(verb string, r *memory.Resource, desired *unstructured.Unstructured) {
 	if verb == "APPLY" && r.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret") && desired.GetResourceVersion() == "" {
 		p.world.violate(fmt.Errorf("S12: %s writes %s without the resource version that its decision is based on", p.name, p.world.api.nameOf(r.GroupVersionResource, client.ObjectKeyFromObject(desired))))
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
@@ -372,7 +372,7 @@ func (w *world) revoke(gvr schema.GroupVersionResource, key types.NamespacedName
 
 // restoreRealm changes the Realm's record as a restore from a backup does.
 func (w *world) restoreRealm() {
-	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
 	for _, object := range records {
 		secret := asSecret(object)
 		if record.KindOf(secret) != record.KindRealm {
@@ -389,7 +389,7 @@ func (w *world) restoreRealm() {
 		must(err)
 		changed := object.DeepCopy()
 		must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
-		_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1beta1.FieldOwner})
+		_, err = w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: v1beta1.FieldOwner})
 		must(err)
 		w.note("  the Realm is restored")
 	}

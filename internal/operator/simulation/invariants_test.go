@@ -17,7 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
@@ -96,7 +96,7 @@ func (h *history) begin(w *world) {
 		return strings.Compare(b.GetLabels()[v1beta1.RecordLabel], a.GetLabels()[v1beta1.RecordLabel])
 	})
 	for _, object := range objects {
-		h.event(w, memoryapi.Event{Type: watch.Added, Object: object})
+		h.event(w, memory.Event{Type: watch.Added, Object: object})
 	}
 	h.revision = w.revision()
 }
@@ -131,7 +131,7 @@ func (h *history) observe(w *world) {
 	h.indexes.check(w)
 }
 
-func (h *history) event(w *world, e memoryapi.Event) {
+func (h *history) event(w *world, e memory.Event) {
 	deleted := e.Type == watch.Deleted
 	name := nameOf(e.Object)
 	switch {
@@ -467,7 +467,7 @@ func (w *world) live() []*server {
 // Lease. A server that hasn't done so yet must not be forgotten before an irreversible step, which S3
 // checks.
 func (h *history) checkAcknowledgements(w *world) {
-	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
 	for _, o := range w.operators {
 		if o.dead || !o.leads {
 			continue
@@ -513,7 +513,7 @@ func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 
 // S14: a restarted server doesn't serve less than it has acknowledged.
 func (h *history) checkRestart(w *world, s *server) {
-	records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+	records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
 	acknowledged := h.served[s.name]
 	if acknowledged == nil {
 		acknowledged = map[string]string{}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 )
 
@@ -39,7 +39,7 @@ func (s secretClient) List(ctx context.Context, o metav1.ListOptions) (*corev1.S
 	}
 	a, list := s.live.api, &corev1.SecretList{}
 	_, err = a.send(ctx, &request{from: s.live.from, verb: "LIST", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
-		objects, revision, err := a.listFrom(o.ResourceVersion, memoryapi.Selection{Namespace: s.namespace, Labels: selector})
+		objects, revision, err := a.listFrom(o.ResourceVersion, memory.Selection{Namespace: s.namespace, Labels: selector})
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 		return nil, err
 	}
 	w := &watcher{events: make(chan watch.Event, 1000)}
-	w.stream = &stream{owner: server, what: "records", gvr: secretResource, selection: memoryapi.Selection{Namespace: s.namespace, Labels: selector}, deliver: func(e memoryapi.Event) {
+	w.stream = &stream{owner: server, what: "records", gvr: secretResource, selection: memory.Selection{Namespace: s.namespace, Labels: selector}, deliver: func(e memory.Event) {
 		w.send(e.Type, server.readable(asSecret(e.Object)))
 	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }}
 	_, err = a.send(ctx, &request{from: server, verb: "WATCH", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
@@ -93,7 +93,7 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 
 // listFrom lists Secrets at a resource version or a later one. Without one, the list is consistent. The
 // other lists come from the watch cache, if it has reached the version.
-func (a *api) listFrom(version string, selection memoryapi.Selection) ([]*unstructured.Unstructured, int64, error) {
+func (a *api) listFrom(version string, selection memory.Selection) ([]*unstructured.Unstructured, int64, error) {
 	if wanted, err := strconv.ParseInt(version, 10, 64); err == nil && len(a.stalled) > 0 && wanted > a.stalled[secretResource].revision {
 		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
 		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
@@ -157,7 +157,7 @@ func (l leaseClient) Patch(ctx context.Context, _ string, _ types.PatchType, dat
 	if err := json.Unmarshal(data, desired); err != nil {
 		return nil, err
 	}
-	return &coordinationv1.Lease{}, l.live.apply(ctx, "APPLY", desired, memoryapi.WriteOptions{Manager: o.FieldManager, Force: *o.Force})
+	return &coordinationv1.Lease{}, l.live.apply(ctx, "APPLY", desired, memory.WriteOptions{Manager: o.FieldManager, Force: *o.Force})
 }
 
 func (l leaseClient) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {

@@ -28,7 +28,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
@@ -160,12 +160,12 @@ func (o *operator) start() {
 	heartbeats, err := labels.Parse(heartbeat.Label)
 	must(err)
 	core := corev1.SchemeGroupVersion
-	o.cache.watch(o.process, "Namespaces", core.WithKind("Namespace"), memoryapi.Selection{})
-	o.cache.watch(o.process, "Realms", v1beta1.GroupVersion.WithKind("Realm"), memoryapi.Selection{})
-	o.cache.watch(o.process, "ApiClients", v1beta1.GroupVersion.WithKind("ApiClient"), memoryapi.Selection{})
-	o.cache.watch(o.process, "credentials", core.WithKind("Secret"), memoryapi.Selection{Labels: generated})
-	o.cache.watch(o.process, "Leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), memoryapi.Selection{Namespace: recordsNamespace, Labels: heartbeats})
-	o.records.watch(o.process, "records", core.WithKind("Secret"), memoryapi.Selection{Namespace: recordsNamespace, Labels: record.Selector()})
+	o.cache.watch(o.process, "Namespaces", core.WithKind("Namespace"), memory.Selection{})
+	o.cache.watch(o.process, "Realms", v1beta1.GroupVersion.WithKind("Realm"), memory.Selection{})
+	o.cache.watch(o.process, "ApiClients", v1beta1.GroupVersion.WithKind("ApiClient"), memory.Selection{})
+	o.cache.watch(o.process, "credentials", core.WithKind("Secret"), memory.Selection{Labels: generated})
+	o.cache.watch(o.process, "Leases", coordinationv1.SchemeGroupVersion.WithKind("Lease"), memory.Selection{Namespace: recordsNamespace, Labels: heartbeats})
+	o.records.watch(o.process, "records", core.WithKind("Secret"), memory.Selection{Namespace: recordsNamespace, Labels: record.Selector()})
 }
 
 // lead makes the operator the leader. It reconciles everything, as its controllers do when they start.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 )
 
 // runsPerSecond is roughly the number of random runs in a second. With the race detector, a run takes five
@@ -361,7 +361,7 @@ func (m *machine) checkResult() {
 	realm, err := w.api.store.Get(realmResource, types.NamespacedName{Name: realmName})
 	must(err)
 	disabled, _, _ := unstructured.NestedBool(realm.Object, "spec", "suspend")
-	clients, _ := w.api.store.List(clientResource, memoryapi.Selection{})
+	clients, _ := w.api.store.List(clientResource, memory.Selection{})
 	for _, object := range clients {
 		name := object.GetName()
 		suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")

@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -87,7 +87,7 @@ func suspended(t *testing.T) state {
 // restoredState is the state after a restore from a backup: the record also accepts a secret of the backup.
 func restoredState(t *testing.T) state {
 	return reach(t, settled(t), func(w *world) {
-		records, _ := w.api.store.List(secretResource, memoryapi.Selection{Namespace: recordsNamespace})
+		records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
 		for _, object := range records {
 			secret := asSecret(object)
 			if record.KindOf(secret) != record.KindClient {
@@ -105,7 +105,7 @@ func restoredState(t *testing.T) state {
 			must(err)
 			changed := object.DeepCopy()
 			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
-			_, err = w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: v1beta1.FieldOwner})
+			_, err = w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: v1beta1.FieldOwner})
 			must(err)
 		}
 	})
@@ -162,7 +162,7 @@ func object(version, kind, namespace, name string, spec map[string]any) *unstruc
 
 // create creates an object for a user.
 func (w *world) create(o *unstructured.Unstructured) {
-	_, err := w.api.store.Create(context.Background(), o, memoryapi.WriteOptions{Manager: "user"})
+	_, err := w.api.store.Create(context.Background(), o, memory.WriteOptions{Manager: "user"})
 	must(err)
 	w.note("  a user creates %s %s", o.GetKind(), o.GetName())
 }
@@ -194,7 +194,7 @@ func (w *world) change(gvr schema.GroupVersionResource, key types.NamespacedName
 	} else {
 		must(unstructured.SetNestedField(changed.Object, value, path...))
 	}
-	after, err := w.api.store.Update(context.Background(), changed, memoryapi.WriteOptions{Manager: "user"})
+	after, err := w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: "user"})
 	must(err)
 	w.note("  a user sets %s of %s to %v: generation %d", path[len(path)-1], key.Name, value, after.GetGeneration())
 }
@@ -235,7 +235,7 @@ func (w *world) deleteSecret(name string) {
 func (w *world) overwriteSecret(name string) {
 	w.byUser(func() error {
 		patch := []byte(`{"stringData":{"client_secret":"chosen by a user"}}`)
-		_, err := w.api.store.Patch(context.Background(), secretResource, types.NamespacedName{Namespace: team, Name: name}, types.MergePatchType, patch, memoryapi.WriteOptions{Manager: "user"})
+		_, err := w.api.store.Patch(context.Background(), secretResource, types.NamespacedName{Namespace: team, Name: name}, types.MergePatchType, patch, memory.WriteOptions{Manager: "user"})
 		return err
 	})
 }

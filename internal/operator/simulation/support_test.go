@@ -36,7 +36,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -56,10 +56,10 @@ var (
 )
 
 var (
-	resources   = memoryapi.Resources()
+	resources   = memory.Resources()
 	scheme      = sync.OnceValue(newScheme)
 	objectTypes = sync.OnceValue(func() managedfields.TypeConverter {
-		return memoryapi.Types(scheme())
+		return memory.Types(scheme())
 	})
 )
 

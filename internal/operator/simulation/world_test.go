@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 )
 
@@ -89,7 +89,7 @@ func newWorld(scheme *runtime.Scheme, start state, s scope) *world {
 	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}, digests: map[*unstructured.Unstructured]uint64{}}
 	time.Sleep(time.Until(start.now))
 	w.uids = start.uids
-	store, err := memoryapi.New(memoryapi.Options{
+	store, err := memory.New(memory.Options{
 		Resources: resources, Types: objectTypes(), Now: time.Now,
 		NewUID: func() types.UID {
 			w.uids++
@@ -373,7 +373,7 @@ func renewal(before, after *unstructured.Unstructured) bool {
 }
 
 func (w *world) revision() int64 {
-	_, revision := w.api.store.List(secretResource, memoryapi.Selection{Namespace: "none"})
+	_, revision := w.api.store.List(secretResource, memory.Selection{Namespace: "none"})
 	return revision
 }
 

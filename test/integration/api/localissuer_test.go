@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 

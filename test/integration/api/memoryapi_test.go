@@ -28,8 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -47,8 +47,8 @@ func TestSameAsAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := memoryapi.New(memoryapi.Options{
-		Resources: memoryapi.Resources(), Types: memoryapi.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
+	store, err := memory.New(memory.Options{
+		Resources: memory.Resources(), Types: memory.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package memoryapi
+package memory
 
 import (
 	"bytes"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 

@@ -1,4 +1,4 @@
-package memoryapi
+package memory
 
 import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"

@@ -1,4 +1,4 @@
-package memoryapi_test
+package memory_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/realmkeeper/realmkeeper/internal/memoryapi"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
@@ -22,15 +22,15 @@ import (
 
 var secrets = corev1.SchemeGroupVersion.WithResource("secrets")
 
-func newStore(t *testing.T, objects ...*unstructured.Unstructured) *memoryapi.Store {
+func newStore(t *testing.T, objects ...*unstructured.Unstructured) *memory.Store {
 	t.Helper()
-	s := testkit.Value(memoryapi.New(memoryapi.Options{
-		Resources: memoryapi.Resources(), Types: managedfields.NewDeducedTypeConverter(), Now: time.Now, NewUID: uuid.NewUUID,
+	s := testkit.Value(memory.New(memory.Options{
+		Resources: memory.Resources(), Types: managedfields.NewDeducedTypeConverter(), Now: time.Now, NewUID: uuid.NewUUID,
 	}, objects...))(t)
 	return s
 }
 
-func create(t *testing.T, s *memoryapi.Store, name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+func create(t *testing.T, s *memory.Store, name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -39,13 +39,13 @@ func create(t *testing.T, s *memoryapi.Store, name string, change func(*unstruct
 	if change != nil {
 		change(object)
 	}
-	return testkit.Value(s.Create(t.Context(), object, memoryapi.WriteOptions{Manager: "test"}))(t)
+	return testkit.Value(s.Create(t.Context(), object, memory.WriteOptions{Manager: "test"}))(t)
 }
 
-func label(t *testing.T, s *memoryapi.Store, name, value string) {
+func label(t *testing.T, s *memory.Store, name, value string) {
 	t.Helper()
 	patch := []byte(`{"metadata":{"labels":{"app":"` + value + `"}}}`)
-	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: name}, types.MergePatchType, patch, memoryapi.WriteOptions{}); err != nil {
+	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: name}, types.MergePatchType, patch, memory.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -84,7 +84,7 @@ func TestCollectGarbage(t *testing.T) {
 	create(t, s, "owned by the orphan", ownedBy(orphan.GetUID()))
 	create(t, s, "owned", ownedBy(owner.GetUID()))
 	s.CollectGarbage()
-	left, _ := s.List(secrets, memoryapi.Selection{})
+	left, _ := s.List(secrets, memory.Selection{})
 	if len(left) != 2 || left[0].GetName() != "owned" || left[1].GetName() != "owner" {
 		t.Errorf("%d objects are left", len(left))
 	}
@@ -97,14 +97,14 @@ func TestUnsupported(t *testing.T) {
 	object.SetName("b")
 	object.SetResourceVersion("")
 	object.SetFinalizers([]string{"example.com/f"})
-	if _, err := s.Create(t.Context(), object, memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+	if _, err := s.Create(t.Context(), object, memory.WriteOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("finalizers: error %v, want BadRequest", err)
 	}
-	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: "a"}, types.StrategicMergePatchType, []byte("{}"), memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+	if _, err := s.Patch(t.Context(), secrets, types.NamespacedName{Namespace: "apps", Name: "a"}, types.StrategicMergePatchType, []byte("{}"), memory.WriteOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("strategic merge patch: error %v, want BadRequest", err)
 	}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-	if _, err := s.Create(context.Background(), object, memoryapi.WriteOptions{}); !apierrors.IsBadRequest(err) {
+	if _, err := s.Create(context.Background(), object, memory.WriteOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("Pod: error %v, want BadRequest", err)
 	}
 }

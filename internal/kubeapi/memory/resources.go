@@ -1,4 +1,4 @@
-package memoryapi
+package memory
 
 import (
 	coordinationv1 "k8s.io/api/coordination/v1"

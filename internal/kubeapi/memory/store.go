@@ -1,11 +1,11 @@
-// Package memoryapi is a Kubernetes API in memory, for programs and tests that run the operator and the
+// Package memory is a Kubernetes API in memory, for programs and tests that run the operator and the
 // token server without a cluster. It has the operations that these use: create, update, patch,
 // server-side apply, and delete with preconditions, and lists and watches. It responds to everything else
 // with an error.
 //
 // The Store is the API without a network and without goroutines. Transport makes it the server of an
 // ordinary client.
-package memoryapi
+package memory
 
 import (
 	"cmp"
