@@ -9,8 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
 
 const program = "realmkeeper-local"

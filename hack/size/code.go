@@ -21,7 +21,7 @@ var areas = map[string][]string{
 	"token server": {"internal/tokenserver"},
 	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit"},
 	"kubeapi":      {"internal/kubeapi/memory"},
-	"tools":        {"internal/backup", "internal/restore", "internal/migration", "internal/localissuer", "internal/gitops"},
+	"tools":        {"internal/tools/backup", "internal/tools/restore", "internal/tools/migration", "internal/tools/localissuer", "internal/tools/gitops"},
 	"faces":        {"internal/portal", "internal/kubectlplugin", "internal/view", "internal/remedy", "internal/terminal", "internal/serve/untrusted"},
 }
 

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/tools/backup"
 )
 
 const backupUsage = `Write the realms and clients of this instance to a file that is encrypted with age: their specs, the

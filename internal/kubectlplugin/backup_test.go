@@ -18,10 +18,10 @@ import (
 	"filippo.io/age"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
 	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/tools/backup"
 )
 
 // largeCluster serves one Realm and many ApiClients with their records, in pages.

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/tools/backup"
 )
 
 // backUp writes a backup of the cluster. It reads all objects in pages. Objects come before records,

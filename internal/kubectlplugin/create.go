@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 const createClientUsage = `Create an ApiClient. Before that, check that the realm defines its scopes and audiences, and that a

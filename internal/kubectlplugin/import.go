@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/migration"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 const importUsage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/migration/hydra"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration/hydra"
 )
 
 const importHydraUsage = `Write ApiClients for the clients of Ory Hydra, and a Realm that accepts them.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/migration/keycloak"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
 )
 
 const importKeycloakUsage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a

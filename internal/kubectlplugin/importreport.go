@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/migration"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 // importReport is the report of an import in JSON.

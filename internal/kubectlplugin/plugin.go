@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/localissuer"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
 
 // exitSkipped is the exit code if a restore has skipped ApiClients.

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 const releaseUsage = `Release the client ID and the subjects that an ApiClient holds, so that another ApiClient can acquire

@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/backup"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
-	"github.com/realmkeeper/realmkeeper/internal/restore"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/tools/backup"
+	"github.com/realmkeeper/realmkeeper/internal/tools/restore"
 )
 
 const restoreUsage = `Restore the realms and clients of a backup, so that the same client secrets and tokens are accepted

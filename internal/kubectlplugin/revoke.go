@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 const revokeUsage = `Revoke the tokens that an ApiClient, or all clients of a Realm, got until now. The introspection and

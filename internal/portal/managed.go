@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 // revertReason explains how the managing tool would revert a change to the field at path, or the

@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
 	"github.com/realmkeeper/realmkeeper/internal/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 // FieldOwner is the portal's field manager name, regardless of the user.

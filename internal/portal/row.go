@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/gitops"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 // row is a client in a list.

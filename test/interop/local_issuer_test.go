@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/localissuer"
+	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
