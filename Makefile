@@ -281,7 +281,7 @@ test-release: ## Build the image and the release of one platform, and check thei
 test-extra: control-plane build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the permissions, the demo, the test framework, and the API on the oldest version of Kubernetes, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/size ./...
-	@go test -tags peers $(TEST_FLAGS) ./internal/portal -run TestScriptSnippets
+	@go test -tags peers $(TEST_FLAGS) ./internal/faces/portal -run TestScriptSnippets
 	@code=0; $(MAKE) test-oldest & oldest=$$!; \
 	$(SUITES) -p 4 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack -e /test/site) || code=$$?; \
 	wait "$$oldest" || code=$$?; exit "$$code"

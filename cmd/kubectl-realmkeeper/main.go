@@ -14,7 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's authentication plugins
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 )
 
 // completer is the name of the program that kubectl runs to complete the plugin's arguments. It can
@@ -34,7 +34,7 @@ func arguments(line []string) []string {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	code := kubectlplugin.Run(ctx, streams, arguments(os.Args))
+	code := plugin.Run(ctx, streams, arguments(os.Args))
 	stop()
 	os.Exit(code)
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/portal"
-	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/faces/portal"
+	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/serve/source"
 )
 

@@ -21,8 +21,8 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/portal"
-	"github.com/realmkeeper/realmkeeper/internal/portal/access"
+	"github.com/realmkeeper/realmkeeper/internal/faces/portal"
+	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )

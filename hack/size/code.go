@@ -22,7 +22,7 @@ var areas = map[string][]string{
 	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit"},
 	"kubeapi":      {"internal/kubeapi/memory"},
 	"tools":        {"internal/tools/backup", "internal/tools/restore", "internal/tools/migration", "internal/tools/localissuer", "internal/tools/gitops"},
-	"faces":        {"internal/portal", "internal/kubectlplugin", "internal/view", "internal/remedy", "internal/terminal", "internal/serve/untrusted"},
+	"faces":        {"internal/faces/portal", "internal/faces/plugin", "internal/faces/describe", "internal/faces/remedy", "internal/faces/terminal", "internal/serve/untrusted"},
 }
 
 var (

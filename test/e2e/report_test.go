@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 )
 
 // A support bundle contains the objects of a real installation, and the logs and metrics of its Pods, which only a
@@ -24,7 +24,7 @@ func TestReport(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
 	args := []string{"report", "--file", path, "--logs-since", "24h", "--kubeconfig", os.Getenv("KUBECONFIG")}
-	if code := kubectlplugin.Run(t.Context(), streams, args); code != 0 {
+	if code := plugin.Run(t.Context(), streams, args); code != 0 {
 		t.Fatalf("report: exit code %d, %s%s", code, stdout.String(), stderr.String())
 	}
 	archive, err := zip.OpenReader(path)

@@ -10,7 +10,7 @@ import { address, repository, root, sidebar, target } from '../pages.js'
 const version = /^v\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?$/.test(process.env.VERSION ?? '') ? process.env.VERSION : 'main'
 // The path below which the site is published, such as /v0.1/.
 const base = process.env.DOCS_BASE || '/'
-const icon = 'data:image/svg+xml,' + encodeURIComponent(readFileSync(`${root}internal/portal/assets/favicon.svg`, 'utf8'))
+const icon = 'data:image/svg+xml,' + encodeURIComponent(readFileSync(`${root}internal/faces/portal/assets/favicon.svg`, 'utf8'))
 
 export default defineConfig({
   title: 'Realmkeeper',

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 // Options configures a local issuer.

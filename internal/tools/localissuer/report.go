@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/terminal"
 )
 
 // reporter prints objects whose conditions have changed: how to use those that are Ready, and the

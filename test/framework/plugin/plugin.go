@@ -14,7 +14,7 @@ import (
 	"filippo.io/age"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubectlplugin"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -46,7 +46,7 @@ func (o Outcome) ErrorLine() string {
 func (u *User) Run(ctx context.Context, args ...string) Outcome {
 	var stdout, stderr bytes.Buffer
 	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
-	code := kubectlplugin.Run(ctx, streams, append(args, "--kubeconfig", u.Kubeconfig))
+	code := plugin.Run(ctx, streams, append(args, "--kubeconfig", u.Kubeconfig))
 	return Outcome{code, stdout.String(), stderr.String()}
 }
 

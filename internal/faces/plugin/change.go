@@ -1,0 +1,170 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
+)
+
+// changeOptions are the flags of the subcommands that change an object.
+type changeOptions struct {
+	*clusterOptions
+
+	wait    bool
+	timeout time.Duration
+	force   bool
+}
+
+// addTo adds the flags to a command. until completes the help text of --wait.
+func (o *changeOptions) addTo(command *cobra.Command, wait bool, until string) {
+	o.clusterOptions.addTo(command)
+	flags := command.Flags()
+	flags.BoolVar(&o.wait, "wait", wait, "Wait until "+until)
+	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait")
+	flags.BoolVar(&o.force, "force", false, "Change the field even if a tool such as Argo CD sets it and would revert the change")
+}
+
+// changed is the report of a subcommand that changed an object.
+type changed struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Action is what was done: suspended, resumed, revoked, or rotated.
+	Action string `json:"action"`
+	// Effective is true if every live token server has loaded the change.
+	Effective bool `json:"effective"`
+	// Messages explain the effect of the change.
+	Messages []string `json:"messages,omitempty"`
+	// Commands are the next steps.
+	Commands []string `json:"commands,omitempty"`
+	// ExpirationTime is when the old secret expires after a rotation.
+	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
+}
+
+func newChanged(t *target, action string) changed {
+	return changed{Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(), Action: action}
+}
+
+func (r changed) text(w *terminal.Writer) {
+	name := r.Name
+	if r.Namespace != "" {
+		name = r.Namespace + "/" + name
+	}
+	w.Paragraph(0, terminal.Green, r.Kind+" "+name+" "+r.Action)
+	for _, message := range r.Messages {
+		w.Paragraph(2, terminal.Plain, message)
+	}
+	w.Commands(4, r.Commands)
+}
+
+// managedBy describes the tool that manages an object. It returns an empty string if there is none.
+func managedBy(t *target) string {
+	if m, ok := gitops.ManagerOf(t.object); ok {
+		return m.String()
+	}
+	return ""
+}
+
+var errManaged = errors.New("managed by another tool")
+
+// checkManager returns an error if a tool sets the field and would revert a change.
+func (o *changeOptions) checkManager(t *target, field ...string) error {
+	m, ok := gitops.ManagerOf(t.object)
+	path := make(fieldpath.Path, 0, len(field))
+	for _, name := range field {
+		path = append(path, fieldpath.PathElement{FieldName: &name})
+	}
+	if !ok || o.force || !m.Sets(t.object, path) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s sets %s of %s and would revert the change; make the change in %s instead, or use --force",
+		errManaged, m, path.String()[1:], t, m.Tool)
+}
+
+// set sets a field of the spec. The change fails if the object was deleted and created again in the
+// meantime.
+func (o *changeOptions) set(ctx context.Context, c *cluster, t *target, value any, field ...string) error {
+	if err := o.checkManager(t, append([]string{"spec"}, field...)...); err != nil {
+		return err
+	}
+	for _, name := range slices.Backward(field) {
+		value = map[string]any{name: value}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": t.object.GetUID()}, "spec": value})
+	if err != nil {
+		return err
+	}
+	err = c.Patch(ctx, t.object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(gitops.FieldOwnerPlugin))
+	if err != nil {
+		return describeError(err, "changing "+t.String())
+	}
+	return nil
+}
+
+var errTimeout = errors.New("timed out")
+
+// await reads the object until done returns true. It reports each new state while it waits.
+func (o *changeOptions) await(ctx context.Context, c *cluster, t *target, done func() (state string, ok bool, err error)) error {
+	deadline := time.Now().Add(o.timeout)
+	last := ""
+	for {
+		if err := c.read(ctx, t); err != nil && !isTransient(err) {
+			return err
+		}
+		state, ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if state != last {
+			o.progress("%s", state)
+			last = state
+		}
+		if time.Now().Add(interval).After(deadline) {
+			return fmt.Errorf("%w after %s: %s; it can still happen. Look at %q", errTimeout, o.timeout, state, t.command("explain"))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(interval):
+		}
+	}
+}
+
+// isTransient reports whether a request that failed with this API server error may succeed later.
+func isTransient(err error) bool {
+	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
+}
+
+// loaded reports whether every live token server has loaded the latest change. It returns an error if
+// the Programmed condition is False, for example because the object isn't Accepted.
+func loaded(t *target) (state string, ok bool, err error) {
+	c := t.condition(v1beta1.ConditionProgrammed)
+	switch {
+	case c == nil:
+		return "Waiting for the operator to process the change", false, nil
+	case c.Status == metav1.ConditionTrue:
+		return "", true, nil
+	case c.Status == metav1.ConditionFalse:
+		return "", false, notReady(t, c)
+	}
+	return "Waiting for every live token server to load the change", false, nil
+}
+
+// notReady returns an error with the reason and message of a condition and the next command.
+func notReady(t *target, c *metav1.Condition) error {
+	return fmt.Errorf("%s %w (%s): %s Look at %q", t, errNotReady, c.Reason, c.Message, t.command("explain"))
+}

@@ -1,0 +1,111 @@
+package plugin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+)
+
+// exactlyOneObject checks that the user named one object.
+func exactlyOneObject(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%w: specify one object, such as apiclient/billing; got %d arguments", errUsage, len(args))
+	}
+	return nil
+}
+
+type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeObjects completes arguments such as apiclient/NAME for the given kinds. Without a slash, it
+// offers the kinds first.
+func (o *clusterOptions) completeObjects(offered ...string) completion {
+	return func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		kind, _, named := strings.Cut(prefix, "/")
+		if !named {
+			var values []string
+			for _, k := range offered {
+				values = append(values, strings.ToLower(k)+"/")
+			}
+			return values, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		if !slices.Contains(offered, kinds[kind]) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var values []string
+		for _, name := range o.names(command, kinds[kind]) {
+			values = append(values, kind+"/"+name)
+		}
+		return values, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeNames completes the names of one kind.
+func (o *clusterOptions) completeNames(kind string) completion {
+	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.names(command, kind), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// names returns the names of the realms, or of the clients in the selected namespace. It returns no
+// names on an error, because a shell can't show errors of completions.
+func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
+	c, err := newCluster(o.flags)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	if kind == kindRealm {
+		list := &v1beta1.RealmList{}
+		if err := c.List(command.Context(), list); err != nil {
+			return nil
+		}
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names
+	}
+	if err := c.eachClient(command.Context(), func(a *v1beta1.ApiClient) { names = append(names, a.Name) }, o.inNamespace(c)); err != nil {
+		return nil
+	}
+	return names
+}
+
+func (o *clusterOptions) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := newCluster(o.flags)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list := &corev1.NamespaceList{}
+	if err := c.List(command.Context(), list); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (o *clusterOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	config, err := o.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

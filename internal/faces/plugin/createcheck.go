@@ -1,0 +1,169 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+)
+
+func nothingCreated(err error) error { return fmt.Errorf("nothing was created: %w", err) }
+
+var (
+	errNotDefined    = errors.New("not defined by Realm")
+	errNotGranted    = errors.New("not granted by the realm")
+	errAlreadyExists = errors.New("already exists")
+	errNotPermitted  = errors.New("you have no permission to create ApiClients")
+)
+
+// checkRealm returns an error if the realm does not exist, or would not accept a new client. Users of a single
+// namespace may not read Realms; notes then say what was not checked, and the status of the client says
+// whether it is accepted.
+func (c *cluster) checkRealm(ctx context.Context, t *target) (notes []string, err error) {
+	name := t.client.Spec.RealmRef.Name
+	parent, err := c.find(ctx, "realm/"+name)
+	if apierrors.IsForbidden(err) {
+		return []string{fmt.Sprintf("You have no permission to get Realm %s, so its scopes and grants were not checked.", name)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	realm := parent.realm
+	t.parent = realm
+	spec := &t.client.Spec
+	if err := checkDefined(name, "scopes", spec.Scopes, realm.Spec.Scopes); err != nil {
+		return nil, err
+	}
+	if audiences := effectiveAudiences(realm); len(audiences) > 0 {
+		if err := checkDefined(name, "audiences", spec.Audiences, audiences); err != nil {
+			return nil, err
+		}
+	}
+	return c.checkGrants(ctx, t)
+}
+
+// effectiveAudiences returns the audiences of a realm. Without its own, its issuer is the only one, which is
+// unknown until the operator has processed the realm.
+func effectiveAudiences(realm *v1beta1.Realm) []string {
+	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
+		return []string{realm.Status.Issuer}
+	}
+	return realm.Spec.Audiences
+}
+
+func checkDefined(realm, what string, requested, defined []string) error {
+	missing := slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return slices.Contains(defined, s) })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w %s, which defines %s; choose from these, or have them added to spec.%s of the Realm",
+		what, strings.Join(missing, ", "), errNotDefined, realm, orNone(defined, "none"), what)
+}
+
+// checkGrants checks that a single grant covers the client.
+func (c *cluster) checkGrants(ctx context.Context, t *target) (notes []string, err error) {
+	labels, known, err := c.namespaceLabels(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var allowed []string
+	undecided := false
+	for i := range t.parent.Spec.Grants {
+		grant := &t.parent.Spec.Grants[i]
+		switch {
+		case grant.Namespaces.Selector != nil && !known:
+			undecided = undecided || covers(grant, &t.client.Spec)
+		case !grant.Namespaces.Includes(t.client.Namespace, labels):
+		case covers(grant, &t.client.Spec):
+			return nil, nil
+		default:
+			allowed = append(allowed, fmt.Sprintf("grant %s allows scopes %s and audiences %s",
+				grant.Name, orNone(grant.Scopes, "none"), orNone(grant.Audiences, "none")))
+		}
+	}
+	if undecided {
+		return []string{fmt.Sprintf("You have no permission to get namespace %s, so grants that select namespaces by label were not checked.", t.client.Namespace)}, nil
+	}
+	if len(allowed) == 0 {
+		return nil, fmt.Errorf("%w: no grant of Realm %s includes namespace %s; choose another namespace with -n, or %s",
+			errNotGranted, t.parent.Name, t.client.Namespace, addGrant(t, v1beta1.ReasonNamespaceNotAllowed))
+	}
+	return nil, fmt.Errorf("%w: in namespace %s, no single grant of Realm %s covers this client: %s; request less, or %s",
+		errNotGranted, t.client.Namespace, t.parent.Name, strings.Join(allowed, "; "), addGrant(t, v1beta1.ReasonNotGranted))
+}
+
+// covers reports whether a grant that includes the namespace covers a client with a secret and the default
+// client ID. A grant without audiences covers no client.
+func covers(grant *v1beta1.Grant, spec *v1beta1.ApiClientSpec) bool {
+	return len(grant.Audiences) > 0 &&
+		!slices.ContainsFunc(spec.Scopes, func(s string) bool { return !grant.AllowsScope(s) }) &&
+		!slices.ContainsFunc(spec.Audiences, func(a string) bool { return !grant.AllowsAudience(a) })
+}
+
+// addGrant says how an administrator lets the realm accept the client.
+func addGrant(t *target, reason v1beta1.ConditionReason) string {
+	known, ok := remedy.ForClient(t.client, func() *v1beta1.Realm { return t.parent }, reason)
+	if !ok || len(known.Commands) == 0 {
+		return "have a grant added to the Realm"
+	}
+	return "ask an administrator of the realm to run: " + known.Commands[len(known.Commands)-1]
+}
+
+// namespaceLabels returns the labels of the client's namespace if a grant depends on them. known is false if the
+// user may not read them.
+func (c *cluster) namespaceLabels(ctx context.Context, t *target) (labels map[string]string, known bool, err error) {
+	if !slices.ContainsFunc(t.parent.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
+		return nil, true, nil
+	}
+	namespace := &corev1.Namespace{}
+	err = c.Get(ctx, client.ObjectKey{Name: t.client.Namespace}, namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, false, nil
+	case apierrors.IsNotFound(err):
+		return nil, false, noNamespace(t.client.Namespace)
+	case err != nil:
+		return nil, false, describeError(err, "reading namespace "+t.client.Namespace)
+	}
+	return namespace.Labels, true, nil
+}
+
+func noNamespace(name string) error {
+	return fmt.Errorf("namespace %s %w; create it with \"kubectl create namespace %s\", or choose another one with -n", name, errNotFound, untrusted.Quote(name))
+}
+
+// createError says why the API server did not create the object, and what to do.
+func (c *cluster) createError(ctx context.Context, t *target, err error) error {
+	switch status, ok := errors.AsType[*apierrors.StatusError](err); {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("%s %w, and nothing was changed; choose another name, or look at it with %q", t, errAlreadyExists, t.command("explain"))
+	case ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces":
+		return nothingCreated(noNamespace(t.client.Namespace))
+	case apierrors.IsForbidden(err) && !c.mayCreate(ctx, t.client.Namespace):
+		return nothingCreated(fmt.Errorf("%w in namespace %s; ask an administrator for the verb create on %s, which the ClusterRoles manage-api-credentials and edit contain (%w)",
+			errNotPermitted, t.client.Namespace, "apiclients."+v1beta1.GroupVersion.Group, err))
+	case ok && status.ErrStatus.Code < 500:
+		return nothingCreated(describeError(err, "creating "+t.String()))
+	}
+	return fmt.Errorf("creating %s: %w; it is unknown whether it was created: if %q finds it, delete it before you try again",
+		t, err, "kubectl get apiclient "+untrusted.Quote(t.client.Name)+" -n "+untrusted.Quote(t.client.Namespace))
+}
+
+// mayCreate reports whether the user may create ApiClients. It returns true if this is unknown.
+func (c *cluster) mayCreate(ctx context.Context, namespace string) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "apiclients"},
+	}}
+	err := c.Create(ctx, review)
+	return err != nil || review.Status.Allowed
+}

@@ -1,0 +1,130 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+)
+
+// manifest is an object as a report. Unlike other reports, it has no form for people.
+type manifest struct{ *v1beta1.ApiClient }
+
+func (manifest) text(*terminal.Writer) {}
+
+// MarshalJSON omits what kubectl omits.
+func (m manifest) MarshalJSON() ([]byte, error) {
+	c := m.DeepCopy()
+	c.ManagedFields = nil
+	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kindClient)) // client-go clears it
+	if c.ResourceVersion == "" {
+		c.Status = v1beta1.ApiClientStatus{} // the defaults of an object that wasn't created
+	}
+	return json.Marshal(c)
+}
+
+// report shows the result. The secret is shown first, so that nothing can prevent it. c is nil if nothing was
+// created.
+func (o *createOptions) report(ctx context.Context, c *cluster, t *target, secret string, notes []string) error {
+	if err := o.reportCreated(t, secret, notes); err != nil {
+		return err
+	}
+	var notReady error
+	if o.wait {
+		notReady = o.awaitCreated(ctx, c, t)
+		if notReady != nil && o.output == "" && !errors.Is(notReady, errNotReady) {
+			return notReady
+		}
+	}
+	if o.output != "" {
+		return errors.Join(o.print(manifest{t.client}), notReady)
+	}
+	if !o.wait {
+		return nil
+	}
+	w := terminal.NewWriter(o.streams.Out)
+	if notReady != nil {
+		f := t.findings()[0]
+		w.Paragraph(0, f.color(), t.String()+" is not Ready: "+f.Reason)
+		f.text(w)
+		return errors.Join(w.Err(), errReported)
+	}
+	c.nextSteps(ctx, t, w)
+	return w.Err()
+}
+
+// reportCreated shows that the object was created, and its secret.
+func (o *createOptions) reportCreated(t *target, secret string, notes []string) error {
+	if o.output != "" {
+		for _, note := range notes {
+			o.progress("%s", note)
+		}
+		if secret != "" && o.secretFile == "" {
+			return showSecret(o.streams.ErrOut, secret)
+		}
+		return nil
+	}
+	w := terminal.NewWriter(o.streams.Out)
+	action := map[string]string{dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)"}[o.dryRun]
+	// The namespace is empty if the manifest can be applied to any namespace.
+	w.Paragraph(0, terminal.Green, t.kind+" "+strings.TrimPrefix(t.name(), "/")+" "+action)
+	switch {
+	case secret == "":
+	case o.secretFile != "":
+		w.Paragraph(2, terminal.Plain, "The client secret is in the file "+o.secretFile+", and nowhere else.")
+	default:
+		w.Paragraph(2, terminal.Plain, "Client secret, which is shown only once:")
+		w.Commands(4, []string{secret})
+	}
+	for _, note := range notes {
+		w.Paragraph(2, terminal.Plain, note)
+	}
+	if o.dryRun == dryRunNone && !o.wait {
+		w.Paragraph(2, terminal.Plain, "See whether it is Ready, and what to do next:")
+		w.Commands(4, []string{t.command("explain")})
+	}
+	return w.Err()
+}
+
+// awaitCreated waits until the client is Ready. The error is errNotReady if the client isn't Ready for a reason
+// that doesn't end by itself.
+func (o *createOptions) awaitCreated(ctx context.Context, c *cluster, t *target) error {
+	return o.await(ctx, c, t, func() (string, bool, error) {
+		if found := t.condition(v1beta1.ConditionReady); found != nil && found.Status == metav1.ConditionFalse {
+			// A realm that was just created isn't Ready yet either.
+			if reason := v1beta1.ConditionReason(found.Reason); reason == v1beta1.ReasonRealmNotReady {
+				return "Waiting until Realm " + t.client.Spec.RealmRef.Name + " is Ready", false, nil
+			}
+		}
+		return ready(t)
+	})
+}
+
+// nextSteps says how to get a token for a client that is Ready.
+func (c *cluster) nextSteps(ctx context.Context, t *target, w *terminal.Writer) {
+	w.Paragraph(0, terminal.Green, t.String()+" is Ready")
+	if t.client.GeneratesSecret() {
+		w.Paragraph(2, terminal.Plain, fmt.Sprintf("Secret %s contains its client ID, its client secret, and the URL of the token endpoint. Get a token with them:", t.client.Status.SecretName))
+		w.Commands(4, []string{"kubectl realmkeeper token " + untrusted.Quote(t.client.Name) + " -n " + untrusted.Quote(t.client.Namespace)})
+		return
+	}
+	var commands []string
+	curl := "curl --user " + untrusted.Quote(t.client.Status.ClientID) + " --data grant_type=client_credentials " + untrusted.Quote(t.client.Status.TokenEndpoint)
+	if instance, err := c.readInstance(ctx); err == nil && instance.Status.CertificateAuthority != nil {
+		// Only clients with a credentials Secret have the managed CA in it.
+		commands = append(commands, "kubectl get configmap "+caBundle+" -n "+untrusted.Quote(instance.Status.SystemNamespace)+" -o 'jsonpath={.data.ca\\.crt}' > ca.crt")
+		curl += " --cacert ca.crt"
+	}
+	w.Paragraph(2, terminal.Plain, "Get a token with its client ID and its secret, for which curl asks:")
+	w.Commands(4, append(commands, curl))
+}
+
+// caBundle is the ConfigMap with the certificates of the managed CA, in the system namespace.
+const caBundle = "realmkeeper-ca-bundle"

@@ -1,0 +1,106 @@
+package plugin
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+)
+
+// NextSecondAfter returns the time that the plugin writes to a spec after it has received the
+// response.
+func NextSecondAfter(response *http.Response) (time.Time, error) {
+	clock := &serverClock{}
+	_, err := clock.observe(response, nil)
+	return clock.next(), err
+}
+
+// Problem is the exported form of a problem.
+type Problem = problem
+
+// ProblemsOf returns the problems of clients and realms.
+func ProblemsOf(clients []*v1beta1.ApiClient, realms []*v1beta1.Realm) []Problem {
+	p := newProblems()
+	for _, c := range clients {
+		p.add(&target{kind: kindClient, object: c, client: c})
+	}
+	for _, r := range realms {
+		p.add(&target{kind: kindRealm, object: r, realm: r})
+	}
+	return p.sorted()
+}
+
+// Title returns the heading of a problem.
+func Title(p Problem) string { return p.title() }
+
+// PrintExplanation prints the report of explain about the client in the realm, which can be nil, or about the
+// realm if the client is nil.
+func PrintExplanation(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm, event corev1.Event) error {
+	t := &target{kind: kindClient, object: c, client: c, parent: realm}
+	if c == nil {
+		t = &target{kind: kindRealm, object: realm, realm: realm}
+	}
+	r := explanation{
+		Findings: t.findings(), title: t.String(), notes: []string{event.Message},
+		Events: []eventReport{{Reason: event.Reason, Message: event.Message}},
+	}
+	if c == nil {
+		r.Realm = newRealmReport(t)
+	} else {
+		r.Client = newClientReport(t)
+		if realm != nil {
+			r.Client.Exchanges = exchangesOf(t, nil)
+		}
+	}
+	return printTo(out, format, r)
+}
+
+// PrintProblems prints the problems of the objects in the report of status.
+func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm) error {
+	return printTo(out, format, &statusReport{Problems: ProblemsOf([]*v1beta1.ApiClient{c}, []*v1beta1.Realm{realm})})
+}
+
+func printTo(out io.Writer, format string, r report) error {
+	return (&clusterOptions{output: format, streams: genericiooptions.IOStreams{Out: out, ErrOut: out}}).print(r)
+}
+
+// InstanceProblems returns the problems that the Instance shows.
+func InstanceProblems(i *v1beta1.Instance) []Problem { return instanceProblems(i) }
+
+// OperatorProblems returns the problem of an operator of which the given number of replicas is ready. Its
+// leader Lease was last renewed at a time, which is zero if an operator leads.
+func OperatorProblems(stopped, now time.Time, ready int32) []Problem {
+	r := &statusReport{Operator: &workload{Ready: ready, Replicas: 1}, stopped: stopped, now: now}
+	return r.operatorProblems()
+}
+
+// PrintInstance prints the Instance in the report of status.
+func PrintInstance(out io.Writer, format string, i *v1beta1.Instance) error {
+	return printTo(out, format, &statusReport{Instance: &i.Status, Problems: instanceProblems(i)})
+}
+
+// Scrub replaces the secrets in a text.
+func Scrub(text string) string { return scrub(text) }
+
+// ScrubWithoutEach returns the text after each form of secrets has been taken out in turn.
+func ScrubWithoutEach(text string) []string {
+	all := secretForms
+	defer func() { secretForms = all }()
+	var results []string
+	for i := range all {
+		secretForms = slices.Delete(slices.Clone(all), i, i+1)
+		results = append(results, scrub(text))
+	}
+	return results
+}
+
+// ReportedObject returns what a support bundle contains of a Realm, an ApiClient, or an Instance.
+func ReportedObject(u *unstructured.Unstructured) map[string]any {
+	return redactObject(u, map[string]fields{"Realm": realmFields, "ApiClient": clientFields, "Instance": instanceFields}[u.GetKind()])
+}

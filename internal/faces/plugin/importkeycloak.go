@@ -1,0 +1,65 @@
+package plugin
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
+)
+
+const importKeycloakUsage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a
+Realm that accepts them.
+
+The clients are read from a file that "kc.sh export" writes. The file contains the client secrets in
+plaintext, so protect it, and delete it afterwards. Exports of the admin console have no secrets. The
+objects contain only Argon2id hashes of secrets.
+
+A report on standard error lists the clients that cannot move, with the reasons. If there are any,
+the exit code is 1, but the other clients are written. If a file is damaged, nothing is written.`
+
+const importKeycloakExamples = `  # Export a realm, and write a file for each object to a new directory
+  kc.sh export --realm acme --file realm.json
+  kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
+
+// importKeycloakOptions are the arguments of the import keycloak subcommand.
+type importKeycloakOptions struct {
+	importOptions
+
+	fromRealm string
+}
+
+func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := importKeycloakOptions{importOptions: importOptions{streams: streams}}
+	o.target.System = "keycloak"
+	command := &cobra.Command{
+		Use:     "keycloak EXPORT --realm NAME --namespace NAME",
+		Short:   "Write ApiClients for the clients of a Keycloak realm",
+		Long:    importKeycloakUsage,
+		Example: importKeycloakExamples,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, files []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.read(command.Context(), files[0])
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&o.fromRealm, "from-realm", "", "Keycloak realm to import, if the file contains several")
+	return command
+}
+
+func (o *importKeycloakOptions) read(ctx context.Context, path string) error {
+	content, err := readImport(path)
+	if err != nil {
+		return err
+	}
+	export, err := keycloak.Read(ctx, keycloak.Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
+	if err != nil {
+		return err
+	}
+	return o.run(export)
+}

@@ -1,0 +1,76 @@
+// Package plugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands use
+// the caller's permissions. They never print an existing secret, and print a token only on request.
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
+)
+
+// exitSkipped is the exit code if a restore has skipped ApiClients.
+const exitSkipped = 3
+
+// Run runs the plugin with the given arguments and returns the exit code of the process. On failure
+// it prints one line to the error stream and returns 1, or exitSkipped.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+	// Almost everything that the subcommands print contains text from objects of other users.
+	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
+	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
+	command.SetArgs(args)
+	if err := command.ExecuteContext(ctx); err != nil {
+		if errors.Is(err, errReported) {
+			return 1
+		}
+		// Errors can contain line breaks, and text from objects of other users.
+		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
+		if errors.Is(err, errSkipped) {
+			return exitSkipped
+		}
+		return 1
+	}
+	return 0
+}
+
+func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "kubectl-realmkeeper",
+		Short: "Inspect and operate Realmkeeper: realms, API clients, and their credentials",
+		Annotations: map[string]string{
+			cobra.CommandDisplayNameAnnotation: "kubectl realmkeeper",
+		},
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // kubectl has its own completion for plugins
+	}
+	command.SetIn(streams.In)
+	command.SetOut(untrusted.Raw(streams.Out)) // for help, and for completions, which contain tabs
+	command.SetErr(streams.ErrOut)
+	command.AddCommand(
+		newBackupCommand(streams),
+		newCreateCommand(streams),
+		newExplainCommand(streams),
+		newHashCommand(streams),
+		newImportCommand(streams),
+		newRestoreCommand(streams),
+		newResumeCommand(streams),
+		newReleaseCommand(streams),
+		newReportCommand(streams),
+		newRevokeCommand(streams),
+		newRotateCommand(streams),
+		localissuer.NewCommand("kubectl realmkeeper serve", streams.Out, streams.ErrOut),
+		newStaleCommand(streams),
+		newStatusCommand(streams),
+		newSuspendCommand(streams),
+		newTokenCommand(streams),
+		newVersionCommand(streams),
+	)
+	return command
+}

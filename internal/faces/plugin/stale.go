@@ -1,0 +1,168 @@
+package plugin
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
+)
+
+const staleUsage = `List the credentials that have not been used for a while, least recently used first. A credential
+that was never used counts from its creation. Nothing is changed.
+
+The time of a use has the resolution of the instance configuration, one hour by default.`
+
+const staleExamples = `  # List the credentials of all namespaces that were not used for 90 days
+  kubectl realmkeeper stale -A
+
+  # List the credentials in a namespace that were not used for 36 hours
+  kubectl realmkeeper stale -n acme-apps --older 36h`
+
+// day is a unit of --older and --expires-in that time.ParseDuration doesn't support.
+const day = 24 * time.Hour
+
+// staleOptions are the arguments of the stale subcommand.
+type staleOptions struct {
+	*clusterOptions
+
+	older string
+	realm string
+}
+
+func newStaleCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &staleOptions{clusterOptions: newClusterOptions(streams)}
+	command := &cobra.Command{
+		Use:               "stale",
+		Short:             "List credentials that have not been used for a while",
+		Long:              staleUsage,
+		Example:           staleExamples,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return o.run(command)
+		},
+	}
+	o.addTo(command)
+	o.addAllNamespaces(command)
+	command.Flags().StringVar(&o.older, "older", "90d", "How long a credential must have been unused, in days or as a duration, such as 90d or 36h")
+	command.Flags().StringVar(&o.realm, "realm", "", "List the credentials of this realm only")
+	must(command.RegisterFlagCompletionFunc("realm", o.completeNames(kindRealm)))
+	return command
+}
+
+// staleCredential is a credential that has not been used for a while.
+type staleCredential struct {
+	Namespace string `json:"namespace"`
+	Client    string `json:"client"`
+	Realm     string `json:"realm"`
+	v1beta1.CredentialStatus
+	// UnusedSince is the last use, or the creation of a credential that was never used.
+	UnusedSince metav1.Time `json:"unusedSince"`
+}
+
+// staleReport is the report of stale.
+type staleReport struct {
+	UnusedSinceBefore metav1.Time       `json:"unusedSinceBefore"`
+	Credentials       []staleCredential `json:"credentials"`
+
+	now           time.Time
+	allNamespaces bool
+}
+
+func (o *staleOptions) run(command *cobra.Command) error {
+	age, err := parseAge("older", o.older)
+	if err != nil {
+		return err
+	}
+	c, err := o.connect()
+	if err != nil {
+		return err
+	}
+	options := []client.ListOption{o.inNamespace(c)}
+	if o.realm != "" {
+		options = append(options, client.MatchingFields{realmField: o.realm})
+	}
+	r := staleReport{Credentials: []staleCredential{}, allNamespaces: o.allNamespaces}
+	visit := func(a *v1beta1.ApiClient) { r.add(a, c.clock.now().Add(-age)) }
+	if err := c.eachClient(command.Context(), visit, options...); err != nil {
+		return err
+	}
+	r.now = c.clock.now()
+	r.UnusedSinceBefore = metav1.NewTime(r.now.Add(-age).UTC().Truncate(time.Second))
+	slices.SortStableFunc(r.Credentials, func(a, b staleCredential) int {
+		return cmp.Or(a.UnusedSince.Compare(b.UnusedSince.Time), strings.Compare(a.Namespace+"/"+a.Client+"/"+a.Name, b.Namespace+"/"+b.Client+"/"+b.Name))
+	})
+	if len(r.Credentials) == 0 && o.output == "" {
+		o.progress("No credentials were unused for %s in %s.", o.older, o.scope(c))
+		return nil
+	}
+	return o.print(r)
+}
+
+// realmField is the field that selects the ApiClients of a realm in requests to the API server.
+const realmField = "spec.realmRef.name"
+
+// scope describes the namespaces of a list.
+func (o *clusterOptions) scope(c *cluster) string {
+	if o.allNamespaces {
+		return "all namespaces"
+	}
+	return "namespace " + c.namespace
+}
+
+func (r *staleReport) add(c *v1beta1.ApiClient, before time.Time) {
+	for _, credential := range c.Status.Credentials {
+		since := c.UnusedSince(&credential)
+		if !since.Before(before) {
+			continue
+		}
+		r.Credentials = append(r.Credentials, staleCredential{
+			Namespace: c.Namespace, Client: c.Name, Realm: c.Spec.RealmRef.Name,
+			CredentialStatus: credential, UnusedSince: metav1.NewTime(since.UTC()),
+		})
+	}
+}
+
+func (r staleReport) text(w *terminal.Writer) {
+	header := []string{"CLIENT", "TYPE", "CREDENTIAL", "LAST USED", "CREATED"}
+	if r.allNamespaces {
+		header = append([]string{"NAMESPACE"}, header...)
+	}
+	var rows []terminal.Row
+	for _, c := range r.Credentials {
+		created := ""
+		if c.CreationTime != nil {
+			created = terminal.Relative(c.CreationTime.Time, r.now)
+		}
+		cells := []string{c.Client, string(c.Type), c.Name, lastUse(c.LastUsedTime, r.now), created}
+		if r.allNamespaces {
+			cells = append([]string{c.Namespace}, cells...)
+		}
+		rows = append(rows, terminal.Row{Cells: cells})
+	}
+	w.Table(header, rows)
+}
+
+// parseAge parses the value of a flag, a duration that can also be given in days.
+func parseAge(flag, s string) (time.Duration, error) {
+	age, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		age = time.Duration(min(max(n, 0), 100_000)) * day
+	}
+	if err != nil || age <= 0 {
+		return 0, fmt.Errorf("%w: --%s must be a positive duration such as 90d or 36h, got %q", errUsage, flag, s)
+	}
+	return age, nil
+}

@@ -1,0 +1,106 @@
+package plugin
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+)
+
+const suspendUsage = `Suspend an ApiClient, or a Realm with all its clients. It gets no tokens, and the introspection and
+verify endpoints reject its existing tokens. Nothing is deleted.
+
+Resource servers that verify tokens offline accept existing tokens until these expire, unless they use
+the status list of the realm.`
+
+const suspendExamples = `  # Stop a client until it is resumed
+  kubectl realmkeeper suspend apiclient/billing -n acme-apps
+
+  # Stop every client of a realm, and wait until every token server has the change
+  kubectl realmkeeper suspend realm/acme --wait`
+
+const resumeExamples = `  # Let a suspended client get tokens again, and wait until it is Ready
+  kubectl realmkeeper resume apiclient/billing -n acme-apps --wait`
+
+func newSuspendCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newSuspensionCommand(streams, true, &cobra.Command{
+		Use: "suspend (apiclient/NAME | realm/NAME)", Short: "Stop a client or realm until it is resumed",
+		Long: suspendUsage, Example: suspendExamples,
+	})
+}
+
+func newResumeCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	return newSuspensionCommand(streams, false, &cobra.Command{
+		Use: "resume (apiclient/NAME | realm/NAME)", Short: "Let a suspended client or realm get tokens again",
+		Long: "Resume a suspended ApiClient or Realm. It continues with the same credentials.", Example: resumeExamples,
+	})
+}
+
+// newSuspensionCommand completes the command that sets spec.suspend to the given value.
+func newSuspensionCommand(streams genericiooptions.IOStreams, suspend bool, command *cobra.Command) *cobra.Command {
+	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
+	o.aboutObject(command, func(ctx context.Context, c *cluster, t *target) (report, error) {
+		return o.setSuspended(ctx, c, t, suspend)
+	})
+	until := "every live token server has loaded the change"
+	if !suspend {
+		until += " and the object is Ready"
+	}
+	o.addTo(command, false, until)
+	return command
+}
+
+func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target, suspend bool) (changed, error) {
+	r, verb := newChanged(t, "resumed"), "resume"
+	if suspend {
+		r.Action, verb = "suspended", "suspend"
+	}
+	if t.suspended() == suspend {
+		r.Messages = append(r.Messages, "It was "+r.Action+" already.")
+		if !suspend {
+			r.Messages[0] = "It was not suspended."
+		}
+	} else if err := o.set(ctx, c, t, suspend, "suspend"); err != nil {
+		return r, err
+	}
+	if !o.wait {
+		r.Messages = append(r.Messages, "This command waits until every token server has the change:")
+		r.Commands = []string{t.command(verb) + " --wait"}
+		return r, nil
+	}
+	err := o.await(ctx, c, t, func() (string, bool, error) {
+		state, ok, err := loaded(t)
+		// A client without a grant gets no tokens either, so its suspension is effective.
+		if suspend && err != nil && t.condition(v1beta1.ConditionReady).Reason == string(v1beta1.ReasonSuspended) {
+			return "", true, nil
+		}
+		if !ok || err != nil || suspend {
+			return state, ok, err
+		}
+		return ready(t)
+	})
+	r.Effective = err == nil
+	return r, err
+}
+
+func (t *target) suspended() bool {
+	if t.realm != nil {
+		return t.realm.Spec.Suspend
+	}
+	return t.client.Spec.Suspend
+}
+
+// ready reports whether the object is Ready. It returns an error if the Ready condition is False.
+func ready(t *target) (state string, ok bool, err error) {
+	c := t.condition(v1beta1.ConditionReady)
+	switch {
+	case c == nil || c.Status == metav1.ConditionUnknown:
+		return "Waiting until it is Ready", false, nil
+	case c.Status == metav1.ConditionTrue:
+		return "", true, nil
+	}
+	return "", false, notReady(t, c)
+}
