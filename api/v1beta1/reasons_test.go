@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 func TestEveryReasonIsExplained(t *testing.T) {

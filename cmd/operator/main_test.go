@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }

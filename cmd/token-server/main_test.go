@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/cmd/internal/commandtest"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }

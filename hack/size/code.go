@@ -83,7 +83,7 @@ func countCode(root string, measured map[string]int) error {
 }
 
 func areaOf(path string) string {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "internal/testkit/") || strings.HasPrefix(path, "internal/operator/simulation/") {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "hack/testkit/") || strings.HasPrefix(path, "internal/operator/simulation/") {
 		return "code tests"
 	}
 	for name, folders := range areas {

@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestCheck(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The short timeout of the Lease's requests must not end the lists and watches of the operator, which take

@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // cluster answers the requests of an operator that starts. A nil entry, and a path that it doesn't have, is not

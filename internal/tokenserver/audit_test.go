@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 const (

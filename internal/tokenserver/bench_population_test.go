@@ -23,12 +23,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"

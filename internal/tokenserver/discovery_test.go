@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

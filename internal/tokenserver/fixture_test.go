@@ -23,11 +23,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	pki "github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // These are known attacks on JWT verifiers.

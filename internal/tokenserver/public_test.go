@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // exchange writes raw bytes to a new connection and returns everything that it reads until the

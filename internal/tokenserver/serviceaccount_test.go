@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"

@@ -16,9 +16,9 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )

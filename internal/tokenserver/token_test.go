@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // canary is input that must not be repeated in responses or logs.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var sample = heartbeat.Heartbeat{Server: "token-server-7f-x", Version: "1042", Software: "v0.1.0-3-g9f2d26e1", Renewed: time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)}

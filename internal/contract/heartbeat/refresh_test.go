@@ -9,8 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var asked = sample.Renewed.Truncate(time.Millisecond)

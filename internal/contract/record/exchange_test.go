@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func goodExchange() record.Exchange {

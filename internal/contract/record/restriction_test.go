@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A restriction that this version doesn't know is not lost when the record is read and written again.

@@ -12,8 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // canary is the secret data in invalid records. Errors must not contain it.

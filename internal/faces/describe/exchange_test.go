@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/describe"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const orders, agents = "https://orders.example.com", "https://agents.example.com"

@@ -18,9 +18,9 @@ import (
 	"filippo.io/age"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tools/backup"
 )
 

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/describe"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // exchanging returns a client that can act for others, and a realm with rules that select it. One of them has a

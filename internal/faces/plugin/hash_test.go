@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const password = "correct horse battery staple"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Objects of a newer operator, with fields, values, reasons, and condition types that this version doesn't

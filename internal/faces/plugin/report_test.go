@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // generatedSecret has the format of a generated secret.

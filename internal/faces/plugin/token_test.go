@@ -16,8 +16,8 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const clientSecret = "rk_canary"

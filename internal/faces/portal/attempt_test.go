@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const attacker, elsewhere = "198.51.100.9", "192.0.2.7"

@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour

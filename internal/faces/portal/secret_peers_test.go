@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 )
 
 // The interpreters run the snippets with a function that records the request in place of the one that

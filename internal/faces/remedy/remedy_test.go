@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func billing() *v1beta1.ApiClient {

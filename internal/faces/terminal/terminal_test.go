@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func write(w *terminal.Writer) {

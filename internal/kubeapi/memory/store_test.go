@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // TestSameAsAPIServer in test/integration/api compares all writes with those of an API server.

@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (

@@ -7,9 +7,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // observed is a queue with the requests that changes of the servers trigger.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const namespace, system = "records", "system"

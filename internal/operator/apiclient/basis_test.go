@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // inNamespace makes a grant select namespaces by labels, and gives the client's namespace a version.

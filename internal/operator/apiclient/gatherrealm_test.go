@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // held contains what a cache or the API server holds: a Realm, and the labels of namespaces.

@@ -6,10 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // rotating returns the observed state of a client whose provided secret has changed and is not

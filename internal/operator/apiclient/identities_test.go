@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // githubURL and gitlabURL are the issuers of the Realm in observeFederated.

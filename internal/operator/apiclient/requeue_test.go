@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // A release that takes effect between the reads and the decision isn't part of the decision, so the client is

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // Only a failure of the Realm is one that GitOps tools wait for. Its suspension is intended, and is over

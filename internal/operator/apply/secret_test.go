@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func desired() *corev1ac.SecretApplyConfiguration {

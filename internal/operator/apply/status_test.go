@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The status is written at most once in 5 seconds. The time of the last write is that of the API server, in

@@ -24,11 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRenewal(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMerge(t *testing.T) {

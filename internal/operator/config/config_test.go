@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const header = "apiVersion: config.realmkeeper.dev/v1beta1\nkind: InstanceConfiguration\n"

@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

@@ -26,7 +26,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // canary is in every response that must not be repeated.

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // unknownDelay is how long a use of an unknown client or credential is kept.

@@ -22,11 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // model runs token servers and an operator against a model of the API server. The operator's caches

@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // The uses in a rejected report are lost. They must not make a credential look unused.

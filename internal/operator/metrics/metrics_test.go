@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMetrics(t *testing.T) {

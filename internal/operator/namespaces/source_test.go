@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // A change of a named namespace is announced, also if a reconcile has read the namespace before the poll.

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func ready(status metav1.ConditionStatus, reason v1beta1.ConditionReason, message string) []metav1.Condition {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestNumberOfClientsWaits(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const day = 24 * time.Hour

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {

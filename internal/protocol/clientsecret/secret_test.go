@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"pgregory.net/rapid"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func hash(t testing.TB, secret string) clientsecret.Verifier {

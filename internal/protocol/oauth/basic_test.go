@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func encode(userinfo string) string { return base64.StdEncoding.EncodeToString([]byte(userinfo)) }

@@ -3,8 +3,8 @@ package oauth_test
 import (
 	"testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestResourceAmong(t *testing.T) {

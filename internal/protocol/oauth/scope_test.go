@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestNarrowScope(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // members returns the members of the first key of an algorithm as a JWK. A nil value in change

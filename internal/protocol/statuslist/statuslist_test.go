@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // decode returns the bytes of an encoded list.

@@ -25,9 +25,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 
 	"github.com/realmkeeper/realmkeeper/docs"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 // address returns a different IPv4 address for each i.

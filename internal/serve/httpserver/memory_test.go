@@ -3,8 +3,8 @@ package httpserver_test
 import (
 	"testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestDivide(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var (

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/ratelimit"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestRateLimitPerClient(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/source"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestSourceIsTheLastUntrustedAddress(t *testing.T) {

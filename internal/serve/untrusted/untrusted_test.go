@@ -10,9 +10,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestPrintable(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"

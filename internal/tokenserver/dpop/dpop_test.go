@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/dpop"
 )
 

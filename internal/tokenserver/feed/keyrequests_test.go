@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func request(name string, at time.Time) heartbeat.Refresh {

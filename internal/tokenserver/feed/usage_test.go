@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed/usereport"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
 

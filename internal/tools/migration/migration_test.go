@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/migrationtest"
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/migrationtest"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	kms "k8s.io/kms/apis/v2"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // annotation must be returned with each Decrypt request.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
-	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted/hostile"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

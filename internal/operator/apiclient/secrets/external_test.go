@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMakeProvided(t *testing.T) {

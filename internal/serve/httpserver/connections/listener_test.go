@@ -16,8 +16,8 @@ import (
 	"github.com/pires/go-proxyproto"
 	"go.uber.org/goleak"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver/connections"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/migrationtest"
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration/hydra"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/migrationtest"
 )
 
 const hash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"

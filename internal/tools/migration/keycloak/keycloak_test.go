@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/migrationtest"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/migrationtest"
 )
 
 // secret is in the exports of the tests. It must not appear in anything that is written.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // programVariable is the environment variable that makes the test binary run the program.
