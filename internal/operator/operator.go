@@ -41,17 +41,17 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 	"github.com/realmkeeper/realmkeeper/internal/operator/instance"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 )
 
 // The records and the token servers' heartbeats.
@@ -179,7 +179,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err := uses.Watch(ctx, mgr, tracker.Synced); err != nil {
 		return err
 	}
-	issuers := issuerkeys.New(o.Instance, operatorMetrics, now, mathrand.Float64)
+	issuers := trustedissuers.New(o.Instance, operatorMetrics, now, mathrand.Float64)
 	issuers.HasProxy = hasProxy(os.Environ())
 	if err := mgr.Add(issuers); err != nil {
 		return fmt.Errorf("adding the fetcher of issuers' keys: %w", err)
@@ -197,7 +197,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 			return apiclient.OfRealm(ctx, mgr.GetClient(), realm)
 		},
 		RolledBackAt: found.RolledBackAt,
-		Instance:     o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(recorder), Now: now, Random: rand.Reader,
+		Instance:     o.Instance, Metrics: operatorMetrics, Events: events.NewRecorder(recorder), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Realm controller: %w", err)
@@ -207,8 +207,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	clients := &apiclient.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Accounts: mgr.GetCache(), Records: records, Tracker: tracker, Usage: uses,
 		Authority: bundles,
-		Hasher:    provided.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
-		Instance: o.Instance, Metrics: operatorMetrics, Events: notice.NewRecorder(recorder), Now: now, Random: rand.Reader,
+		Hasher:    providedsecrets.NewHasher(mgr.GetAPIReader(), rand.Reader), Namespaces: known,
+		Instance: o.Instance, Metrics: operatorMetrics, Events: events.NewRecorder(recorder), Now: now, Random: rand.Reader,
 	}
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
@@ -234,7 +234,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	}
 	state := &instance.Reconciler{
 		Client: mgr.GetClient(), System: caches.system, Authority: bundles, Tracker: tracker, Sealing: sealer,
-		Instance: o.Instance, Events: notice.NewRecorder(recorder), Version: version.Version, Now: now,
+		Instance: o.Instance, Events: events.NewRecorder(recorder), Version: version.Version, Now: now,
 	}
 	if err := state.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the Instance controller: %w", err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -23,12 +23,12 @@ func stripSecrets(obj any) (any, error) {
 	switch {
 	case !ok, apply.Summarized(secret):
 		return obj, nil
-	case provided.Readable(secret):
-		stripped := provided.Identity(secret)
+	case providedsecrets.Readable(secret):
+		stripped := providedsecrets.Identity(secret)
 		stripped.Annotations = apply.NoSummary()
 		return stripped, nil
 	case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
-		stripped := provided.Identity(secret)
+		stripped := providedsecrets.Identity(secret)
 		stripped.Annotations = apply.NoSummary()
 		return stripped, nil
 	}
@@ -38,7 +38,7 @@ func stripSecrets(obj any) (any, error) {
 // stripCredentials keeps only the identity of a credentials Secret and the client secrets in it.
 // The rest is the same for all clients of a realm, or follows from the ApiClient.
 func stripCredentials(secret *corev1.Secret) *corev1.Secret {
-	stripped := provided.Identity(secret)
+	stripped := providedsecrets.Identity(secret)
 	stripped.Data = map[string][]byte{}
 	for key, value := range secret.Data {
 		if clientsecret.WellFormed(string(value)) {

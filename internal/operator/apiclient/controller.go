@@ -24,11 +24,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
@@ -56,11 +56,11 @@ type Reconciler struct {
 	Authority  *authority.Reader
 	Tracker    *acknowledgement.Tracker
 	Usage      *lastuse.Store
-	Hasher     *provided.Hasher
+	Hasher     *providedsecrets.Hasher
 	Namespaces *namespaces.Namespaces
 	Instance   *config.Instance
 	Metrics    *metrics.Metrics
-	Events     *notice.Recorder
+	Events     *events.Recorder
 	Now        func() time.Time
 	Random     io.Reader
 

@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 )
 
 // rotated returns the Event for a rotation of the client secret between two versions of the
 // status, or nil if there was none. It is a pure function.
-func rotated(before, after *v1beta1.ApiClientStatus) *notice.Event {
+func rotated(before, after *v1beta1.ApiClientStatus) *events.Event {
 	secrets := after.Secrets()
 	if after.LastRotationTime == nil || after.LastRotationTime.Equal(before.LastRotationTime) || len(secrets) == 0 {
 		return nil
@@ -21,18 +21,18 @@ func rotated(before, after *v1beta1.ApiClientStatus) *notice.Event {
 	if len(secrets) > 1 {
 		note += fmt.Sprintf(" Secret %s stays valid until it expires; see status.credentials.", secrets[0].Name)
 	}
-	return notice.Rotation(v1beta1.EventSecretRotated, note)
+	return events.Rotation(v1beta1.EventSecretRotated, note)
 }
 
 // oldSecretUsed returns the Event for an old secret that is still in use. There is one Event when
 // the condition OldSecretInUse becomes True, and one for each further day (UTC) on which the secret
 // is used. Otherwise, oldSecretUsed returns nil. It is a pure function.
-func oldSecretUsed(before, after *v1beta1.ApiClientStatus) *notice.Event {
+func oldSecretUsed(before, after *v1beta1.ApiClientStatus) *events.Event {
 	day := oldSecretDay(after)
 	if day == "" || day == oldSecretDay(before) {
 		return nil
 	}
-	return notice.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1beta1.ConditionOldSecretInUse)).Message)
+	return events.OldSecretInUse(meta.FindStatusCondition(after.Conditions, string(v1beta1.ConditionOldSecretInUse)).Message)
 }
 
 // oldSecretDay returns the ID of the old secret that is in use, followed by the day of its last

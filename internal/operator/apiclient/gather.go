@@ -17,7 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 )
 
 // gatherRequest reads the ApiClient, its Realm, and its namespace. The client is nil if it does not exist or
@@ -270,7 +270,7 @@ func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
 		return err
 	}
 	seen.provided = secret
-	seen.unhashed = provided.Readable(secret) && !seen.providedUnchanged()
+	seen.unhashed = providedsecrets.Readable(secret) && !seen.providedUnchanged()
 	return nil
 }
 
@@ -280,7 +280,7 @@ func (r *Reconciler) readReferenced(ctx context.Context, key client.ObjectKey, l
 	secret := &corev1.Secret{}
 	if !live {
 		cached, err := get(ctx, r.Client, key, secret)
-		if err != nil || cached && provided.Readable(secret) {
+		if err != nil || cached && providedsecrets.Readable(secret) {
 			return secret, err
 		}
 	}
@@ -314,7 +314,7 @@ func (r *Reconciler) gatherHashes(ctx context.Context, seen *observed) error {
 			hashes[i] = listedHash{hash: recorded, source: source}
 			continue
 		}
-		if secret, err = provided.Read(ctx, r.Live, key); err != nil {
+		if secret, err = providedsecrets.Read(ctx, r.Live, key); err != nil {
 			return err
 		}
 		hashes[i] = hashIn(secret, h.HashSecretRef)

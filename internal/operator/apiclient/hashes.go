@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -38,7 +38,7 @@ func readable(secret *corev1.Secret, ref v1beta1.HashSecretReference) *condition
 	switch {
 	case secret == nil:
 		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q in spec.secret.hashed.hashSecretRef not found. Create it with the hash of the client secret in key %q and the label %s.", ref.Name, ref.EffectiveKey(), providedLabel)
-	case !provided.Readable(secret):
+	case !providedsecrets.Readable(secret):
 		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q in spec.secret.hashed.hashSecretRef without the label %s. Add the label; the operator rechecks every minute.", ref.Name, providedLabel)
 	}
 	return nil
@@ -67,7 +67,7 @@ func hashIn(secret *corev1.Secret, ref v1beta1.HashSecretReference) listedHash {
 }
 
 func hashSource(secret *corev1.Secret, ref v1beta1.HashSecretReference) string {
-	return secrets.SourceSpec + ":" + provided.Version(secret, ref.EffectiveKey())
+	return secrets.SourceSpec + ":" + providedsecrets.Version(secret, ref.EffectiveKey())
 }
 
 // hashesSupported accepts only hashes that token servers can verify. A message never repeats a hash, which

@@ -9,7 +9,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 )
 
 // rotating returns the observed state of a client whose provided secret has changed and is not
@@ -19,7 +19,7 @@ func rotating(t *testing.T) observed {
 	seen := observe(withProvided(0))
 	seen.provided = providedVersionOf(1, password)
 	step(t, &seen, now)
-	seen.provided, seen.value, seen.unhashed = providedVersionOf(2, newPassword), provided.Result{}, true
+	seen.provided, seen.value, seen.unhashed = providedVersionOf(2, newPassword), providedsecrets.Result{}, true
 	return seen
 }
 

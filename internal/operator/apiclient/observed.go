@@ -16,7 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 )
 
 // observed is the state that the controller read for an ApiClient. After a write, it contains what was
@@ -90,7 +90,7 @@ type providedSecret struct {
 	// provided is the Secret without its values, or nil. value is the result of hashing its value. unhashed
 	// reports that it is not hashed yet.
 	provided *corev1.Secret
-	value    provided.Result
+	value    providedsecrets.Result
 	unhashed bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -59,7 +59,7 @@ func (seen *observed) knownHash() string {
 
 // providedVersion returns the string that identifies the version of the provided secret.
 func providedVersion(seen *observed) string {
-	return provided.Version(seen.provided, providedKey(seen.client))
+	return providedsecrets.Version(seen.provided, providedKey(seen.client))
 }
 
 // waitingForHash is the result while the provided secret is not hashed.
@@ -83,13 +83,13 @@ func (seen *observed) secretProvided() *condition.Result {
 	if seen.provided == nil {
 		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q in spec.secret.provided.secretRef not found. Create it with the client secret in key %q and the label %s.", name, key, providedLabel)
 	}
-	if !provided.Readable(seen.provided) {
+	if !providedsecrets.Readable(seen.provided) {
 		return notReady(v1beta1.ReasonSecretNotLabeled, "The operator cannot read Secret %q in spec.secret.provided.secretRef without the label %s. Add the label; the operator rechecks every minute.", name, providedLabel)
 	}
 	switch err := seen.value.Err; {
 	case seen.unhashed:
 		return stillRejected(seen)
-	case errors.Is(err, provided.ErrNoKey):
+	case errors.Is(err, providedsecrets.ErrNoKey):
 		return notReady(v1beta1.ReasonSecretNotFound, "Secret %q has no key %q, which spec.secret.provided.secretRef selects. Add the key with the client secret as its value, or correct the reference.", name, key)
 	case errors.Is(err, clientsecret.ErrNotUsable):
 		return notReady(v1beta1.ReasonSecretNotUsable, "The value of key %q in Secret %q cannot be used as a client secret. Use UTF-8 with at most %d characters and without control characters, such as a trailing line break.", key, name, clientsecret.MaxChosenLength)

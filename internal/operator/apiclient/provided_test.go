@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -54,11 +54,11 @@ func providedVersionOf(version int, value string) *corev1.Secret {
 // hashProvided hashes the provided secret unless its version is recorded.
 func hashProvided(t *testing.T, seen *observed) {
 	t.Helper()
-	seen.value = provided.Result{}
+	seen.value = providedsecrets.Result{}
 	if secretSource(seen.client).Provided == nil || seen.provided == nil || seen.providedUnchanged() {
 		return
 	}
-	seen.value = testkit.Value(provided.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, rand.Reader))(t)
+	seen.value = testkit.Value(providedsecrets.Hash(seen.provided.Data, providedKey(seen.client), seen.recordedProvided().Hash, rand.Reader))(t)
 }
 
 func hashOf(t *testing.T, id, secret string) v1beta1.HashedSecret {

@@ -17,8 +17,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
@@ -295,6 +295,6 @@ func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision
 		return err
 	}
 	r.Usage.Written(c.UID)
-	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s), notice.Restored(c.Status.Conditions, s.Conditions))
+	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s), events.Restored(c.Status.Conditions, s.Conditions))
 	return nil
 }

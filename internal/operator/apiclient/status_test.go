@@ -12,8 +12,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 )
 
 // Only a failure of the Realm is one that GitOps tools wait for. Its suspension is intended, and is over
@@ -144,9 +144,9 @@ func TestOldSecretUsed(t *testing.T) {
 		"another secret":        {at(metav1.ConditionTrue, "a", now), at(metav1.ConditionTrue, "b", now), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var want *notice.Event
+			var want *events.Event
 			if test.want {
-				want = &notice.Event{Type: "Warning", Reason: "OldSecretInUse", Action: "Rotate", Note: "used"}
+				want = &events.Event{Type: "Warning", Reason: "OldSecretInUse", Action: "Rotate", Note: "used"}
 			}
 			testkit.Diff(t, "result", want, oldSecretUsed(&test.before, &test.after))
 		})

@@ -27,7 +27,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
@@ -43,7 +43,7 @@ type Reconciler struct {
 	Tracker   *acknowledgement.Tracker
 	Sealing   *sealing.Sealer
 	Instance  *config.Instance
-	Events    *notice.Recorder
+	Events    *events.Recorder
 	// Version is the version of this operator.
 	Version string
 	Now     func() time.Time

@@ -21,12 +21,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
@@ -43,7 +43,7 @@ type Reconciler struct {
 	Live    client.Reader // bypasses the cache
 	Records *recordstore.Store
 	Tracker *acknowledgement.Tracker
-	Issuers *issuerkeys.Fetcher
+	Issuers *trustedissuers.Fetcher
 	Sealing *sealing.Sealer
 	// Clients returns the ApiClients that refer to a Realm, from the cache. They must not be changed.
 	Clients func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error)
@@ -52,7 +52,7 @@ type Reconciler struct {
 
 	Instance *config.Instance
 	Metrics  *metrics.Metrics
-	Events   *notice.Recorder
+	Events   *events.Recorder
 	Now      func() time.Time
 	Random   io.Reader
 

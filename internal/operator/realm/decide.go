@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
@@ -45,7 +45,7 @@ type decision struct {
 	// policy is the realm's key policy.
 	policy signingkey.Policy
 	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
-	fetch   []issuerkeys.Issuer
+	fetch   []trustedissuers.Issuer
 	issuers []v1beta1.TrustedIssuerStatus
 	// clients is the number of ApiClients that refer to the Realm.
 	clients int32

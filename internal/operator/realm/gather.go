@@ -14,9 +14,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
@@ -33,7 +33,7 @@ type observed struct {
 	undecrypted, unsigned []string
 	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
 	// keys are in the spec have none.
-	fetched map[string]issuerkeys.State
+	fetched map[string]trustedissuers.State
 	// mode is the form of new keys. generated is a new key from the Sealer, or nil.
 	mode      sealing.Mode
 	generated *signingkey.Key
@@ -117,8 +117,8 @@ func served(secret *corev1.Secret) acknowledgement.Record {
 }
 
 // fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
-func fetched(realm *v1beta1.Realm, from *issuerkeys.Fetcher) map[string]issuerkeys.State {
-	fetched := map[string]issuerkeys.State{}
+func fetched(realm *v1beta1.Realm, from *trustedissuers.Fetcher) map[string]trustedissuers.State {
+	fetched := map[string]trustedissuers.State{}
 	for i := range realm.Spec.TrustedIssuers {
 		issuer := &realm.Spec.TrustedIssuers[i]
 		fetched[issuer.Name] = from.State(realm.Name, issuer.Name, sourceOf(issuer))

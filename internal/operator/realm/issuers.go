@@ -12,7 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
@@ -53,7 +53,7 @@ func issuerProblem(issuer *v1beta1.TrustedIssuer, own string) string {
 			return fmt.Sprintf("keys.jwks: %v. List only public keys with a kid that are for a supported algorithm.", err)
 		}
 	}
-	if _, err := issuerkeys.ParseCABundle([]byte(issuer.Keys.CABundle)); err != nil {
+	if _, err := trustedissuers.ParseCABundle([]byte(issuer.Keys.CABundle)); err != nil {
 		return fmt.Sprintf("keys.%v. Replace it.", err)
 	}
 	return ""
@@ -96,7 +96,7 @@ func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current rec
 // latest returns the keys of the later one of two fetches, and its time. A fetch of this process is the later
 // one only if it began when the recorded one was known. Otherwise another operator may have recorded a
 // revocation in the meantime. A fetch of the recorded keys changes nothing.
-func latest(recorded record.Issuer, fetched issuerkeys.State) ([]signingkey.PublicKey, time.Time) {
+func latest(recorded record.Issuer, fetched trustedissuers.State) ([]signingkey.PublicKey, time.Time) {
 	if fetched.Keys == nil || !fetched.After.Equal(recorded.FetchedAt) || slices.EqualFunc(fetched.Keys, recorded.Keys, signingkey.PublicKey.Equal) {
 		return recorded.Keys, recorded.FetchedAt
 	}
@@ -115,8 +115,8 @@ func ofSource(issuers []record.Issuer, source string) record.Issuer {
 }
 
 // issuersToFetch returns the trusted issuers whose keys are fetched.
-func issuersToFetch(trusted []v1beta1.TrustedIssuer, recorded []record.Issuer) []issuerkeys.Issuer {
-	var issuers []issuerkeys.Issuer
+func issuersToFetch(trusted []v1beta1.TrustedIssuer, recorded []record.Issuer) []trustedissuers.Issuer {
+	var issuers []trustedissuers.Issuer
 	for i := range trusted {
 		spec := &trusted[i]
 		if spec.Keys.JWKS != "" {
@@ -124,7 +124,7 @@ func issuersToFetch(trusted []v1beta1.TrustedIssuer, recorded []record.Issuer) [
 		}
 		source := sourceOf(spec)
 		current := ofSource(recorded, source)
-		issuers = append(issuers, issuerkeys.Issuer{
+		issuers = append(issuers, trustedissuers.Issuer{
 			Name: spec.Name, URL: string(spec.Issuer), JWKSURI: spec.Keys.JWKSURI, CABundle: []byte(spec.Keys.CABundle),
 			Source: source, HaveKeys: len(current.Keys) > 0, FetchedAt: current.FetchedAt,
 		})

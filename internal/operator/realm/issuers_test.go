@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
@@ -51,14 +51,14 @@ func TestIssuersAreRecorded(t *testing.T) {
 	fetchedKey, _ := issuerKey(t)
 	ci := v1beta1.TrustedIssuer{Name: "github", Issuer: discovered, RequiredClaims: v1beta1.RequiredClaims{{Name: "repository_owner_id", Value: "4711"}}}
 	edge := v1beta1.TrustedIssuer{Name: "edge", Issuer: inline, Audience: "https://api.example.com", Keys: v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)}}
-	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]issuerkeys.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
+	d := decided(t, observed{realm: trusting(ci, edge), fetched: map[string]trustedissuers.State{"github": {Keys: []signingkey.PublicKey{fetchedKey}}}})
 	want := []record.Issuer{
 		{Name: "edge", Issuer: inline, Authenticates: true, Audience: "https://api.example.com", Keys: []signingkey.PublicKey{key}, Source: sourceOf(&edge)},
 		{Name: "github", Issuer: discovered, Authenticates: true, Audience: "https://api.example.com/acme", RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: []signingkey.PublicKey{fetchedKey}, Source: sourceOf(&ci)},
 	}
 	testkit.Diff(t, "result", want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal))
 	// Keys in the spec are not fetched.
-	testkit.Diff(t, "fetched issuers", []issuerkeys.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty())
+	testkit.Diff(t, "fetched issuers", []trustedissuers.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty())
 	if _, err := record.ReadRealm(written(t, trusting(ci, edge), d)); err != nil {
 		t.Errorf("the record can't be read: %v", err)
 	}
@@ -96,24 +96,24 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 		change(&changed)
 		return changed
 	}
-	before := written(t, trusting(original), decided(t, observed{realm: trusting(original), fetched: map[string]issuerkeys.State{"edge": {Keys: []signingkey.PublicKey{key}}}}))
+	before := written(t, trusting(original), decided(t, observed{realm: trusting(original), fetched: map[string]trustedissuers.State{"edge": {Keys: []signingkey.PublicKey{key}}}}))
 	current := testkit.Value(record.ReadRealm(before))(t)
 	for name, test := range map[string]struct {
 		issuer v1beta1.TrustedIssuer
-		state  issuerkeys.State
+		state  trustedissuers.State
 		want   []signingkey.PublicKey
 	}{
-		"new leader":               {original, issuerkeys.State{}, []signingkey.PublicKey{key}},
-		"fetched":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{newer}}, []signingkey.PublicKey{newer}},
-		"revoked":                  {original, issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrNoKeys, FailingSince: now}, nil},
-		"other audience":           {with(func(i *v1beta1.TrustedIssuer) { i.Audience = "other" }), issuerkeys.State{}, []signingkey.PublicKey{key}},
-		"other URL of the keys":    {with(func(i *v1beta1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), issuerkeys.State{}, nil},
-		"other authorities":        {with(func(i *v1beta1.TrustedIssuer) { i.Keys.CABundle = selfSigned(t) }), issuerkeys.State{}, nil},
-		"other issuer":             {with(func(i *v1beta1.TrustedIssuer) { i.Issuer = inline }), issuerkeys.State{}, nil},
-		"keys in the spec instead": {with(func(i *v1beta1.TrustedIssuer) { i.Keys = v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)} }), issuerkeys.State{}, []signingkey.PublicKey{key}},
+		"new leader":               {original, trustedissuers.State{}, []signingkey.PublicKey{key}},
+		"fetched":                  {original, trustedissuers.State{Keys: []signingkey.PublicKey{newer}}, []signingkey.PublicKey{newer}},
+		"revoked":                  {original, trustedissuers.State{Keys: []signingkey.PublicKey{}, Err: trustedissuers.ErrNoKeys, FailingSince: now}, nil},
+		"other audience":           {with(func(i *v1beta1.TrustedIssuer) { i.Audience = "other" }), trustedissuers.State{}, []signingkey.PublicKey{key}},
+		"other URL of the keys":    {with(func(i *v1beta1.TrustedIssuer) { i.Keys.JWKSURI += "2" }), trustedissuers.State{}, nil},
+		"other authorities":        {with(func(i *v1beta1.TrustedIssuer) { i.Keys.CABundle = selfSigned(t) }), trustedissuers.State{}, nil},
+		"other issuer":             {with(func(i *v1beta1.TrustedIssuer) { i.Issuer = inline }), trustedissuers.State{}, nil},
+		"keys in the spec instead": {with(func(i *v1beta1.TrustedIssuer) { i.Keys = v1beta1.IssuerKeys{JWKS: v1beta1.IssuerJWKS(set)} }), trustedissuers.State{}, []signingkey.PublicKey{key}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decided(t, observed{realm: trusting(test.issuer), record: before, fetched: map[string]issuerkeys.State{test.issuer.Name: test.state}})
+			d := decided(t, observed{realm: trusting(test.issuer), record: before, fetched: map[string]trustedissuers.State{test.issuer.Name: test.state}})
 			testkit.Diff(t, "result", test.want, d.record.Issuers[0].Keys, cmp.Comparer(signingkey.PublicKey.Equal), cmpopts.EquateEmpty())
 			after := *d.record
 			after.Basis = current.Basis
@@ -182,19 +182,19 @@ func TestUnsupportedIssuers(t *testing.T) {
 func TestIssuerStatusHidesNetwork(t *testing.T) {
 	issuer := record.Issuer{Name: "edge"}
 	realm := &v1beta1.Realm{Spec: v1beta1.RealmSpec{TrustedIssuers: []v1beta1.TrustedIssuer{{Name: "edge", Issuer: discovered}}}}
-	reported := func(err issuerkeys.FetchError) (message, condition string) {
-		failed := map[string]issuerkeys.State{"edge": {Err: err, FailingSince: now}}
+	reported := func(err trustedissuers.FetchError) (message, condition string) {
+		failed := map[string]trustedissuers.State{"edge": {Err: err, FailingSince: now}}
 		status := issuerStatus(realm, []record.Issuer{issuer}, nil, failed)
 		return status[0].Message, issuersResolved(realm, status).Message
 	}
-	wantMessage, wantCondition := reported(issuerkeys.ErrHost)
-	for _, err := range []issuerkeys.FetchError{issuerkeys.ErrConnection, issuerkeys.ErrCertificate, issuerkeys.ErrTimeout, issuerkeys.ErrResponse} {
+	wantMessage, wantCondition := reported(trustedissuers.ErrHost)
+	for _, err := range []trustedissuers.FetchError{trustedissuers.ErrConnection, trustedissuers.ErrCertificate, trustedissuers.ErrTimeout, trustedissuers.ErrResponse} {
 		if message, condition := reported(err); message != wantMessage || condition != wantCondition {
-			t.Errorf("%q is distinguishable from %q:\n%s\n%s", err, issuerkeys.ErrHost, condition, wantCondition)
+			t.Errorf("%q is distinguishable from %q:\n%s\n%s", err, trustedissuers.ErrHost, condition, wantCondition)
 		}
 	}
-	if message, _ := reported(issuerkeys.ErrKeySet); message != string(issuerkeys.ErrKeySet) {
-		t.Errorf("message %q, want %q", message, issuerkeys.ErrKeySet)
+	if message, _ := reported(trustedissuers.ErrKeySet); message != string(trustedissuers.ErrKeySet) {
+		t.Errorf("message %q, want %q", message, trustedissuers.ErrKeySet)
 	}
 }
 
@@ -207,14 +207,14 @@ func TestIssuerFailures(t *testing.T) {
 	issuer := v1beta1.TrustedIssuer{Name: "edge", Issuer: discovered}
 	other := issuer
 	other.Issuer = inline
-	timeout := issuerkeys.State{Err: issuerkeys.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
-	wasFailing := v1beta1.TrustedIssuerStatus{Name: "edge", FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)}
+	timeout := trustedissuers.State{Err: trustedissuers.ErrTimeout, FailingSince: now.Add(300 * time.Millisecond)}
+	wasFailing := v1beta1.TrustedIssuerStatus{Name: "edge", FirstFailureTime: at(-time.Hour), Message: string(trustedissuers.ErrUnreachable)}
 	const resolved, failed = "Normal IssuerResolved", "Warning IssuerNotResolved"
 	for name, test := range map[string]struct {
 		recorded   *v1beta1.TrustedIssuer // issuer of the record; nil if there is none
 		keys       []signingkey.PublicKey // in the record
 		before     v1beta1.TrustedIssuerStatus
-		state      issuerkeys.State
+		state      trustedissuers.State
 		want       v1beta1.TrustedIssuerStatus
 		wantReason v1beta1.ConditionReason
 		wantEvent  string
@@ -222,21 +222,21 @@ func TestIssuerFailures(t *testing.T) {
 	}{
 		"first failure": {
 			state: timeout,
-			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(trustedissuers.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"failure although there is a proxy": {
-			state: issuerkeys.State{Err: issuerkeys.ErrConnection, FailingSince: now, NoProxy: true},
-			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrNoProxy)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			state: trustedissuers.State{Err: trustedissuers.ErrConnection, FailingSince: now, NoProxy: true},
+			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(trustedissuers.ErrNoProxy)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "set operator.hostAliases",
 		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
-			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(0), Message: string(issuerkeys.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(0), Message: string(trustedissuers.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "keep using the last keys",
 		},
 		"recovery": {
-			recorded: &issuer, keys: keys, before: wasFailing, state: issuerkeys.State{Keys: keys},
+			recorded: &issuer, keys: keys, before: wasFailing, state: trustedissuers.State{Keys: keys},
 			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids}, wantReason: v1beta1.ReasonIssuersResolved, wantEvent: resolved,
 		},
 		"new leader": {
@@ -245,17 +245,17 @@ func TestIssuerFailures(t *testing.T) {
 		},
 		"new leader during a failure": {
 			recorded: &issuer, keys: keys, before: wasFailing,
-			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(trustedissuers.ErrUnreachable)},
 			wantReason: v1beta1.ReasonIssuerNotResolved, wantWords: "2026-03-01T11:00:00Z",
 		},
 		"first failure of a new leader": {
 			recorded: &issuer, keys: keys, before: wasFailing, state: timeout,
-			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(issuerkeys.ErrUnreachable)},
+			want:       v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(-time.Hour), Message: string(trustedissuers.ErrUnreachable)},
 			wantReason: v1beta1.ReasonIssuerNotResolved,
 		},
 		"revocation": {
-			recorded: &issuer, keys: keys, state: issuerkeys.State{Keys: []signingkey.PublicKey{}, Err: issuerkeys.ErrPrivateKey, FailingSince: now},
-			want: v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(issuerkeys.ErrPrivateKey)}, wantReason: v1beta1.ReasonIssuerNotResolved,
+			recorded: &issuer, keys: keys, state: trustedissuers.State{Keys: []signingkey.PublicKey{}, Err: trustedissuers.ErrPrivateKey, FailingSince: now},
+			want: v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(trustedissuers.ErrPrivateKey)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
 		"the source has changed": {
@@ -269,9 +269,9 @@ func TestIssuerFailures(t *testing.T) {
 			realm.Status.Conditions = []metav1.Condition{{Type: string(v1beta1.ConditionProgrammed), Status: "True", ObservedGeneration: 3}}
 			before := recorded(t, trusting(), now, nil)
 			if test.recorded != nil {
-				before = written(t, realm, decided(t, observed{realm: trusting(*test.recorded), fetched: map[string]issuerkeys.State{"edge": {Keys: test.keys}}}))
+				before = written(t, realm, decided(t, observed{realm: trusting(*test.recorded), fetched: map[string]trustedissuers.State{"edge": {Keys: test.keys}}}))
 			}
-			d := decided(t, observed{realm: realm, record: before, state: acknowledgement.Acknowledged, fetched: map[string]issuerkeys.State{"edge": test.state}})
+			d := decided(t, observed{realm: realm, record: before, state: acknowledgement.Acknowledged, fetched: map[string]trustedissuers.State{"edge": test.state}})
 			acknowledged := acknowledgement.Acknowledged
 			got := status(realm, d, &acknowledged, instance(), now)
 			test.want.Name = "edge"
@@ -288,7 +288,7 @@ func TestIssuerFailures(t *testing.T) {
 			}
 			var changes []string
 			failure, recovery := issuersChanged(realm, got.TrustedIssuers)
-			for _, e := range []*notice.Event{failure, recovery} {
+			for _, e := range []*events.Event{failure, recovery} {
 				if e != nil {
 					changes = append(changes, e.Type+" "+string(e.Reason))
 				}
@@ -331,16 +331,16 @@ func TestLatestFetchWins(t *testing.T) {
 	at := func(minute int) time.Time { return now.Add(time.Duration(minute) * time.Minute) }
 	for name, test := range map[string]struct {
 		recorded record.Issuer
-		fetched  issuerkeys.State
+		fetched  trustedissuers.State
 		wantKeys []signingkey.PublicKey
 		wantAt   time.Time
 	}{
-		"same keys again":  {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(9), After: at(1)}, keys(first), at(1)},
-		"new keys":         {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(second), FetchedAt: at(9), After: at(1)}, keys(second), at(9)},
-		"revocation":       {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, issuerkeys.State{Keys: keys(), FetchedAt: at(9), After: at(1)}, keys(), at(9)},
-		"keys after it":    {record.Issuer{FetchedAt: at(9)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(12), After: at(9)}, keys(first), at(12)},
-		"revoked by other": {record.Issuer{FetchedAt: at(5)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(4), After: at(1)}, nil, at(5)},
-		"clock is ahead":   {record.Issuer{FetchedAt: at(5)}, issuerkeys.State{Keys: keys(first), FetchedAt: at(60), After: at(1)}, nil, at(5)},
+		"same keys again":  {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, trustedissuers.State{Keys: keys(first), FetchedAt: at(9), After: at(1)}, keys(first), at(1)},
+		"new keys":         {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, trustedissuers.State{Keys: keys(second), FetchedAt: at(9), After: at(1)}, keys(second), at(9)},
+		"revocation":       {record.Issuer{Keys: keys(first), FetchedAt: at(1)}, trustedissuers.State{Keys: keys(), FetchedAt: at(9), After: at(1)}, keys(), at(9)},
+		"keys after it":    {record.Issuer{FetchedAt: at(9)}, trustedissuers.State{Keys: keys(first), FetchedAt: at(12), After: at(9)}, keys(first), at(12)},
+		"revoked by other": {record.Issuer{FetchedAt: at(5)}, trustedissuers.State{Keys: keys(first), FetchedAt: at(4), After: at(1)}, nil, at(5)},
+		"clock is ahead":   {record.Issuer{FetchedAt: at(5)}, trustedissuers.State{Keys: keys(first), FetchedAt: at(60), After: at(1)}, nil, at(5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, gotAt := latest(test.recorded, test.fetched)

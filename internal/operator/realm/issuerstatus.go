@@ -11,14 +11,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 )
 
 // issuerStatus returns the observed state of the trusted issuers in the record. Until an operator
 // that has just become the leader has a result of its own, it keeps what the status says about the
 // same source.
-func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []record.Issuer, fetched map[string]issuerkeys.State) []v1beta1.TrustedIssuerStatus {
+func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []record.Issuer, fetched map[string]trustedissuers.State) []v1beta1.TrustedIssuerStatus {
 	var all []v1beta1.TrustedIssuerStatus
 	for _, issuer := range recorded {
 		s := v1beta1.TrustedIssuerStatus{Name: issuer.Name}
@@ -93,13 +93,13 @@ func failure(spec *v1beta1.TrustedIssuer, s v1beta1.TrustedIssuerStatus) string 
 		consequence = "Its tokens are rejected until the operator has its keys."
 	}
 	return fmt.Sprintf("Failed to get the keys of issuer %q (%s) since %s: %s. %s %s",
-		spec.Name, spec.Issuer, s.FirstFailureTime.UTC().Format(time.RFC3339), s.Message, consequence, issuerkeys.FetchError(s.Message).Remedy())
+		spec.Name, spec.Issuer, s.FirstFailureTime.UTC().Format(time.RFC3339), s.Message, consequence, trustedissuers.FetchError(s.Message).Remedy())
 }
 
 // issuersChanged returns the Events for issuers that can no longer be resolved, and for those that
 // can be resolved again; nil if there are none. One Event names all of them, because Events for the
 // same version of an object are merged.
-func issuersChanged(realm *v1beta1.Realm, after []v1beta1.TrustedIssuerStatus) (failed, resolved *notice.Event) {
+func issuersChanged(realm *v1beta1.Realm, after []v1beta1.TrustedIssuerStatus) (failed, resolved *events.Event) {
 	var failures, recoveries []string
 	for i := range realm.Spec.TrustedIssuers {
 		spec := &realm.Spec.TrustedIssuers[i]
@@ -112,10 +112,10 @@ func issuersChanged(realm *v1beta1.Realm, after []v1beta1.TrustedIssuerStatus) (
 		}
 	}
 	if len(failures) > 0 {
-		failed = notice.Issuer(v1beta1.EventIssuerNotResolved, strings.Join(failures, " "))
+		failed = events.Issuer(v1beta1.EventIssuerNotResolved, strings.Join(failures, " "))
 	}
 	if len(recoveries) > 0 {
-		resolved = notice.Issuer(v1beta1.EventIssuerResolved, strings.Join(recoveries, " "))
+		resolved = events.Issuer(v1beta1.EventIssuerResolved, strings.Join(recoveries, " "))
 	}
 	return failed, resolved
 }

@@ -34,15 +34,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/realm"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -107,9 +107,9 @@ func newOperator(p *process) *operator {
 	uses := lastuse.New(recordsNamespace, time.Hour, now, func(metrics.RejectionReason) {})
 	lost := func(context.Context, client.Client, time.Time) error { return nil } // uses are not modeled
 	must(o.tracker.Watch(ctx, mgr, "system", lost, func() {}))
-	events := notice.NewRecorder(&k8sevents.FakeRecorder{})
+	events := events.NewRecorder(&k8sevents.FakeRecorder{})
 	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
-		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: issuerkeys.New(config, m, now, func() float64 { return 0 }),
+		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: trustedissuers.New(config, m, now, func() float64 { return 0 }),
 		Clients:      func(context.Context, string) ([]v1beta1.ApiClient, error) { return nil, nil }, // The number of clients is not modeled.
 		RolledBackAt: func() time.Time { return p.world.rolledBack },
 		Sealing:      &sealing.Sealer{Mode: sealing.Off}, Instance: config, Metrics: m, Events: events, Now: now, Random: p.world.random,
@@ -117,7 +117,7 @@ func newOperator(p *process) *operator {
 	must(o.cache.IndexField(ctx, &corev1.Secret{}, "owner", ownerOf))
 	o.controllers[acknowledgement.Client] = &apiclient.Reconciler{
 		Client: c, Live: reader, Accounts: o.cache, Records: records, Authority: authority.NewReader(o.cache, reader, "system"), Tracker: o.tracker, Usage: uses,
-		Hasher: provided.NewHasher(reader, p.world.random), Namespaces: namespaces.New(o.cache, reader, nil, time.Minute),
+		Hasher: providedsecrets.NewHasher(reader, p.world.random), Namespaces: namespaces.New(o.cache, reader, nil, time.Minute),
 		Instance: config, Metrics: m, Events: events, Now: now, Random: fewIndexes{p.world.random},
 	}
 	o.start()

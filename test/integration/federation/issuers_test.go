@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/issuerkeys"
+	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 	"github.com/realmkeeper/realmkeeper/test/framework/issuer"
@@ -124,8 +124,8 @@ func TestHostileIssuers(t *testing.T) {
 		})
 	}
 	awaitFetches(t, inst, good, "good")
-	if !strings.Contains(string(inst.OperatorLog(t)), string(issuerkeys.ErrConnection)) {
-		t.Errorf("the operator's log does not contain %q, which conditions hide", issuerkeys.ErrConnection)
+	if !strings.Contains(string(inst.OperatorLog(t)), string(trustedissuers.ErrConnection)) {
+		t.Errorf("the operator's log does not contain %q, which conditions hide", trustedissuers.ErrConnection)
 	}
 	inst.AwaitEvent(t, realm, corev1.EventTypeWarning, v1beta1.EventIssuerNotResolved)
 	inst.AwaitReady(t, realm, metav1.ConditionTrue, v1beta1.ReasonReady)

@@ -1,6 +1,6 @@
-// Package provided reads the Secrets from which ApiClients take their client secrets, and hashes the
+// Package providedsecrets reads the Secrets from which ApiClients take their client secrets, and hashes the
 // values. The values are never cached.
-package provided
+package providedsecrets
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package provided_test
+package providedsecrets_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/provided"
+	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -62,7 +62,7 @@ func named(namespace string) types.NamespacedName {
 
 func TestHasher(t *testing.T) {
 	api := &secrets{secret: newSecret()}
-	h := provided.NewHasher(api, rand.Reader)
+	h := providedsecrets.NewHasher(api, rand.Reader)
 	version, first, err := h.Hash(t.Context(), named("team"), "password", "")
 	verifier, invalid := clientsecret.ParseVerifier(first.Hash)
 	if err != nil || first.Err != nil || invalid != nil || !verifier.Verify(password) {
@@ -74,7 +74,7 @@ func TestHasher(t *testing.T) {
 	if _, again, err := h.Hash(t.Context(), named("team"), "password", first.Hash); again != first || err != nil {
 		t.Errorf("a recorded value got another hash: %+v, %v", again, err)
 	}
-	for key, want := range map[string]error{"other": provided.ErrNoKey, "short": clientsecret.ErrTooShort, "unusable": clientsecret.ErrNotUsable} {
+	for key, want := range map[string]error{"other": providedsecrets.ErrNoKey, "short": clientsecret.ErrTooShort, "unusable": clientsecret.ErrNotUsable} {
 		api.secret.Data["short"], api.secret.Data["unusable"] = []byte("x"), []byte(password+"\n")
 		if _, got, err := h.Hash(t.Context(), named("team"), key, ""); !errors.Is(got.Err, want) || err != nil {
 			t.Errorf("%s: got %+v, %v", key, got, err)
@@ -93,7 +93,7 @@ func TestHasher(t *testing.T) {
 // A tenant with many Secrets has one place, and all tenants together occupy only a part of the workers.
 func TestPlaces(t *testing.T) {
 	api := &secrets{secret: newSecret(), began: make(chan string), gate: make(chan struct{})}
-	h := provided.NewHasher(api, rand.Reader)
+	h := providedsecrets.NewHasher(api, rand.Reader)
 	var running sync.WaitGroup
 	start := func(namespace string) {
 		running.Go(func() {

@@ -1,6 +1,6 @@
-// Package issuerkeys fetches the public keys of the trusted issuers of Realms. Each issuer has a
+// Package trustedissuers fetches the public keys of the trusted issuers of Realms. Each issuer has a
 // goroutine of its own, so that one that is slow or hostile affects no other.
-package issuerkeys
+package trustedissuers
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package notice_test
+package events_test
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/notice"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 )
 
 func ready(status metav1.ConditionStatus, reason v1beta1.ConditionReason, message string) []metav1.Condition {
@@ -28,13 +28,13 @@ var (
 )
 
 func TestReadyChange(t *testing.T) {
-	event := func(kind string, reason v1beta1.ConditionReason, note string) *notice.Event {
-		return &notice.Event{Type: kind, Reason: v1beta1.EventReason(reason), Action: v1beta1.EventActionReconcile, Note: note}
+	event := func(kind string, reason v1beta1.ConditionReason, note string) *events.Event {
+		return &events.Event{Type: kind, Reason: v1beta1.EventReason(reason), Action: v1beta1.EventActionReconcile, Note: note}
 	}
 	for name, test := range map[string]struct {
 		previous   v1beta1.ConditionReason
 		conditions []metav1.Condition
-		want       *notice.Event
+		want       *events.Event
 	}{
 		"no Ready condition":               {v1beta1.ReasonReady, nil, nil},
 		"new object is suspended":          {"", isSuspended, event("Normal", v1beta1.ReasonSuspended, "Suspended.")},
@@ -46,7 +46,7 @@ func TestReadyChange(t *testing.T) {
 		"not ready for a different reason": {v1beta1.ReasonExpired, ready("False", v1beta1.ReasonScopeNotInRealm, "Remove the scope."), event("Warning", v1beta1.ReasonScopeNotInRealm, "Remove the scope.")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "result", test.want, notice.ReadyChange(test.previous, test.conditions))
+			testkit.Diff(t, "result", test.want, events.ReadyChange(test.previous, test.conditions))
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestNoteIsTruncated(t *testing.T) {
 		"limit within a character": {strings.Repeat("é", 513), strings.Repeat("é", 510) + "..."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rotation, change := notice.Rotation(v1beta1.EventSecretRotated, test.note), notice.ReadyChange("", ready("False", v1beta1.ReasonExpired, test.note))
+			rotation, change := events.Rotation(v1beta1.EventSecretRotated, test.note), events.ReadyChange("", ready("False", v1beta1.ReasonExpired, test.note))
 			if rotation.Note != test.want || change.Note != test.want {
 				t.Errorf("notes are %q and %q, want %q", rotation.Note, change.Note, test.want)
 			}
@@ -82,7 +82,7 @@ func TestRecordIgnoresProgressing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := k8sevents.NewFakeRecorder(10)
-			r := notice.NewRecorder(recorder)
+			r := events.NewRecorder(recorder)
 			for i, after := range test.states[1:] {
 				r.Record(named("acme", "1"), test.states[i], after)
 			}
@@ -106,7 +106,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := k8sevents.NewFakeRecorder(10)
-			r := notice.NewRecorder(recorder)
+			r := events.NewRecorder(recorder)
 			r.Record(named("acme", "1"), isSuspended, isProgressing)
 			if test.forget {
 				r.Forget(types.NamespacedName{Name: "acme"})
@@ -120,7 +120,7 @@ func TestRecordDistinguishesObjects(t *testing.T) {
 // A rotation gets its own Event. Its note is not used as a format string.
 func TestRecordRotation(t *testing.T) {
 	recorder := k8sevents.NewFakeRecorder(10)
-	notice.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, notice.Rotation(v1beta1.EventSecretRotated, "100%s."))
+	events.NewRecorder(recorder).Record(named("acme", "1"), nil, isSuspended, events.Rotation(v1beta1.EventSecretRotated, "100%s."))
 	testkit.Diff(t, "result", []string{"Normal Suspended Suspended.", "Normal SecretRotated 100%s."}, recorded(recorder))
 }
 

@@ -1,4 +1,4 @@
-package issuerkeys
+package trustedissuers
 
 import (
 	"context"

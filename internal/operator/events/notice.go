@@ -1,6 +1,6 @@
-// Package notice records Events about Realms and ApiClients. An object's status shows its current
+// Package events records Events about Realms and ApiClients. An object's status shows its current
 // state. Its Events show its history. By default, Kubernetes keeps them for an hour.
-package notice
+package events
 
 import (
 	"strings"

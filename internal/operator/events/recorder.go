@@ -1,4 +1,4 @@
-package notice
+package events
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package provided
+package providedsecrets
 
 import (
 	"errors"
