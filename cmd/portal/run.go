@@ -24,6 +24,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal"
 	"github.com/realmkeeper/realmkeeper/internal/faces/portal/access"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/buildinfo"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )
 
@@ -44,7 +45,7 @@ func run(o options) error {
 	}
 	defer closeAudit()
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewMetric())
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildinfo.NewMetric())
 	auditLog.RegisterMetrics(metrics)
 	handler, err := newHandler(o, logger, auditLog, metrics)
 	if err != nil {

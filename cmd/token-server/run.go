@@ -21,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
+	"github.com/realmkeeper/realmkeeper/internal/serve/buildinfo"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clusterkeys"
@@ -179,6 +180,6 @@ func newClient(kubeconfig, namespace string) (feed.Client, error) {
 // newMetrics returns a registry with the metrics of the Go runtime, the process, and the build.
 func newMetrics() *prometheus.Registry {
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewMetric())
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildinfo.NewMetric())
 	return metrics
 }

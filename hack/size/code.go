@@ -19,7 +19,7 @@ var areas = map[string][]string{
 	"protocol":     {"internal/protocol/oauth", "internal/protocol/signingkey", "internal/protocol/clientsecret", "internal/protocol/statuslist"},
 	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/kubeversion", "internal/contract/version"},
 	"token server": {"internal/tokenserver"},
-	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit"},
+	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit", "internal/serve/buildinfo"},
 	"kubeapi":      {"internal/kubeapi/memory"},
 	"tools":        {"internal/tools/backup", "internal/tools/restore", "internal/tools/migration", "internal/tools/localissuer", "internal/tools/gitops"},
 	"faces":        {"internal/faces/portal", "internal/faces/plugin", "internal/faces/describe", "internal/faces/remedy", "internal/faces/terminal", "internal/serve/untrusted"},

@@ -52,6 +52,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
+	"github.com/realmkeeper/realmkeeper/internal/serve/buildinfo"
 )
 
 // The records and the token servers' heartbeats.
@@ -217,7 +218,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if o.Local {
 		return nil
 	}
-	registerer.MustRegister(version.NewMetric())
+	registerer.MustRegister(buildinfo.NewMetric())
 	recovered := func() { // What failed during the outage would otherwise wait for its next retry.
 		realms.ReconcileAll(ctx)
 		clients.ReconcileAll(ctx)
