@@ -17,7 +17,7 @@ var areas = map[string][]string{
 	"cmd":          {"cmd"},
 	"contract":     {"internal/contract/record", "internal/contract/beacon", "internal/contract/heartbeat", "internal/contract/usage", "internal/contract/leader", "internal/contract/keyencryption"},
 	"protocol":     {"internal/protocol/oauth", "internal/protocol/signingkey", "internal/protocol/clientsecret", "internal/protocol/statuslist"},
-	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/kubeversion", "internal/contract/version"},
+	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/contract/version"},
 	"token server": {"internal/tokenserver"},
 	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit", "internal/serve/buildinfo"},
 	"kubeapi":      {"internal/kubeapi/memory"},

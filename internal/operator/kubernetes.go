@@ -9,14 +9,14 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 // reportKubernetes logs whether the version of Kubernetes is supported. The operator starts with any
 // version, because the certificates and keys of a running instance would expire without it. Helm
 // doesn't install the chart in a cluster that is too old.
 func reportKubernetes(ctx context.Context, logger logr.Logger, cfg *rest.Config) {
-	logger = logger.WithValues("supported", kubeversion.Supported)
+	logger = logger.WithValues("supported", version.Supported)
 	gitVersion, err := kubernetesVersion(ctx, cfg)
 	if err != nil {
 		// Administrators can deny access to the version.
@@ -24,8 +24,8 @@ func reportKubernetes(ctx context.Context, logger logr.Logger, cfg *rest.Config)
 		return
 	}
 	logger = logger.WithValues("kubernetesVersion", gitVersion)
-	switch err := kubeversion.Check(gitVersion); {
-	case errors.Is(err, kubeversion.ErrTooOld):
+	switch err := version.Check(gitVersion); {
+	case errors.Is(err, version.ErrTooOld):
 		logger.Error(err, "Kubernetes version is not supported")
 	case err != nil:
 		logger.Info("Kubernetes version is not tested", "reason", err.Error())

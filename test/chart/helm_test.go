@@ -16,7 +16,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -73,7 +73,7 @@ func newHelm(tool string) helm {
 // render returns the manifests of the chart for a namespace.
 func (h helm) render(t *testing.T, namespace string, values ...string) string {
 	t.Helper()
-	return h.run(t, "", slices.Concat([]string{"template", releaseName, *chart, "--namespace", namespace, "--kube-version", kubeversion.Newest}, values)...)
+	return h.run(t, "", slices.Concat([]string{"template", releaseName, *chart, "--namespace", namespace, "--kube-version", version.Newest}, values)...)
 }
 
 // run returns the standard output of Helm. If kubeconfig is empty, Helm has no access to a cluster.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	env "github.com/realmkeeper/realmkeeper/test/framework/env"
 )
@@ -32,13 +32,13 @@ func TestInstanceConfiguration(t *testing.T) {
 // Helm rejects versions of Kubernetes that are too old. It accepts versions of vendors, although they
 // look like pre-releases.
 func TestUnsupportedKubernetesIsRejected(t *testing.T) {
-	for version, accepted := range map[string]bool{"v1.33.9-gke.100": false, "v1.34.5-gke.100": true, "v1.99.0": true} {
-		_, stderr, err := helm4.try(t, "", append([]string{"template", releaseName, *chart, "--kube-version", version}, values["defaults"]...)...)
+	for gitVersion, accepted := range map[string]bool{"v1.33.9-gke.100": false, "v1.34.5-gke.100": true, "v1.99.0": true} {
+		_, stderr, err := helm4.try(t, "", append([]string{"template", releaseName, *chart, "--kube-version", gitVersion}, values["defaults"]...)...)
 		if accepted && err != nil {
-			t.Errorf("Helm rejects Kubernetes %s: %s", version, stderr)
+			t.Errorf("Helm rejects Kubernetes %s: %s", gitVersion, stderr)
 		}
-		if !accepted && (err == nil || !strings.Contains(stderr, "kubeVersion: >="+kubeversion.Oldest)) {
-			t.Errorf("Helm accepts Kubernetes %s: %v, %s", version, err, stderr)
+		if !accepted && (err == nil || !strings.Contains(stderr, "kubeVersion: >="+version.Oldest)) {
+			t.Errorf("Helm accepts Kubernetes %s: %v, %s", gitVersion, err, stderr)
 		}
 	}
 }

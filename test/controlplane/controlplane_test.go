@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 )
 
@@ -25,9 +25,9 @@ func TestVersion(t *testing.T) {
 	t.Cleanup(func() { g.Expect(c.Stop()).To(Succeed()) })
 	clients, err := kubernetes.NewForConfig(c.RESTConfig())
 	g.Expect(err).NotTo(HaveOccurred())
-	version, err := clients.Discovery().ServerVersion()
+	server, err := clients.Discovery().ServerVersion()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(version.GitVersion).To(HavePrefix("v" + cmp.Or(os.Getenv("KUBERNETES"), kubeversion.Newest) + "."))
+	g.Expect(server.GitVersion).To(HavePrefix("v" + cmp.Or(os.Getenv("KUBERNETES"), version.Newest) + "."))
 }
 
 func binDir(t *testing.T) string {

@@ -1,4 +1,4 @@
-// Package version holds the version of this build.
+// Package version holds the version of this build, and the versions of Kubernetes that it supports.
 package version
 
 // Version and Revision are set at link time.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 // workload is a Deployment of the installation.
@@ -124,12 +124,12 @@ func (r *statusReport) note(part, resource string, err error) {
 
 // kubernetesProblems returns a problem if the version of Kubernetes is not supported.
 func (r *statusReport) kubernetesProblems() []problem {
-	if !errors.Is(kubeversion.Check(r.Kubernetes), kubeversion.ErrTooOld) {
+	if !errors.Is(version.Check(r.Kubernetes), version.ErrTooOld) {
 		return nil
 	}
 	return []problem{{
 		Warning: true, Reason: "Kubernetes " + r.Kubernetes + " is not supported",
-		Message: "Realmkeeper supports Kubernetes " + kubeversion.Supported + ". Older versions may lack features that it needs.",
+		Message: "Realmkeeper supports Kubernetes " + version.Supported + ". Older versions may lack features that it needs.",
 		Action:  "Upgrade the cluster.",
 	}}
 }

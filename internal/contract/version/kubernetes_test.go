@@ -1,4 +1,4 @@
-package kubeversion_test
+package version_test
 
 import (
 	"errors"
@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/kubeversion"
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
 func TestCheck(t *testing.T) {
@@ -27,21 +27,21 @@ func TestCheck(t *testing.T) {
 		"OpenShift":                     {"v1.34.4+aba1e8d", nil},
 		"without a patch version":       {"v1.34+", nil},
 		"without the prefix":            {"1.34.0", nil},
-		"before the oldest":             {"v1.33.13", kubeversion.ErrTooOld},
-		"before the oldest, of a cloud": {"v1.33.9-gke.1045000", kubeversion.ErrTooOld},
-		"with one digit":                {"v1.9.0", kubeversion.ErrTooOld},
-		"after the newest":              {"v1.38.0", kubeversion.ErrUntested},
-		"next major version":            {"v2.0.0", kubeversion.ErrUntested},
-		"three digits":                  {"v1.100.0", kubeversion.ErrUntested},
-		"major version only":            {"v1", kubeversion.ErrUntested},
-		"build from source":             {"v0.0.0-master+$Format:%H$", kubeversion.ErrUntested},
-		"empty":                         {"", kubeversion.ErrUntested},
-		"not a version":                 {"unknown", kubeversion.ErrUntested},
-		"number that is too large":      {"v1.99999999999999999999.0", kubeversion.ErrUntested},
+		"before the oldest":             {"v1.33.13", version.ErrTooOld},
+		"before the oldest, of a cloud": {"v1.33.9-gke.1045000", version.ErrTooOld},
+		"with one digit":                {"v1.9.0", version.ErrTooOld},
+		"after the newest":              {"v1.38.0", version.ErrUntested},
+		"next major version":            {"v2.0.0", version.ErrUntested},
+		"three digits":                  {"v1.100.0", version.ErrUntested},
+		"major version only":            {"v1", version.ErrUntested},
+		"build from source":             {"v0.0.0-master+$Format:%H$", version.ErrUntested},
+		"empty":                         {"", version.ErrUntested},
+		"not a version":                 {"unknown", version.ErrUntested},
+		"number that is too large":      {"v1.99999999999999999999.0", version.ErrUntested},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := kubeversion.Check(tc.gitVersion); !errors.Is(err, tc.want) {
+			if err := version.Check(tc.gitVersion); !errors.Is(err, tc.want) {
 				t.Errorf("Check(%q) = %v, want %v", tc.gitVersion, err, tc.want)
 			}
 		})
@@ -51,23 +51,23 @@ func TestCheck(t *testing.T) {
 // All supported versions have a control plane for tests, and the chart requires the oldest one or
 // later.
 func TestSupportedVersionsAreTested(t *testing.T) {
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..")
 	modules, err := filepath.Glob(filepath.Join(root, "test", "controlplane", "kubernetes", "*", "go.mod"))
 	if err != nil || len(modules) == 0 {
 		t.Fatalf("no control planes for tests: %v", err)
 	}
-	oldest, newest := version.MustParseGeneric(kubeversion.Oldest), version.MustParseGeneric(kubeversion.Newest)
+	oldest, newest := utilversion.MustParseGeneric(version.Oldest), utilversion.MustParseGeneric(version.Newest)
 	if got, want := len(modules), int(newest.Minor()-oldest.Minor())+1; got != want {
-		t.Errorf("there are control planes of %d versions, want %d for %s", got, want, kubeversion.Supported)
+		t.Errorf("there are control planes of %d versions, want %d for %s", got, want, version.Supported)
 	}
 	for _, module := range modules {
-		minor := version.MustParseGeneric(filepath.Base(filepath.Dir(module)))
+		minor := utilversion.MustParseGeneric(filepath.Base(filepath.Dir(module)))
 		if minor.LessThan(oldest) || minor.GreaterThan(newest) {
-			t.Errorf("there is a control plane of %s, which is not one of %s", minor, kubeversion.Supported)
+			t.Errorf("there is a control plane of %s, which is not one of %s", minor, version.Supported)
 		}
 	}
 	chart := testkit.Value(os.ReadFile(filepath.Join(root, "charts", "realmkeeper", "Chart.yaml")))(t)
-	if want := `kubeVersion: ">=` + kubeversion.Oldest + `.0-0"`; !strings.Contains(string(chart), want) {
+	if want := `kubeVersion: ">=` + version.Oldest + `.0-0"`; !strings.Contains(string(chart), want) {
 		t.Errorf("Chart.yaml does not contain %s", want)
 	}
 }

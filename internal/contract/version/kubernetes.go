@@ -1,11 +1,10 @@
-// Package kubeversion states which versions of Kubernetes are supported.
-package kubeversion
+package version
 
 import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 )
 
 // Oldest and Newest are the oldest and the newest supported minor versions of Kubernetes. All versions
@@ -31,15 +30,15 @@ var (
 // after the minor version. It returns nil if the version is supported, and otherwise an error that
 // wraps ErrTooOld or ErrUntested.
 func Check(gitVersion string) error {
-	parsed, err := version.ParseGeneric(gitVersion)
+	parsed, err := utilversion.ParseGeneric(gitVersion)
 	if err != nil || parsed.Major() == 0 { // 0 is the version of builds that don't set one
 		return fmt.Errorf("%w: %q is not a version", ErrUntested, gitVersion)
 	}
-	minor := version.MajorMinor(parsed.Major(), parsed.Minor())
-	if minor.LessThan(version.MustParseGeneric(Oldest)) {
+	minor := utilversion.MajorMinor(parsed.Major(), parsed.Minor())
+	if minor.LessThan(utilversion.MustParseGeneric(Oldest)) {
 		return fmt.Errorf("%w: %s is older than %s; upgrade the cluster to a version from %s", ErrTooOld, gitVersion, Oldest, Supported)
 	}
-	if minor.GreaterThan(version.MustParseGeneric(Newest)) {
+	if minor.GreaterThan(utilversion.MustParseGeneric(Newest)) {
 		return fmt.Errorf("%w: %s is newer than %s; check whether a newer version of Realmkeeper is available", ErrUntested, gitVersion, Newest)
 	}
 	return nil
