@@ -16,7 +16,7 @@ import (
 // version, because the certificates and keys of a running instance would expire without it. Helm
 // doesn't install the chart in a cluster that is too old.
 func reportKubernetes(ctx context.Context, logger logr.Logger, cfg *rest.Config) {
-	logger = logger.WithValues("supported", version.Supported)
+	logger = logger.WithValues("supported", version.SupportedKubernetes)
 	gitVersion, err := kubernetesVersion(ctx, cfg)
 	if err != nil {
 		// Administrators can deny access to the version.
@@ -24,8 +24,8 @@ func reportKubernetes(ctx context.Context, logger logr.Logger, cfg *rest.Config)
 		return
 	}
 	logger = logger.WithValues("kubernetesVersion", gitVersion)
-	switch err := version.Check(gitVersion); {
-	case errors.Is(err, version.ErrTooOld):
+	switch err := version.CheckKubernetes(gitVersion); {
+	case errors.Is(err, version.ErrKubernetesTooOld):
 		logger.Error(err, "Kubernetes version is not supported")
 	case err != nil:
 		logger.Info("Kubernetes version is not tested", "reason", err.Error())

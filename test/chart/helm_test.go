@@ -73,7 +73,7 @@ func newHelm(tool string) helm {
 // render returns the manifests of the chart for a namespace.
 func (h helm) render(t *testing.T, namespace string, values ...string) string {
 	t.Helper()
-	return h.run(t, "", slices.Concat([]string{"template", releaseName, *chart, "--namespace", namespace, "--kube-version", version.Newest}, values)...)
+	return h.run(t, "", slices.Concat([]string{"template", releaseName, *chart, "--namespace", namespace, "--kube-version", version.NewestKubernetes}, values)...)
 }
 
 // run returns the standard output of Helm. If kubeconfig is empty, Helm has no access to a cluster.

@@ -37,7 +37,7 @@ func TestUnsupportedKubernetesIsRejected(t *testing.T) {
 		if accepted && err != nil {
 			t.Errorf("Helm rejects Kubernetes %s: %s", gitVersion, stderr)
 		}
-		if !accepted && (err == nil || !strings.Contains(stderr, "kubeVersion: >="+version.Oldest)) {
+		if !accepted && (err == nil || !strings.Contains(stderr, "kubeVersion: >="+version.OldestKubernetes)) {
 			t.Errorf("Helm accepts Kubernetes %s: %v, %s", gitVersion, err, stderr)
 		}
 	}

@@ -26,7 +26,7 @@ var buildLine = regexp.MustCompile(`(?m)^Building (\S+ v\d+\.\d+)\.\S+ from sour
 // The programs in KUBEBUILDER_ASSETS are used, or an error says what to do. They are never built instead.
 func TestAssets(t *testing.T) {
 	const tooOld, tooNew = "1.30.0", "1.99.0"
-	oldest, newest := version.Oldest+".0", version.Newest+".0"
+	oldest, newest := version.OldestKubernetes+".0", version.NewestKubernetes+".0"
 	tests := map[string]struct {
 		// versions are those of the programs in KUBEBUILDER_ASSETS. A program without one exits with an error.
 		versions      map[string]string
@@ -41,32 +41,32 @@ func TestAssets(t *testing.T) {
 		"oldest supported version": {
 			versions:  map[string]string{etcd: "3.6.4", apiServer: oldest, kubectl: oldest},
 			wantUsed:  "etcd 3.6.4, kube-apiserver " + oldest + ", and kubectl " + oldest,
-			wantBuilt: []string{"kube-controller-manager v" + version.Oldest},
+			wantBuilt: []string{"kube-controller-manager v" + version.OldestKubernetes},
 		},
 		"newest supported version in a relative directory": {
 			versions:  map[string]string{etcd: "3.7.0", apiServer: newest, kubectl: newest},
 			relative:  true,
 			wantUsed:  "etcd 3.7.0, kube-apiserver " + newest + ", and kubectl " + newest,
-			wantBuilt: []string{"kube-controller-manager v" + version.Newest},
+			wantBuilt: []string{"kube-controller-manager v" + version.NewestKubernetes},
 		},
 		"version of KUBERNETES": {
 			versions:   map[string]string{etcd: "3.6.4", apiServer: oldest, kubectl: oldest},
-			kubernetes: version.Oldest,
+			kubernetes: version.OldestKubernetes,
 			wantUsed:   "kube-apiserver " + oldest,
-			wantBuilt:  []string{"kube-controller-manager v" + version.Oldest},
+			wantBuilt:  []string{"kube-controller-manager v" + version.OldestKubernetes},
 		},
 		"other version than KUBERNETES": {
 			versions:   map[string]string{etcd: "3.6.4", apiServer: oldest, kubectl: oldest},
-			kubernetes: version.Newest,
-			wantError:  "kube-apiserver has version " + oldest + ", but KUBERNETES is " + version.Newest + "; unset KUBERNETES, or set",
+			kubernetes: version.NewestKubernetes,
+			wantError:  "kube-apiserver has version " + oldest + ", but KUBERNETES is " + version.NewestKubernetes + "; unset KUBERNETES, or set",
 		},
 		"older version": {
 			versions:  map[string]string{etcd: "3.6.4", apiServer: tooOld, kubectl: tooOld},
-			wantError: "kube-apiserver has version " + tooOld + ", but the supported ones are " + version.Oldest,
+			wantError: "kube-apiserver has version " + tooOld + ", but the supported ones are " + version.OldestKubernetes,
 		},
 		"newer version": {
 			versions:  map[string]string{etcd: "3.6.4", apiServer: tooNew, kubectl: tooNew},
-			wantError: "kube-apiserver has version " + tooNew + ", but the supported ones are " + version.Oldest,
+			wantError: "kube-apiserver has version " + tooNew + ", but the supported ones are " + version.OldestKubernetes,
 		},
 		"older etcd": {
 			versions:  map[string]string{etcd: "3.5.21", apiServer: newest, kubectl: newest},

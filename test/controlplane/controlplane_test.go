@@ -27,7 +27,7 @@ func TestVersion(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	server, err := clients.Discovery().ServerVersion()
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(server.GitVersion).To(HavePrefix("v" + cmp.Or(os.Getenv("KUBERNETES"), version.Newest) + "."))
+	g.Expect(server.GitVersion).To(HavePrefix("v" + cmp.Or(os.Getenv("KUBERNETES"), version.NewestKubernetes) + "."))
 }
 
 func binDir(t *testing.T) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
-func TestCheck(t *testing.T) {
+func TestCheckKubernetes(t *testing.T) {
 	tests := map[string]struct {
 		gitVersion string
 		want       error
@@ -27,22 +27,22 @@ func TestCheck(t *testing.T) {
 		"OpenShift":                     {"v1.34.4+aba1e8d", nil},
 		"without a patch version":       {"v1.34+", nil},
 		"without the prefix":            {"1.34.0", nil},
-		"before the oldest":             {"v1.33.13", version.ErrTooOld},
-		"before the oldest, of a cloud": {"v1.33.9-gke.1045000", version.ErrTooOld},
-		"with one digit":                {"v1.9.0", version.ErrTooOld},
-		"after the newest":              {"v1.38.0", version.ErrUntested},
-		"next major version":            {"v2.0.0", version.ErrUntested},
-		"three digits":                  {"v1.100.0", version.ErrUntested},
-		"major version only":            {"v1", version.ErrUntested},
-		"build from source":             {"v0.0.0-master+$Format:%H$", version.ErrUntested},
-		"empty":                         {"", version.ErrUntested},
-		"not a version":                 {"unknown", version.ErrUntested},
-		"number that is too large":      {"v1.99999999999999999999.0", version.ErrUntested},
+		"before the oldest":             {"v1.33.13", version.ErrKubernetesTooOld},
+		"before the oldest, of a cloud": {"v1.33.9-gke.1045000", version.ErrKubernetesTooOld},
+		"with one digit":                {"v1.9.0", version.ErrKubernetesTooOld},
+		"after the newest":              {"v1.38.0", version.ErrKubernetesUntested},
+		"next major version":            {"v2.0.0", version.ErrKubernetesUntested},
+		"three digits":                  {"v1.100.0", version.ErrKubernetesUntested},
+		"major version only":            {"v1", version.ErrKubernetesUntested},
+		"build from source":             {"v0.0.0-master+$Format:%H$", version.ErrKubernetesUntested},
+		"empty":                         {"", version.ErrKubernetesUntested},
+		"not a version":                 {"unknown", version.ErrKubernetesUntested},
+		"number that is too large":      {"v1.99999999999999999999.0", version.ErrKubernetesUntested},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := version.Check(tc.gitVersion); !errors.Is(err, tc.want) {
-				t.Errorf("Check(%q) = %v, want %v", tc.gitVersion, err, tc.want)
+			if err := version.CheckKubernetes(tc.gitVersion); !errors.Is(err, tc.want) {
+				t.Errorf("CheckKubernetes(%q) = %v, want %v", tc.gitVersion, err, tc.want)
 			}
 		})
 	}
@@ -56,18 +56,18 @@ func TestSupportedVersionsAreTested(t *testing.T) {
 	if err != nil || len(modules) == 0 {
 		t.Fatalf("no control planes for tests: %v", err)
 	}
-	oldest, newest := utilversion.MustParseGeneric(version.Oldest), utilversion.MustParseGeneric(version.Newest)
+	oldest, newest := utilversion.MustParseGeneric(version.OldestKubernetes), utilversion.MustParseGeneric(version.NewestKubernetes)
 	if got, want := len(modules), int(newest.Minor()-oldest.Minor())+1; got != want {
-		t.Errorf("there are control planes of %d versions, want %d for %s", got, want, version.Supported)
+		t.Errorf("there are control planes of %d versions, want %d for %s", got, want, version.SupportedKubernetes)
 	}
 	for _, module := range modules {
 		minor := utilversion.MustParseGeneric(filepath.Base(filepath.Dir(module)))
 		if minor.LessThan(oldest) || minor.GreaterThan(newest) {
-			t.Errorf("there is a control plane of %s, which is not one of %s", minor, version.Supported)
+			t.Errorf("there is a control plane of %s, which is not one of %s", minor, version.SupportedKubernetes)
 		}
 	}
 	chart := testkit.Value(os.ReadFile(filepath.Join(root, "charts", "realmkeeper", "Chart.yaml")))(t)
-	if want := `kubeVersion: ">=` + version.Oldest + `.0-0"`; !strings.Contains(string(chart), want) {
+	if want := `kubeVersion: ">=` + version.OldestKubernetes + `.0-0"`; !strings.Contains(string(chart), want) {
 		t.Errorf("Chart.yaml does not contain %s", want)
 	}
 }

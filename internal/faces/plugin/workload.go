@@ -124,12 +124,12 @@ func (r *statusReport) note(part, resource string, err error) {
 
 // kubernetesProblems returns a problem if the version of Kubernetes is not supported.
 func (r *statusReport) kubernetesProblems() []problem {
-	if !errors.Is(version.Check(r.Kubernetes), version.ErrTooOld) {
+	if !errors.Is(version.CheckKubernetes(r.Kubernetes), version.ErrKubernetesTooOld) {
 		return nil
 	}
 	return []problem{{
 		Warning: true, Reason: "Kubernetes " + r.Kubernetes + " is not supported",
-		Message: "Realmkeeper supports Kubernetes " + version.Supported + ". Older versions may lack features that it needs.",
+		Message: "Realmkeeper supports Kubernetes " + version.SupportedKubernetes + ". Older versions may lack features that it needs.",
 		Action:  "Upgrade the cluster.",
 	}}
 }
