@@ -10,7 +10,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 func TestMain(m *testing.M) { commandtest.Main(m, main) }
@@ -32,8 +32,8 @@ func TestBadInput(t *testing.T) {
 		testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
-	pair := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
-	other := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
+	pair := testkit.Value(pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
+	other := testkit.Value(pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
 	cert, key, api := file("tls.crt", string(pair.Certificate)), file("tls.key", string(pair.Key)), file("kubeconfig", kubeconfig)
 	with := func(args ...string) []string {
 		return append([]string{"--name", "a", "--tls-cert-file", cert, "--tls-key-file", key, "--kubeconfig", api, "--operations-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}, args...)

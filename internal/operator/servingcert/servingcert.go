@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // SecretName is the name of the Secret in the system namespace with the serving certificate.
@@ -21,7 +21,7 @@ const MaxLifetime = 90 * 24 * time.Hour
 
 // RenewAt returns the time at which a serving certificate must be renewed. It returns now if the
 // certificate is invalid, wasn't signed by the CA, or doesn't cover all hosts.
-func RenewAt(ca *certificate.CA, serving certificate.Pair, hosts []string, now time.Time) time.Time {
+func RenewAt(ca *pki.CA, serving pki.Pair, hosts []string, now time.Time) time.Time {
 	leaf, err := serving.Parse()
 	if err != nil || !ca.Signed(leaf) {
 		return now
@@ -36,25 +36,25 @@ func RenewAt(ca *certificate.CA, serving certificate.Pair, hosts []string, now t
 	if !leaf.NotAfter.Before(ca.Leaf.NotAfter) {
 		return leaf.NotAfter // A new certificate would expire at the same time.
 	}
-	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(certificate.Backdate)) / 3)
+	return leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore.Add(pki.Backdate)) / 3)
 }
 
 // WithChain returns the pair with the certificates that a server sends to clients after its own.
-func WithChain(serving certificate.Pair, chain []*x509.Certificate) certificate.Pair {
-	own, _ := certificate.Parse(serving.Certificate)
-	return certificate.Pair{Certificate: certificate.Encode(slices.Concat(own[:min(1, len(own))], chain)), Key: serving.Key}
+func WithChain(serving pki.Pair, chain []*x509.Certificate) pki.Pair {
+	own, _ := pki.Parse(serving.Certificate)
+	return pki.Pair{Certificate: pki.Encode(slices.Concat(own[:min(1, len(own))], chain)), Key: serving.Key}
 }
 
 // HasChain reports whether the certificates that a server sends after its own are those of the chain.
 // Servers notice a change of the chain only if their own certificate also changes, so a certificate with
 // another chain must be issued again.
-func HasChain(serving certificate.Pair, chain []*x509.Certificate) bool {
-	sent, err := certificate.Parse(serving.Certificate)
+func HasChain(serving pki.Pair, chain []*x509.Certificate) bool {
+	sent, err := pki.Parse(serving.Certificate)
 	return err == nil && len(sent) > 0 && slices.EqualFunc(sent[1:], chain, (*x509.Certificate).Equal)
 }
 
 // Secret returns the Secret that the token servers mount.
-func Secret(namespace string, serving certificate.Pair, labels map[string]string) *corev1ac.SecretApplyConfiguration {
+func Secret(namespace string, serving pki.Pair, labels map[string]string) *corev1ac.SecretApplyConfiguration {
 	return corev1ac.Secret(SecretName, namespace).
 		WithLabels(labels).
 		WithType(corev1.SecretTypeTLS).
@@ -62,9 +62,9 @@ func Secret(namespace string, serving certificate.Pair, labels map[string]string
 }
 
 // FromSecret returns the pair in the Secret without validating it. The Secret can be nil.
-func FromSecret(secret *corev1.Secret) certificate.Pair {
+func FromSecret(secret *corev1.Secret) pki.Pair {
 	if secret == nil {
-		return certificate.Pair{}
+		return pki.Pair{}
 	}
-	return certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
+	return pki.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
 }

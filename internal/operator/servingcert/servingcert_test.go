@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
@@ -18,12 +18,12 @@ var (
 	hosts = []string{"api.example.com", "realmkeeper-token-server.realmkeeper-system.svc"}
 )
 
-func newCA(t testing.TB) *certificate.CA {
+func newCA(t testing.TB) *pki.CA {
 	t.Helper()
-	return testkit.Value(certificate.NewCA(nil, 365*day, now, rand.Reader))(t)
+	return testkit.Value(pki.NewCA(nil, 365*day, now, rand.Reader))(t)
 }
 
-func issue(t testing.TB, ca *certificate.CA, lifetime time.Duration, at time.Time) certificate.Pair {
+func issue(t testing.TB, ca *pki.CA, lifetime time.Duration, at time.Time) pki.Pair {
 	t.Helper()
 	return testkit.Value(ca.Issue(hosts, lifetime, at, rand.Reader))(t)
 }
@@ -32,8 +32,8 @@ func TestRenewAt(t *testing.T) {
 	ca, other := newCA(t), newCA(t)
 	serving := issue(t, ca, 90*day, now)
 	tests := map[string]struct {
-		ca       *certificate.CA
-		serving  certificate.Pair
+		ca       *pki.CA
+		serving  pki.Pair
 		hosts    []string
 		at, want time.Time
 	}{
@@ -45,7 +45,7 @@ func TestRenewAt(t *testing.T) {
 		"expired":                        {ca, serving, hosts, now.Add(91 * day), now.Add(91 * day)},
 		"another host":                   {ca, serving, []string{"api.example.org"}, now, now},
 		"another CA":                     {other, serving, hosts, now, now},
-		"key of a different certificate": {ca, certificate.Pair{Certificate: serving.Certificate, Key: other.Key}, hosts, now, now},
+		"key of a different certificate": {ca, pki.Pair{Certificate: serving.Certificate, Key: other.Key}, hosts, now, now},
 		"not yet valid":                  {ca, issue(t, ca, 90*day, now.Add(day)), hosts, now, now},
 	}
 	for name, tc := range tests {

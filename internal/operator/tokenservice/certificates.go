@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
@@ -18,7 +18,7 @@ type certificates struct {
 	// plan is the plan for the CA; its Authority is nil if there is none that can be used.
 	plan authority.Plan
 	// serving is the serving certificate with its chain; nil if it must not be written.
-	serving *certificate.Pair
+	serving *pki.Pair
 	// bundle contains the certificates that clients must trust, in PEM format.
 	bundle []byte
 	// unexpected reports that clients may not trust the CA that issues serving certificates from now on,
@@ -39,7 +39,7 @@ func decideCertificates(seen observed, instance *config.Instance, now time.Time,
 	if err != nil {
 		return certificates{}, err
 	}
-	c := certificates{plan: plan, bundle: certificate.Encode(plan.Bundle()), next: plan.Next}
+	c := certificates{plan: plan, bundle: pki.Encode(plan.Bundle()), next: plan.Next}
 
 	serving := servingcert.FromSecret(seen.serving)
 	leaf, _ := serving.Parse() // An invalid certificate is issued again.
@@ -64,5 +64,5 @@ func decideCertificates(seen observed, instance *config.Instance, now time.Time,
 // isPrevious reports whether a previous CA signed the serving certificate: the operator stopped after a
 // switch, before it wrote another certificate.
 func isPrevious(plan authority.Plan, serving *x509.Certificate) bool {
-	return slices.ContainsFunc(plan.Previous, func(ca *x509.Certificate) bool { return certificate.SignedBy(serving, ca) })
+	return slices.ContainsFunc(plan.Previous, func(ca *x509.Certificate) bool { return pki.SignedBy(serving, ca) })
 }

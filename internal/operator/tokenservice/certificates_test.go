@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
 func TestCertificatesAreIssuedOnceAndRenewedInTime(t *testing.T) {
@@ -78,7 +78,7 @@ func TestCAIsWrittenFirst(t *testing.T) {
 // verifies checks that a client that trusts the bundle accepts what the token servers send.
 func verifies(t *testing.T, d decision, bundle []byte, at time.Time, hosts ...string) {
 	t.Helper()
-	sent := testkit.Value(certificate.Parse(d.serving.Certificate))(t)
+	sent := testkit.Value(pki.Parse(d.serving.Certificate))(t)
 	roots, others := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
 	for _, c := range sent[1:] {

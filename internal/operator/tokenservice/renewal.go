@@ -8,8 +8,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
 // maxNote is the maximum length of the note of an Event.
@@ -75,7 +75,7 @@ func (r *Reconciler) record(seen observed, kind string, reason v1beta1.EventReas
 func (r *Reconciler) reportForeign(ctx context.Context, a *authority.Authority) {
 	var names []string
 	for _, c := range a.Bundle() {
-		if !certificate.IsGenerated(c) {
+		if !pki.IsGenerated(c) {
 			names = append(names, c.Subject.String())
 		}
 	}

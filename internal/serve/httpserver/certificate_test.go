@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )
 
@@ -31,10 +31,10 @@ func TestCertificateIsReloaded(t *testing.T) {
 		defer stop()
 		logs := &syncLog{}
 		get := testkit.Value(httpserver.WatchCertificate(ctx, filepath.Join(volume, "tls.crt"), filepath.Join(volume, "tls.key"), slog.New(slog.NewTextHandler(logs, nil))))(t)
-		expect := func(when string, want certificate.Pair, wantUpdated, wantFailed int) {
+		expect := func(when string, want pki.Pair, wantUpdated, wantFailed int) {
 			t.Helper()
 			synctest.Wait()
-			wanted := testkit.Value(certificate.Parse(want.Certificate))(t)[0]
+			wanted := testkit.Value(pki.Parse(want.Certificate))(t)[0]
 			testkit.Diff(t, when, wanted.SerialNumber.String(), testkit.Value(get(nil))(t).Leaf.SerialNumber.String())
 			testkit.Diff(t, "logged updates "+when, wantUpdated, logs.count("Updated current TLS certificate"))
 			testkit.Diff(t, "logged failures "+when, wantFailed, logs.count("Failed to read the serving certificate"))
@@ -75,7 +75,7 @@ func (l *syncLog) count(message string) int {
 }
 
 // publish writes a certificate and a key to a volume as the kubelet does.
-func publish(t *testing.T, volume string, cert, key certificate.Pair) {
+func publish(t *testing.T, volume string, cert, key pki.Pair) {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Do(t, os.WriteFile(filepath.Join(dir, "tls.crt"), cert.Certificate, 0o600))
@@ -85,7 +85,7 @@ func publish(t *testing.T, volume string, cert, key certificate.Pair) {
 	testkit.Do(t, os.Rename(link, filepath.Join(volume, "..data")))
 }
 
-func newCertificate(t *testing.T) certificate.Pair {
+func newCertificate(t *testing.T) pki.Pair {
 	t.Helper()
-	return testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t).Pair
+	return testkit.Value(pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t).Pair
 }

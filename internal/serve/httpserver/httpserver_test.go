@@ -21,7 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 )
 
@@ -183,7 +183,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 func withCertificate(t *testing.T, o httpserver.Options) httpserver.Options {
 	t.Helper()
 	dir := t.TempDir()
-	authority := testkit.Value(certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
+	authority := testkit.Value(pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(t)
 	o.CertFile, o.KeyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for path, content := range map[string][]byte{o.CertFile: authority.Certificate, o.KeyFile: authority.Key} {
 		testkit.Do(t, os.WriteFile(path, content, 0o600))

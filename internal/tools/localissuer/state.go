@@ -19,8 +19,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
 // state is the file in --state-dir. It contains the objects of the API in memory, among them private keys
@@ -123,7 +123,7 @@ func forgetReady(object *unstructured.Unstructured) {
 
 // createAuthority creates the Secret with the CA of the token server.
 func (o *objects) createAuthority(ctx context.Context) error {
-	ca, err := certificate.NewCA(nil, authorityLifetime, time.Now(), rand.Reader)
+	ca, err := pki.NewCA(nil, authorityLifetime, time.Now(), rand.Reader)
 	if err != nil {
 		return err
 	}
@@ -146,12 +146,12 @@ func toUnstructured(from any) (*unstructured.Unstructured, error) {
 }
 
 // authority returns the CA of the token server.
-func (o *objects) authority() (*certificate.CA, error) {
+func (o *objects) authority() (*pki.CA, error) {
 	secret := o.secret(systemNamespace, authority.SecretName)
 	if secret == nil {
 		return nil, errNoAuthority
 	}
-	return certificate.ParseCA(certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]})
+	return pki.ParseCA(pki.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]})
 }
 
 // save writes the objects if they have changed, without Leases and reports of uses, which belong to this

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/test/attack/confine"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
@@ -177,7 +177,7 @@ func (s *Server) operation(ctx context.Context, path string) (*http.Response, er
 // certificate writes a serving certificate and its key to dir, and returns their paths.
 func (s *Server) certificate(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
-	authority, err := certificate.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
+	authority, err := pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

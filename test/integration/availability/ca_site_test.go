@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
@@ -116,9 +116,9 @@ func (s *site) hosts() []string {
 }
 
 // newCA returns a new CA with the names of the installation.
-func (s *site) newCA(t *testing.T, lifetime time.Duration) *certificate.CA {
+func (s *site) newCA(t *testing.T, lifetime time.Duration) *pki.CA {
 	t.Helper()
-	ca, err := certificate.NewCA(s.hosts(), lifetime, time.Now(), rand.Reader)
+	ca, err := pki.NewCA(s.hosts(), lifetime, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (s *site) bundle(t *testing.T) []*x509.Certificate {
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	list, _ := certificate.Parse([]byte(published.Data["ca.crt"])) // a test can damage it
+	list, _ := pki.Parse([]byte(published.Data["ca.crt"])) // a test can damage it
 	return list
 }
 
@@ -235,7 +235,7 @@ func (s *site) awaitServed(t *testing.T, ca *x509.Certificate) {
 
 func parse(t *testing.T, bundle []byte) []*x509.Certificate {
 	t.Helper()
-	list, err := certificate.Parse(bundle)
+	list, err := pki.Parse(bundle)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -38,7 +38,7 @@ func (s *site) awaitTrustBundle(t *testing.T, total int) {
 		if err := s.Env.Client.Get(t.Context(), client.ObjectKey{Name: tokenservice.TrustBundleName(s.Namespace)}, bundle); err != nil {
 			return err
 		}
-		got, err := certificate.Parse([]byte(bundle.Spec.TrustBundle))
+		got, err := pki.Parse([]byte(bundle.Spec.TrustBundle))
 		if err != nil {
 			return err
 		}

@@ -32,9 +32,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
@@ -326,7 +326,7 @@ func (a *attack) lieAboutTimes(t *testing.T) {
 // replaceCertificates makes clients trust a CA of the attacker.
 func (a *attack) replaceCertificates(t *testing.T) {
 	t.Helper()
-	ca, err := certificate.NewCA([]string{"*." + install.Domain}, time.Hour, time.Now(), rand.Reader)
+	ca, err := pki.NewCA([]string{"*." + install.Domain}, time.Hour, time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

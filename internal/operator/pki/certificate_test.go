@@ -1,4 +1,4 @@
-package certificate_test
+package pki_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 const day = 24 * time.Hour
@@ -23,12 +23,12 @@ var (
 	hosts = []string{"api.example.com", "realmkeeper-token-server.realmkeeper-system.svc"}
 )
 
-func newCA(t testing.TB, hosts ...string) *certificate.CA {
+func newCA(t testing.TB, hosts ...string) *pki.CA {
 	t.Helper()
-	return testkit.Value(certificate.NewCA(hosts, 365*day, now, rand.Reader))(t)
+	return testkit.Value(pki.NewCA(hosts, 365*day, now, rand.Reader))(t)
 }
 
-func issue(t testing.TB, ca *certificate.CA, hosts []string, lifetime time.Duration) *x509.Certificate {
+func issue(t testing.TB, ca *pki.CA, hosts []string, lifetime time.Duration) *x509.Certificate {
 	t.Helper()
 	pair := testkit.Value(ca.Issue(hosts, lifetime, now, rand.Reader))(t)
 	return testkit.Value(pair.Parse())(t)
@@ -75,18 +75,18 @@ func TestServingCertificateVerifies(t *testing.T) {
 func TestNameConstraints(t *testing.T) {
 	limited, unlimited := newCA(t, hosts...), newCA(t)
 	for _, host := range []string{"www.example.com", "example.com", "kubernetes.default.svc", "127.0.0.1"} {
-		for name, ca := range map[string]*certificate.CA{"limited": limited, "unlimited": unlimited} {
+		for name, ca := range map[string]*pki.CA{"limited": limited, "unlimited": unlimited} {
 			leaf := issue(t, ca, []string{host}, day)
 			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool(ca.Leaf), CurrentTime: now})
 			if (err == nil) != (ca == unlimited) {
 				t.Errorf("%s: %s CA: Verify: %v", host, name, err)
 			}
-			if certificate.Permits(ca.Leaf, []string{hosts[0], host}) != (ca == unlimited) {
+			if pki.Permits(ca.Leaf, []string{hosts[0], host}) != (ca == unlimited) {
 				t.Errorf("%s: %s CA: Permits is wrong", host, name)
 			}
 		}
 	}
-	if !certificate.Permits(limited.Leaf, append([]string{"x.api.example.com", "API.example.com"}, hosts...)) {
+	if !pki.Permits(limited.Leaf, append([]string{"x.api.example.com", "API.example.com"}, hosts...)) {
 		t.Error("the hosts are not permitted")
 	}
 	if !limited.Leaf.PermittedDNSDomainsCritical {
@@ -97,7 +97,7 @@ func TestNameConstraints(t *testing.T) {
 func TestKeyUsage(t *testing.T) {
 	ca := newCA(t, hosts...)
 	serving := issue(t, ca, hosts, 90*day)
-	if !certificate.Signs(ca.Leaf) || certificate.Signs(serving) || !certificate.IsGenerated(ca.Leaf) || certificate.IsGenerated(serving) {
+	if !pki.Signs(ca.Leaf) || pki.Signs(serving) || !pki.IsGenerated(ca.Leaf) || pki.IsGenerated(serving) {
 		t.Error("the CA or the serving certificate is not recognized")
 	}
 	if serving.KeyUsage != x509.KeyUsageDigitalSignature || !cmp.Equal(serving.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) {
@@ -123,7 +123,7 @@ func TestInvalidPair(t *testing.T) {
 	leaf := testkit.Value(good.Issue(hosts, day, now, rand.Reader))(t)
 	block, _ := pem.Decode(good.Certificate)
 	block.Bytes = block.Bytes[:len(block.Bytes)-1]
-	tests := map[string]certificate.Pair{
+	tests := map[string]pki.Pair{
 		"empty":                          {},
 		"key of a different certificate": {Certificate: good.Certificate, Key: other.Key},
 		"truncated certificate":          {Certificate: pem.EncodeToMemory(block), Key: good.Key},
@@ -131,23 +131,23 @@ func TestInvalidPair(t *testing.T) {
 	}
 	for name, pair := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := certificate.ParseCA(pair)
-			if !errors.Is(err, certificate.ErrInvalidPair) {
-				t.Errorf("ParseCA: %v, want %v", err, certificate.ErrInvalidPair)
+			_, err := pki.ParseCA(pair)
+			if !errors.Is(err, pki.ErrInvalidPair) {
+				t.Errorf("ParseCA: %v, want %v", err, pki.ErrInvalidPair)
 			}
 			if err != nil && strings.Contains(err.Error(), "PRIVATE KEY-----") {
 				t.Errorf("the error contains the private key: %v", err)
 			}
 		})
 	}
-	if _, err := certificate.ParseCA(good.Pair); err != nil {
+	if _, err := pki.ParseCA(good.Pair); err != nil {
 		t.Errorf("valid pair: %v", err)
 	}
 }
 
 func TestParse(t *testing.T) {
 	a, b := newCA(t).Leaf, newCA(t).Leaf
-	both := certificate.Encode([]*x509.Certificate{a, b})
+	both := pki.Encode([]*x509.Certificate{a, b})
 	for name, test := range map[string]struct {
 		data  []byte
 		want  int
@@ -157,11 +157,11 @@ func TestParse(t *testing.T) {
 		"text after":          {append(bytes.Clone(both), "comment"...), 2, false},
 		"blank":               {[]byte("\n"), 0, true},
 		"text before":         {append([]byte("comment\n"), both...), 2, true},
-		"a key between":       {bytes.Join([][]byte{certificate.Encode([]*x509.Certificate{a}), newCA(t).Key, certificate.Encode([]*x509.Certificate{b})}, nil), 2, false},
+		"a key between":       {bytes.Join([][]byte{pki.Encode([]*x509.Certificate{a}), newCA(t).Key, pki.Encode([]*x509.Certificate{b})}, nil), 2, false},
 		"invalid certificate": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), 0, false},
 	} {
-		got, err := certificate.Parse(test.data)
-		if len(got) != test.want || (err == nil) != test.valid || err != nil && !errors.Is(err, certificate.ErrInvalidPair) {
+		got, err := pki.Parse(test.data)
+		if len(got) != test.want || (err == nil) != test.valid || err != nil && !errors.Is(err, pki.ErrInvalidPair) {
 			t.Errorf("%s: %d certificates, error %v", name, len(got), err)
 		}
 	}

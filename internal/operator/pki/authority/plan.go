@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
@@ -104,7 +104,7 @@ func (a *Authority) advance(now time.Time, policy Policy, random io.Reader) (Ste
 		return "", err
 	}
 	switch {
-	case !certificate.Permits(leaf, policy.Hosts):
+	case !pki.Permits(leaf, policy.Hosts):
 		return Renamed, a.replace(now, policy, random)
 	case expired(leaf, now):
 		return Expired, a.replace(now, policy, random)
@@ -112,7 +112,7 @@ func (a *Authority) advance(now time.Time, policy Policy, random io.Reader) (Ste
 		return NotYetValid, a.replace(now, policy, random)
 	case a.Next == nil && !now.Before(a.publishAt(policy)):
 		var err error
-		a.Next, err = certificate.NewCA(policy.Hosts, policy.Lifetime, now, random)
+		a.Next, err = pki.NewCA(policy.Hosts, policy.Lifetime, now, random)
 		return Published, err
 	case a.Next != nil && !now.Before(a.SwitchAt(policy)):
 		return Switched, a.replace(now, policy, random)
@@ -125,9 +125,9 @@ func (a *Authority) advance(now time.Time, policy Policy, random io.Reader) (Ste
 func (a *Authority) Check(now time.Time, policy Policy) error {
 	leaf := a.Current.Leaf
 	switch {
-	case certificate.IsGenerated(leaf):
+	case pki.IsGenerated(leaf):
 		return nil
-	case !certificate.Permits(leaf, policy.Hosts):
+	case !pki.Permits(leaf, policy.Hosts):
 		return fmt.Errorf("%w: the name constraints of the certificate in Secret %s permit only %v, not all of %v; replace it, or delete the Secret to generate a new CA",
 			ErrUnusable, SecretName, leaf.PermittedDNSDomains, policy.Hosts)
 	case now.Before(leaf.NotBefore):
@@ -141,7 +141,7 @@ func (a *Authority) Check(now time.Time, policy Policy) error {
 func (a *Authority) replace(now time.Time, policy Policy, random io.Reader) error {
 	if a.Next == nil {
 		var err error
-		if a.Next, err = certificate.NewCA(policy.Hosts, policy.Lifetime, now, random); err != nil {
+		if a.Next, err = pki.NewCA(policy.Hosts, policy.Lifetime, now, random); err != nil {
 			return err
 		}
 	}
@@ -158,7 +158,7 @@ func (a *Authority) tidy(now time.Time) {
 	kept := a.Previous
 	a.Previous = nil
 	for _, c := range kept {
-		if !expired(c, now) && certificate.Signs(c) && !slices.ContainsFunc(a.Bundle(), c.Equal) {
+		if !expired(c, now) && pki.Signs(c) && !slices.ContainsFunc(a.Bundle(), c.Equal) {
 			a.Previous = append(a.Previous, c)
 		}
 	}
@@ -193,7 +193,7 @@ func (a *Authority) publishAt(policy Policy) time.Time {
 // clients need the overlap more: at the end of the overlap, or after half of the time that is left.
 func (a *Authority) SwitchAt(policy Policy) time.Time {
 	reserve, overlap := a.margins(policy)
-	end, published := a.Current.Leaf.NotAfter, a.Next.Leaf.NotBefore.Add(certificate.Backdate)
+	end, published := a.Current.Leaf.NotAfter, a.Next.Leaf.NotBefore.Add(pki.Backdate)
 	at := published.Add(max(time.Second, min(overlap, end.Sub(published)/2)))
 	if usual := end.Add(-reserve); usual.After(at) {
 		at = usual
@@ -211,7 +211,7 @@ func (a *Authority) margins(policy Policy) (reserve, overlap time.Duration) {
 
 // usable reports whether a CA can sign for the hosts now.
 func usable(c *x509.Certificate, now time.Time, policy Policy) bool {
-	return !expired(c, now) && !now.Before(c.NotBefore) && certificate.Permits(c, policy.Hosts)
+	return !expired(c, now) && !now.Before(c.NotBefore) && pki.Permits(c, policy.Hosts)
 }
 
 // expiry returns the time from which a certificate is no longer valid. It is valid throughout the

@@ -26,9 +26,9 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
 func TestRenewal(t *testing.T) {
@@ -138,7 +138,7 @@ func TestClockReturnsFromFuture(t *testing.T) {
 }
 
 func TestUnusableCA(t *testing.T) {
-	for name, ca := range map[string]*certificate.CA{
+	for name, ca := range map[string]*pki.CA{
 		"a user's CA for other names": usersCA(t, start, 1000*day, "www.example.org"),
 		"a CA that isn't valid yet":   usersCA(t, start.Add(day), 100*day),
 	} {
@@ -191,7 +191,7 @@ const (
 )
 
 // usersCA returns a CA that the operator didn't generate.
-func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *certificate.CA {
+func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string) *pki.CA {
 	t.Helper()
 	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
@@ -200,7 +200,7 @@ func usersCA(t testing.TB, at time.Time, lifetime time.Duration, hosts ...string
 	}
 	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	encoded := testkit.Value(x509.MarshalPKCS8PrivateKey(key))(t)
-	ca := testkit.Value(certificate.ParseCA(certificate.Pair{
+	ca := testkit.Value(pki.ParseCA(pki.Pair{
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}),
 	}))(t)
@@ -274,7 +274,7 @@ func (c staticCache) Get(ctx context.Context, key types.NamespacedName, into cli
 
 func TestReaderReturnsTheBundle(t *testing.T) {
 	i := published(t)
-	bundle := string(certificate.Encode(i.ca.Bundle()))
+	bundle := string(pki.Encode(i.ca.Bundle()))
 	changed := func(change func(*corev1.Secret)) *corev1.Secret {
 		secret := secretOf(t, i.ca)
 		change(secret)
@@ -310,7 +310,7 @@ func TestReaderFollowsTheCA(t *testing.T) {
 	secret := secretOf(t, i.ca)
 	testkit.Do(t, objects.Update(t.Context(), secret))
 	after, err := reader.Bundle(t.Context())
-	if want := certificate.Encode(i.ca.Bundle()); err != nil || !bytes.Equal(after, want) || bytes.Equal(after, before) {
+	if want := pki.Encode(i.ca.Bundle()); err != nil || !bytes.Equal(after, want) || bytes.Equal(after, before) {
 		t.Errorf("the bundle is %q, error %v, want %q", after, err, want)
 	}
 }
@@ -332,7 +332,7 @@ func TestChangedHosts(t *testing.T) {
 	renamed := policy
 	renamed.Hosts = []string{"api.example.org"}
 	p := testkit.Value(authority.Make(start.Add(publishAfter+day), i.ca, renamed, rand.Reader))(t)
-	if p.Step != authority.Renamed || !certificate.Permits(p.Current.Leaf, renamed.Hosts) || p.Authority.Next != nil {
+	if p.Step != authority.Renamed || !pki.Permits(p.Current.Leaf, renamed.Hosts) || p.Authority.Next != nil {
 		t.Errorf("step %q", p.Step)
 	}
 	wantBundle(t, p.Authority, p.Current.Leaf, i.ca.Current.Leaf)
@@ -373,7 +373,7 @@ func TestClusterDomain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for host, want := range test.want {
-				testkit.Diff(t, "the CA permits "+host, want, certificate.Permits(test.plan.Current.Leaf, []string{host}))
+				testkit.Diff(t, "the CA permits "+host, want, pki.Permits(test.plan.Current.Leaf, []string{host}))
 			}
 			serving := testkit.Value(test.plan.Current.Issue(test.policy.Hosts, day, start, rand.Reader))(t)
 			leaf := testkit.Value(serving.Parse())(t)

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // SecretName is the name of the Secret in the system namespace with the CA.
@@ -33,9 +33,9 @@ var ErrUnusable = errors.New("unusable CA")
 // Authority is the managed CA: the content of the Secret.
 type Authority struct {
 	// Current signs serving certificates.
-	Current *certificate.CA
+	Current *pki.CA
 	// Next is the CA that will replace Current; nil if there is none yet. Clients trust it already.
-	Next *certificate.CA
+	Next *pki.CA
 	// Previous contains other certificates of CAs that clients trust: those of former CAs, whose
 	// private keys are not kept, and those that a user added.
 	Previous []*x509.Certificate
@@ -68,16 +68,16 @@ func Decode(secret *corev1.Secret) (*Authority, error) {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil, fmt.Errorf("%w: Secret %s has type %q instead of %s; create it again with this type", ErrUnusable, SecretName, secret.Type, corev1.SecretTypeTLS)
 	}
-	current, err := certificate.ParseCA(certificate.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]})
+	current, err := pki.ParseCA(pki.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]})
 	if err != nil {
 		return nil, fmt.Errorf("%w: Secret %s (restore it, or delete it to generate a new CA): %w", ErrUnusable, SecretName, err)
 	}
 	a := &Authority{Current: current}
-	if a.Previous, err = certificate.Parse(secret.Data[keyPrevious]); err != nil {
+	if a.Previous, err = pki.Parse(secret.Data[keyPrevious]); err != nil {
 		return nil, unusablePart(keyPrevious, err)
 	}
-	if next := (certificate.Pair{Certificate: secret.Data[keyNext], Key: secret.Data[keyNextKey]}); len(next.Certificate)+len(next.Key) > 0 {
-		if a.Next, err = certificate.ParseCA(next); err != nil {
+	if next := (pki.Pair{Certificate: secret.Data[keyNext], Key: secret.Data[keyNextKey]}); len(next.Certificate)+len(next.Key) > 0 {
+		if a.Next, err = pki.ParseCA(next); err != nil {
 			return nil, unusablePart(keyNext+" and "+keyNextKey, err)
 		}
 	}
@@ -92,7 +92,7 @@ func unusablePart(keys string, err error) error {
 func (a *Authority) Secret(namespace string, labels map[string]string) *corev1ac.SecretApplyConfiguration {
 	data := map[string][]byte{corev1.TLSCertKey: a.Current.Certificate, corev1.TLSPrivateKeyKey: a.Current.Key}
 	if len(a.Previous) > 0 {
-		data[keyPrevious] = certificate.Encode(a.Previous)
+		data[keyPrevious] = pki.Encode(a.Previous)
 	}
 	if a.Next != nil {
 		data[keyNext], data[keyNextKey] = a.Next.Certificate, a.Next.Key

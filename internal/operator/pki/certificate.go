@@ -1,5 +1,5 @@
-// Package certificate generates, signs, and reads X.509 certificates in PEM format.
-package certificate
+// Package pki generates, signs, and reads X.509 certificates in PEM format.
+package pki
 
 import (
 	"crypto"

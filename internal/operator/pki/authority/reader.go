@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/certificate"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // Reader reads the bundle of the managed CA.
@@ -95,7 +95,7 @@ func (r *Reader) decode(secret *corev1.Secret) *decoded {
 func decode(secret *corev1.Secret) *decoded {
 	d := &decoded{kind: secret.Type, data: secret.Data}
 	if d.authority, d.err = Decode(secret); d.authority != nil {
-		d.bundle = certificate.Encode(d.authority.Bundle())
+		d.bundle = pki.Encode(d.authority.Bundle())
 	}
 	return d
 }
