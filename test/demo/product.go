@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 const instanceConfiguration = `# The instance that make demo runs. docs/operations/configuration.md describes all keys.
@@ -112,7 +112,7 @@ func (d *demo) startTokenServers(ctx context.Context) error {
 // the token servers would mount.
 func (d *demo) writeServingCertificate(ctx context.Context) error {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: systemNamespace, Name: servingcert.SecretName}
+	key := client.ObjectKey{Namespace: systemNamespace, Name: pki.ServingSecretName}
 	if err := d.cluster.Get(ctx, key, secret); err != nil {
 		return err
 	}

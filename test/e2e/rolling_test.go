@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // inUse returns a client of the reusable installation that is Ready.
@@ -35,7 +35,7 @@ func TestRenewalFailsNoRequest(t *testing.T) {
 	l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests))
 	for times := 1; times == 1 || !l.printed(t, "enough"); times++ {
 		certificate := &corev1.Secret{}
-		get(t, systemNamespace, servingcert.SecretName, certificate)
+		get(t, systemNamespace, pki.ServingSecretName, certificate)
 		if err := cluster.Delete(t.Context(), certificate); err != nil {
 			t.Fatal(err)
 		}

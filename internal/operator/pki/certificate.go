@@ -1,4 +1,5 @@
-// Package pki generates, signs, and reads X.509 certificates in PEM format.
+// Package pki generates, signs, and reads X.509 certificates in PEM format, among them the serving
+// certificate of token servers with managed TLS.
 package pki
 
 import (

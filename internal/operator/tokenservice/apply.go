@@ -8,7 +8,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // apply writes changed objects in dependency order. The Deployment comes last.
@@ -42,7 +42,7 @@ func (r *Reconciler) applyCertificates(ctx context.Context, seen observed, d dec
 		}
 	}
 	if d.serving != nil {
-		desired := servingcert.Secret(namespace, *d.serving, ownLabels())
+		desired := pki.ServingSecret(namespace, *d.serving, ownLabels())
 		if _, err := apply.Secret(ctx, r.Client, seen.serving, desired); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)
 		}

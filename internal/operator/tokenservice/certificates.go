@@ -10,7 +10,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
 // certificates are the managed CA and the serving certificate.
@@ -41,19 +40,19 @@ func decideCertificates(seen observed, instance *config.Instance, now time.Time,
 	}
 	c := certificates{plan: plan, bundle: pki.Encode(plan.Bundle()), next: plan.Next}
 
-	serving := servingcert.FromSecret(seen.serving)
+	serving := pki.ServingPair(seen.serving)
 	leaf, _ := serving.Parse() // An invalid certificate is issued again.
 	c.unexpected = leaf != nil && !plan.Current.Signed(leaf) && plan.Step != authority.Switched && (plan.Step != "" || !isPrevious(plan, leaf))
-	renewAt := servingcert.RenewAt(plan.Current, serving, policy.Hosts, now)
-	if !renewAt.After(now) || !servingcert.HasChain(serving, plan.Chain()) {
+	renewAt := pki.RenewAt(plan.Current, serving, policy.Hosts, now)
+	if !renewAt.After(now) || !pki.HasChain(serving, plan.Chain()) {
 		if serving, err = plan.Current.Issue(policy.Hosts, policy.ServingLifetime, now, random); err != nil {
 			return c, err
 		}
-		if renewAt = servingcert.RenewAt(plan.Current, serving, policy.Hosts, now); !renewAt.After(now) {
+		if renewAt = pki.RenewAt(plan.Current, serving, policy.Hosts, now); !renewAt.After(now) {
 			return c, fmt.Errorf("%w: the CA in Secret %s issued a certificate that is not valid now; check the CA and the clock of the node", authority.ErrUnusable, authority.SecretName)
 		}
 	}
-	serving = servingcert.WithChain(serving, plan.Chain())
+	serving = pki.WithChain(serving, plan.Chain())
 	c.serving = &serving
 	if renewAt.Before(c.next) {
 		c.next = renewAt

@@ -27,8 +27,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
@@ -96,7 +96,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		WatchesRawSource(source.Kind(r.System, client.Object(&corev1.Secret{}), enqueue,
 			predicate.NewPredicateFuncs(func(obj client.Object) bool {
-				return obj.GetName() == authority.SecretName || obj.GetName() == servingcert.SecretName
+				return obj.GetName() == authority.SecretName || obj.GetName() == pki.ServingSecretName
 			}))).
 		Watches(&corev1.ConfigMap{}, enqueue, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			return obj.GetNamespace() == r.Instance.SystemNamespace && obj.GetName() == BundleName

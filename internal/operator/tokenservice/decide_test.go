@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -37,7 +37,7 @@ func settled(t *testing.T, d decision) observed {
 	t.Helper()
 	return observed{
 		authority: secretOf(t, d.plan.Secret("system", nil)),
-		serving:   secretOf(t, servingcert.Secret("system", *d.serving, nil)),
+		serving:   secretOf(t, pki.ServingSecret("system", *d.serving, nil)),
 	}
 }
 

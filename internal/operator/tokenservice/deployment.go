@@ -15,7 +15,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 const (
@@ -55,7 +55,7 @@ func deployment(live *appsv1.Deployment, instance *config.Instance, image string
 
 func podTemplate(instance *config.Instance, image string) *corev1ac.PodTemplateSpecApplyConfiguration {
 	settings := &instance.TokenServer
-	secret := servingcert.SecretName
+	secret := pki.ServingSecretName
 	if instance.TLS.SecretName != "" {
 		secret = instance.TLS.SecretName
 	}

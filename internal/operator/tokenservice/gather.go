@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 )
 
 // observed is the state that a decision is based on. Objects that don't exist are nil.
@@ -55,7 +55,7 @@ func (r *Reconciler) gather(ctx context.Context) (observed, error) {
 		return err == nil
 	}
 	seen.authority = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, authority.SecretName, o) })
-	seen.serving = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, servingcert.SecretName, o) })
+	seen.serving = orNil(&corev1.Secret{}, func(o *corev1.Secret) bool { return read(r.System, pki.ServingSecretName, o) })
 	if r.Account != "" {
 		seen.operator = orNil(&corev1.ServiceAccount{}, func(o *corev1.ServiceAccount) bool { return read(r.Live, r.Account, o) })
 	}

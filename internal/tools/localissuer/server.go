@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
@@ -131,7 +131,7 @@ func (i *issuer) renewCertificate() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		pair, err := ca.Issue([]string{host}, servingcert.MaxLifetime, now, rand.Reader)
+		pair, err := ca.Issue([]string{host}, pki.MaxServingLifetime, now, rand.Reader)
 		if err != nil {
 			return 0, err
 		}
@@ -139,7 +139,7 @@ func (i *issuer) renewCertificate() (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		i.certificate.renewAt = servingcert.RenewAt(ca, pair, []string{host}, now)
+		i.certificate.renewAt = pki.RenewAt(ca, pair, []string{host}, now)
 		i.certificate.current.Store(&parsed)
 	}
 	return i.certificate.renewAt.Sub(now), nil

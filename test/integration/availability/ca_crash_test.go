@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -19,7 +19,7 @@ import (
 // continues, no connection fails, and the CA that was published signs at the end.
 func TestOperatorKilledAtEachWrite(t *testing.T) {
 	written := []string{
-		"/secrets/" + authority.SecretName, "/secrets/" + servingcert.SecretName, "/configmaps/" + tokenservice.BundleName, "/secrets/billing",
+		"/secrets/" + authority.SecretName, "/secrets/" + pki.ServingSecretName, "/configmaps/" + tokenservice.BundleName, "/secrets/billing",
 	}
 	// A write that is lost before it takes effect is made again.
 	faults := []install.Fault{install.ResponseLost, install.RequestLost, install.NoFault}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
@@ -48,7 +48,7 @@ func TestTokenServiceIsDeletedWithServiceAccount(t *testing.T) {
 	// it would also create everything else.
 	before := tokenServiceReconciles(t, inst)
 	serving := &corev1.Secret{}
-	serving.Namespace, serving.Name = inst.Namespace, servingcert.SecretName
+	serving.Namespace, serving.Name = inst.Namespace, pki.ServingSecretName
 	inst.Delete(t, serving)
 	install.Eventually(t, "the operator to reconcile the token service", func() error {
 		if now := tokenServiceReconciles(t, inst); now == before {

@@ -35,7 +35,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -331,7 +330,7 @@ func (a *attack) replaceCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.certificate = strings.TrimSpace(string(ca.Certificate))
-	for _, name := range []string{authority.SecretName, servingcert.SecretName} {
+	for _, name := range []string{authority.SecretName, pki.ServingSecretName} {
 		replaced := secret(a.inst.Namespace, name, nil)
 		if err := a.as.Get(t.Context(), client.ObjectKeyFromObject(replaced), replaced); err != nil {
 			t.Fatal(err)

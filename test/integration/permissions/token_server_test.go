@@ -11,8 +11,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/test/framework/install"
 )
 
@@ -37,7 +37,7 @@ func testTokenServerReadsOnlyRecords(t *testing.T, s *site) {
 	leader := lease(inst.Namespace, operatorAccount)
 	deny(t, server, map[string]attempt{
 		"read the key of the certificate authority": {get(secret(inst.Namespace, authority.SecretName, nil)), noPermission},
-		"read the key of the serving certificate":   {get(secret(inst.Namespace, servingcert.SecretName, nil)), noPermission},
+		"read the key of the serving certificate":   {get(secret(inst.Namespace, pki.ServingSecretName, nil)), noPermission},
 		"read the credentials of a client":          {get(secret(tenant, "credentials", nil)), noPermission},
 		"list the Secrets of the system namespace": {func(ctx context.Context, c client.Client) error {
 			return c.List(ctx, &corev1.SecretList{}, client.InNamespace(inst.Namespace))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
-	"github.com/realmkeeper/realmkeeper/internal/operator/servingcert"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
@@ -52,7 +51,7 @@ func PolicyOf(i *config.Instance) Policy {
 		Hosts:           []string{i.Host(), i.ServiceHost(), i.ServiceHost() + "." + i.ClusterDomain, config.TokenServiceName},
 		Lifetime:        i.Scaled(lifetime),
 		Overlap:         i.Scaled(i.TLS.Managed.Overlap.Duration),
-		ServingLifetime: i.Scaled(min(servingcert.MaxLifetime, lifetime/4)),
+		ServingLifetime: i.Scaled(min(pki.MaxServingLifetime, lifetime/4)),
 	}
 }
 
