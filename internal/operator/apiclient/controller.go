@@ -29,9 +29,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
 // The permissions in the namespaces that the operator serves have roles of their own, because these
@@ -96,6 +96,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		watches.Owns(&corev1.Secret{}, changed).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret), changed)
 	}
 	return watches.WithOptions(controller.Options{
-		MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(), NewQueue: r.newQueue,
+		MaxConcurrentReconciles: concurrency, RateLimiter: queue.NewLimiter(), NewQueue: r.newQueue,
 	}).Complete(apply.RetryConflicts(r))
 }

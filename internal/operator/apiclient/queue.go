@@ -9,15 +9,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // limits keep a quarter of the workers for urgent requests, and a quarter for the others. A
 // namespace gets half of what remains.
-var limits = turns.Limits{Lane: concurrency * 3 / 4, Namespace: concurrency * 3 / 8}
+var limits = queue.Limits{Lane: concurrency * 3 / 4, Namespace: concurrency * 3 / 8}
 
 func (r *Reconciler) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	return turns.New(name, limiter, limits, r.urgent)
+	return queue.New(name, limiter, limits, r.urgent)
 }
 
 // urgent reports whether a client must not get tokens: it is suspended, expired, being deleted, doesn't

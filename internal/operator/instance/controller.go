@@ -28,8 +28,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=instances,verbs=get;list;watch;create;patch
@@ -79,7 +79,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: replicaFailureChanged}))).
 		WatchesRawSource(r.Tracker.ServersSource(singleton.Name)).
 		WatchesRawSource(&r.plugin.changed).
-		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).
+		WithOptions(controller.Options{RateLimiter: queue.NewLimiter()}).
 		Complete(apply.RetryConflicts(r))
 }
 

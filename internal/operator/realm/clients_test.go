@@ -14,7 +14,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 func TestNumberOfClientsWaits(t *testing.T) {
@@ -67,27 +67,27 @@ func TestManyClientsCauseFewWrites(t *testing.T) {
 		clients, writes, reconciles := int32(0), 0, 0
 		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(0)) })
 		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
-		queue := turns.New("", turns.NewLimiter(), limits, func(reconcile.Request) bool { return false })
+		q := queue.New("", queue.NewLimiter(), limits, func(reconcile.Request) bool { return false })
 		work := func() {
-			for queue.Len() > 0 {
-				request, _ := queue.Get()
+			for q.Len() > 0 {
+				request, _ := q.Get()
 				reconciles++
 				after := v1beta1.RealmStatus{Clients: new(clients)}
 				wait := countWait(cached, after, time.Now())
 				if wait > 0 {
-					queue.AddAfter(request, wait)
+					q.AddAfter(request, wait)
 				} else {
 					cached.Status, writes = after, writes+1
 					statusWritten(cached, time.Now())
 				}
-				queue.Done(request)
+				q.Done(request)
 			}
 		}
 		const created = 20_000
 		for range created {
 			clients++
 			object := &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}
-			r.countHandler().Create(t.Context(), event.CreateEvent{Object: object}, queue)
+			r.countHandler().Create(t.Context(), event.CreateEvent{Object: object}, q)
 			synctest.Wait()
 			work()
 			if writes == 0 {
@@ -105,7 +105,7 @@ func TestManyClientsCauseFewWrites(t *testing.T) {
 		if got := *cached.Status.Clients; got != created {
 			t.Errorf("The status has %d clients, want %d", got, created)
 		}
-		queue.ShutDown()
+		q.ShutDown()
 	})
 }
 
@@ -115,24 +115,24 @@ func TestLastClientIsGoneWithinASecond(t *testing.T) {
 		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(2)) })
 		statusWritten(cached, time.Now())
 		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
-		queue := turns.New("", turns.NewLimiter(), limits, func(reconcile.Request) bool { return false })
-		defer queue.ShutDown()
+		q := queue.New("", queue.NewLimiter(), limits, func(reconcile.Request) bool { return false })
+		defer q.ShutDown()
 		clients := int32(2)
 		for range 2 {
 			clients--
-			r.countHandler().Delete(t.Context(), event.DeleteEvent{Object: &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}}, queue)
+			r.countHandler().Delete(t.Context(), event.DeleteEvent{Object: &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}}, q)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if queue.Len() == 0 {
+			if q.Len() == 0 {
 				t.Fatalf("the Realm with %d clients is not reconciled within a second", clients)
 			}
-			request, _ := queue.Get()
+			request, _ := q.Get()
 			if wait := countWait(cached, v1beta1.RealmStatus{Clients: new(clients)}, time.Now()); wait > 0 {
-				queue.AddAfter(request, wait)
+				q.AddAfter(request, wait)
 			} else {
 				cached.Status.Clients = new(clients)
 			}
-			queue.Done(request)
+			q.Done(request)
 		}
 		testkit.Diff(t, "clients in the status", new(int32(0)), cached.Status.Clients)
 	})

@@ -23,11 +23,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
 )
 
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
@@ -71,16 +71,16 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(&r.Issuers.Changed).
 		WatchesRawSource(&r.everything).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: concurrency, RateLimiter: turns.NewLimiter(),
+			MaxConcurrentReconciles: concurrency, RateLimiter: queue.NewLimiter(),
 			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-				return turns.New(name, limiter, limits, r.urgent)
+				return queue.New(name, limiter, limits, r.urgent)
 			},
 		}).
 		Complete(apply.RetryConflicts(r))
 }
 
 // limits keep a worker for urgent requests, and one for the others. All Realms are in the same namespace.
-var limits = turns.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
+var limits = queue.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
 
 // urgent reports whether the clients of a Realm must not get tokens: it is suspended, being deleted, or
 // doesn't exist.

@@ -29,7 +29,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // The OwnerReferencesPermissionEnforcement admission plugin requires delete permission on an object
@@ -105,6 +105,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, enqueue, managedSpec).
 		Watches(&policyv1.PodDisruptionBudget{}, enqueue, managedSpec).
 		Watches(&appsv1.Deployment{}, enqueue, managedSpec).
-		WithOptions(controller.Options{RateLimiter: turns.NewLimiter()}).
+		WithOptions(controller.Options{RateLimiter: queue.NewLimiter()}).
 		Complete(apply.RetryConflicts(r))
 }

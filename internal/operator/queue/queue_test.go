@@ -1,4 +1,4 @@
-package turns_test
+package queue_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/turns"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 func request(namespace, name string) reconcile.Request {
@@ -22,16 +22,16 @@ func request(namespace, name string) reconcile.Request {
 // fixture is a queue in which requests are urgent if they are listed or their names begin with
 // "urgent".
 type fixture struct {
-	*turns.Queue
+	*queue.Queue
 
 	mu     sync.Mutex
 	listed []reconcile.Request
 }
 
-func newQueue(t *testing.T, limits turns.Limits) *fixture {
+func newQueue(t *testing.T, limits queue.Limits) *fixture {
 	t.Helper()
 	f := &fixture{}
-	f.Queue = turns.New("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), limits, func(r reconcile.Request) bool {
+	f.Queue = queue.New("", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](), limits, func(r reconcile.Request) bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return strings.HasPrefix(r.Name, "urgent") || slices.Contains(f.listed, r)
@@ -63,7 +63,7 @@ func want(t *testing.T, got []string, want ...string) {
 	}
 }
 
-var unlimited = turns.Limits{Lane: 100, Namespace: 100}
+var unlimited = queue.Limits{Lane: 100, Namespace: 100}
 
 func TestNamespacesTakeTurns(t *testing.T) {
 	f := newQueue(t, unlimited)
@@ -88,7 +88,7 @@ func TestUrgentRequestsGoFirst(t *testing.T) {
 // A namespace with many requests leaves workers to the others, and requests of the same urgency
 // leave workers to those of the other one.
 func TestLimits(t *testing.T) {
-	f := newQueue(t, turns.Limits{Lane: 3, Namespace: 2})
+	f := newQueue(t, queue.Limits{Lane: 3, Namespace: 2})
 	f.add("a", "x", 5)
 	want(t, f.take(), "a/x0", "a/x1")
 	f.add("b", "x", 5)
@@ -112,7 +112,7 @@ func TestLimits(t *testing.T) {
 
 // No request is lost and none runs twice at the same time, however many workers there are.
 func TestEveryRequestRuns(t *testing.T) {
-	f := newQueue(t, turns.Limits{Lane: 3, Namespace: 2})
+	f := newQueue(t, queue.Limits{Lane: 3, Namespace: 2})
 	var mu sync.Mutex
 	running, ran := map[reconcile.Request]bool{}, map[reconcile.Request]int{}
 	var workers, processed sync.WaitGroup

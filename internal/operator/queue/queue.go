@@ -1,6 +1,6 @@
-// Package turns orders the work of a controller so that no tenant delays another one. Urgent
+// Package queue orders the work of a controller so that no tenant delays another one. Urgent
 // requests go first, namespaces take turns, and no namespace can occupy all workers.
-package turns
+package queue
 
 import (
 	"time"
