@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // State describes whether the live token servers serve a record.
@@ -59,13 +59,13 @@ type Tracker struct {
 	// waiting contains the watched objects whose last state was Waiting. When a server loads newer
 	// records, only these objects' states can change.
 	waiting map[watch]struct{}
-	changed map[Kind]*trigger.Source
+	changed map[Kind]*queue.Source
 	// arrived is the latest resource version of the operator's own Lease that the watch has delivered.
 	arrived string
 	// newest is the newest version of a record that was requested with Follow.
 	newest string
 	// serversChanged triggers observer when the state of a server may have changed.
-	serversChanged trigger.Source
+	serversChanged queue.Source
 	observer       reconcile.Request
 }
 
@@ -111,7 +111,7 @@ func NewTracker(live client.Reader, namespace string, now func() time.Time) *Tra
 		api: live, namespace: namespace, now: now,
 		servers: map[string]server{}, watched: map[watch]watched{}, waiting: map[watch]struct{}{},
 	}
-	t.changed = map[Kind]*trigger.Source{Realm: {Synced: t.Synced}, Client: {Synced: t.Synced}}
+	t.changed = map[Kind]*queue.Source{Realm: {Synced: t.Synced}, Client: {Synced: t.Synced}}
 	return t
 }
 

@@ -31,7 +31,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 )
 
 // The permissions in the namespaces that the operator serves have roles of their own, because these
@@ -64,7 +63,7 @@ type Reconciler struct {
 	Now        func() time.Time
 	Random     io.Reader
 
-	everything trigger.Source
+	everything queue.Source
 }
 
 // SetupWithManager registers the controller. It reconciles an ApiClient when its spec, its Secrets,

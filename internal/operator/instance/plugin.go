@@ -7,7 +7,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // statusInterval is the time between two checks of the KMS plugin. Token servers use the same.
@@ -19,7 +19,7 @@ const retryInterval = 10 * time.Second
 // plugin checks whether the KMS plugin responds. Reconciles never wait for it.
 type plugin struct {
 	status  func(context.Context) (keyID string, err error)
-	changed trigger.Source
+	changed queue.Source
 
 	mu   sync.Mutex
 	last pluginState

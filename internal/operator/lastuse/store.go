@@ -17,7 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // maxSkew is the maximum tolerated difference between the clocks of the operator and a token
@@ -28,7 +28,7 @@ const maxSkew = 5 * time.Minute
 // use.
 type Store struct {
 	// Grants reconciles an ApiClient when its status may be written because of uses.
-	Grants trigger.Source
+	Grants queue.Source
 
 	namespace  string
 	resolution time.Duration

@@ -1,5 +1,6 @@
 // Package queue orders the work of a controller so that no tenant delays another one. Urgent
-// requests go first, namespaces take turns, and no namespace can occupy all workers.
+// requests go first, namespaces take turns, and no namespace can occupy all workers. A Source adds
+// work for other reasons than a change of a watched object.
 package queue
 
 import (

@@ -26,7 +26,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 )
 
@@ -56,7 +55,7 @@ type Reconciler struct {
 	Now      func() time.Time
 	Random   io.Reader
 
-	everything trigger.Source
+	everything queue.Source
 }
 
 // SetupWithManager adds the controller to the manager. It reconciles a Realm when its spec or

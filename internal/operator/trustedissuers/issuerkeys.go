@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trigger"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
@@ -65,7 +65,7 @@ func (s State) Public() FetchError {
 // Fetcher fetches keys while the operator is the leader. It is safe for concurrent use.
 type Fetcher struct {
 	// Changed reconciles a Realm when the State of one of its issuers changes.
-	Changed trigger.Source
+	Changed queue.Source
 	// HasProxy means that the environment has a proxy. It isn't used, and failures say so.
 	HasProxy bool
 

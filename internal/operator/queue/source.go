@@ -1,5 +1,4 @@
-// Package trigger starts reconciles for other reasons than a change of a watched object.
-package trigger
+package queue
 
 import (
 	"context"
