@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
@@ -46,6 +46,6 @@ func accepted(seen *observed) condition.Result {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + condition.Names(missing) + "."
 	}
-	message += claims.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
+	message += record.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: message}
 }

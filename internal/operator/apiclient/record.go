@@ -8,7 +8,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 )
 
 func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Client {
@@ -39,7 +38,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecondPerServer,
 		PublicKeys:             publicKeys(c),
 		Identities:             identities(seen),
-		Claims:                 claims.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
+		Claims:                 record.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
 		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
 	}
 	if c.Spec.ExpirationTime != nil {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 )
 
 // claimsWithinSize returns nil if the Realm's claims fit into a token, and otherwise the result for
 // the Accepted condition.
 func claimsWithinSize(realm *v1beta1.Realm) *condition.Result {
-	excess := claims.Excess(claims.Merge(realm.Spec.Claims))
+	excess := record.Excess(record.Merge(realm.Spec.Claims))
 	if excess == "" {
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
@@ -235,7 +234,7 @@ func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result 
 	if result := claimsWithinSize(realm); result != nil {
 		return *result
 	}
-	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + claims.Reserved(realm.Spec.Claims)}
+	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + record.Reserved(realm.Spec.Claims)}
 }
 
 // keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the

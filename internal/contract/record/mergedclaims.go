@@ -1,5 +1,4 @@
-// Package claims converts the fixed claims of Realms and ApiClients for records.
-package claims
+package record
 
 import (
 	"cmp"
@@ -9,20 +8,19 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
 
 // Merge returns the claims of all lists, sorted by name. It omits those that Reserved returns.
-func Merge(lists ...v1beta1.Claims) []record.Claim {
-	var merged []record.Claim
+func Merge(lists ...v1beta1.Claims) []Claim {
+	var merged []Claim
 	for _, list := range lists {
 		for _, claim := range list {
-			if !record.IsReservedClaim(string(claim.Name)) {
-				merged = append(merged, record.Claim{Name: string(claim.Name), Value: encode(claim)})
+			if !IsReservedClaim(string(claim.Name)) {
+				merged = append(merged, Claim{Name: string(claim.Name), Value: encode(claim)})
 			}
 		}
 	}
-	slices.SortFunc(merged, func(a, b record.Claim) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(merged, func(a, b Claim) int { return cmp.Compare(a.Name, b.Name) })
 	return merged
 }
 
@@ -31,7 +29,7 @@ func Merge(lists ...v1beta1.Claims) []record.Claim {
 func Reserved(lists ...v1beta1.Claims) string {
 	var names []string
 	for _, claim := range slices.Concat(lists...) {
-		if record.IsReservedClaim(string(claim.Name)) {
+		if IsReservedClaim(string(claim.Name)) {
 			names = append(names, string(claim.Name))
 		}
 	}
@@ -55,10 +53,10 @@ func encode(claim v1beta1.Claim) json.RawMessage {
 }
 
 // Excess describes by how much the claims exceed the limits of a token. It is empty if they don't.
-func Excess(claims []record.Claim) string {
-	size := len(record.EncodeClaims(claims))
-	if len(claims) <= record.MaxClaims && size <= record.MaxClaimBytes {
+func Excess(claims []Claim) string {
+	size := len(EncodeClaims(claims))
+	if len(claims) <= MaxClaims && size <= MaxClaimBytes {
 		return ""
 	}
-	return fmt.Sprintf("%d claims with %d bytes as JSON, but tokens can have %d with %d bytes", len(claims), size, record.MaxClaims, record.MaxClaimBytes)
+	return fmt.Sprintf("%d claims with %d bytes as JSON, but tokens can have %d with %d bytes", len(claims), size, MaxClaims, MaxClaimBytes)
 }

@@ -1,4 +1,4 @@
-package claims_test
+package record_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/operator/claims"
 )
 
 func TestMerge(t *testing.T) {
@@ -30,7 +29,7 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "claims", test.want, string(record.EncodeClaims(claims.Merge(test.lists...))))
+			testkit.Diff(t, "claims", test.want, string(record.EncodeClaims(record.Merge(test.lists...))))
 		})
 	}
 }
@@ -56,7 +55,7 @@ func TestExcess(t *testing.T) {
 		"characters of several bytes": {text(strings.Repeat("ä", 1024)), "1 claims with 2055 bytes as JSON, but tokens can have 16 with 2048 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := claims.Excess(claims.Merge(test.claims)); got != test.want {
+			if got := record.Excess(record.Merge(test.claims)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
