@@ -10,13 +10,14 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// Merge returns the claims of all lists, sorted by name. It omits those that Reserved returns.
-func Merge(lists ...v1beta1.Claims) []Claim {
+// MergeClaims returns the fixed claims of a Realm and an ApiClient for a record, sorted by name. It omits
+// those with a reserved name.
+func MergeClaims(lists ...v1beta1.Claims) []Claim {
 	var merged []Claim
 	for _, list := range lists {
 		for _, claim := range list {
 			if !IsReservedClaim(string(claim.Name)) {
-				merged = append(merged, Claim{Name: string(claim.Name), Value: encode(claim)})
+				merged = append(merged, Claim{Name: string(claim.Name), Value: encodeClaim(claim)})
 			}
 		}
 	}
@@ -24,9 +25,9 @@ func Merge(lists ...v1beta1.Claims) []Claim {
 	return merged
 }
 
-// Reserved describes the claims with a reserved name. It is empty if there are none. The API server
-// rejects such names, but an object can be older than the version that reserved them.
-func Reserved(lists ...v1beta1.Claims) string {
+// DescribeReservedClaims describes the claims with a reserved name. It is empty if there are none. The
+// API server rejects such names, but an object can be older than the version that reserved them.
+func DescribeReservedClaims(lists ...v1beta1.Claims) string {
 	var names []string
 	for _, claim := range slices.Concat(lists...) {
 		if IsReservedClaim(string(claim.Name)) {
@@ -40,7 +41,7 @@ func Reserved(lists ...v1beta1.Claims) string {
 	return " Tokens do not contain the claims with these reserved names: " + strings.Join(names, ", ") + ". Choose other names for them."
 }
 
-func encode(claim v1beta1.Claim) json.RawMessage {
+func encodeClaim(claim v1beta1.Claim) json.RawMessage {
 	var value any = claim.String
 	switch {
 	case claim.Integer != nil:
@@ -52,8 +53,9 @@ func encode(claim v1beta1.Claim) json.RawMessage {
 	return encoded
 }
 
-// Excess describes by how much the claims exceed the limits of a token. It is empty if they don't.
-func Excess(claims []Claim) string {
+// DescribeExcessClaims describes by how much the claims exceed the limits of a token. It is empty if they
+// don't.
+func DescribeExcessClaims(claims []Claim) string {
 	size := len(EncodeClaims(claims))
 	if len(claims) <= MaxClaims && size <= MaxClaimBytes {
 		return ""

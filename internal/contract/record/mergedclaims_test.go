@@ -10,7 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
 
-func TestMerge(t *testing.T) {
+func TestMergeClaims(t *testing.T) {
 	realm := v1beta1.Claims{{Name: "tier", String: "gold"}, {Name: "Zone", Strings: []string{"eu", `a"b`}}}
 	client := v1beta1.Claims{{Name: "seats", Integer: new(int64)}, {Name: "limit", Integer: new(int64(-9007199254740991))}}
 	for name, test := range map[string]struct {
@@ -29,12 +29,12 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "claims", test.want, string(record.EncodeClaims(record.Merge(test.lists...))))
+			testkit.Diff(t, "claims", test.want, string(record.EncodeClaims(record.MergeClaims(test.lists...))))
 		})
 	}
 }
 
-func TestExcess(t *testing.T) {
+func TestDescribeExcessClaims(t *testing.T) {
 	numbered := func(n int) v1beta1.Claims {
 		var list v1beta1.Claims
 		for i := range n {
@@ -55,7 +55,7 @@ func TestExcess(t *testing.T) {
 		"characters of several bytes": {text(strings.Repeat("ä", 1024)), "1 claims with 2055 bytes as JSON, but tokens can have 16 with 2048 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := record.Excess(record.Merge(test.claims)); got != test.want {
+			if got := record.DescribeExcessClaims(record.MergeClaims(test.claims)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

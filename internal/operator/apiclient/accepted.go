@@ -46,6 +46,6 @@ func accepted(seen *observed) condition.Result {
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + condition.Names(missing) + "."
 	}
-	message += record.Reserved(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
+	message += record.DescribeReservedClaims(seen.realm.Spec.Claims, seen.client.Spec.Claims) + releaseNote(seen.client) + subjectNote(seen)
 	return condition.Result{Status: metav1.ConditionTrue, Reason: v1beta1.ReasonAccepted, Message: message}
 }

@@ -39,7 +39,7 @@ func (seen *request) claimsInRealm() *condition.Result {
 func (c *coverage) tokenWithinSize(seen *request) *condition.Result {
 	size := record.LargestToken(seen.instance.Issuer(seen.realm.Name), &record.Client{
 		ClientID: seen.client.EffectiveClientID(), Scopes: seen.client.Spec.Scopes, Audiences: c.audiences,
-		Claims: record.Merge(seen.realm.Spec.Claims, seen.client.Spec.Claims),
+		Claims: record.MergeClaims(seen.realm.Spec.Claims, seen.client.Spec.Claims),
 	})
 	if size <= oauth.MaxTokenBytes {
 		return nil
@@ -50,7 +50,7 @@ func (c *coverage) tokenWithinSize(seen *request) *condition.Result {
 
 // claimsWithinSize accepts only claims that fit into a token together with those of the Realm.
 func (seen *request) claimsWithinSize() *condition.Result {
-	excess := record.Excess(record.Merge(seen.realm.Spec.Claims, seen.client.Spec.Claims))
+	excess := record.DescribeExcessClaims(record.MergeClaims(seen.realm.Spec.Claims, seen.client.Spec.Claims))
 	if excess == "" {
 		return nil
 	}

@@ -38,7 +38,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		TokensPerSecond:        c.Spec.Limits.TokensPerSecondPerServer,
 		PublicKeys:             publicKeys(c),
 		Identities:             identities(seen),
-		Claims:                 record.Merge(seen.realm.Spec.Claims, c.Spec.Claims),
+		Claims:                 record.MergeClaims(seen.realm.Spec.Claims, c.Spec.Claims),
 		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
 	}
 	if c.Spec.ExpirationTime != nil {

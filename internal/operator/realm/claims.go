@@ -11,7 +11,7 @@ import (
 // claimsWithinSize returns nil if the Realm's claims fit into a token, and otherwise the result for
 // the Accepted condition.
 func claimsWithinSize(realm *v1beta1.Realm) *condition.Result {
-	excess := record.Excess(record.Merge(realm.Spec.Claims))
+	excess := record.DescribeExcessClaims(record.MergeClaims(realm.Spec.Claims))
 	if excess == "" {
 		return nil
 	}

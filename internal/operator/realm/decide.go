@@ -234,7 +234,7 @@ func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result 
 	if result := claimsWithinSize(realm); result != nil {
 		return *result
 	}
-	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + record.Reserved(realm.Spec.Claims)}
+	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + record.DescribeReservedClaims(realm.Spec.Claims)}
 }
 
 // keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the
