@@ -214,7 +214,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
-	registerer.MustRegister(apiclient.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
+	registerer.MustRegister(metrics.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
 	if o.Local {
 		return nil
 	}

@@ -1,6 +1,6 @@
 // Package metrics defines the operator's own metrics, in addition to those of
 // controller-runtime: rotations, upcoming rotations, live token servers, garbage collection, the keys
-// of trusted issuers, and certificates.
+// of trusted issuers, certificates, and ApiClients.
 package metrics
 
 import (

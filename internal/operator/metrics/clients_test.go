@@ -1,4 +1,4 @@
-package apiclient_test
+package metrics_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
 // clientList is a cache with the given objects.
@@ -45,7 +45,7 @@ func TestClientCollectorCountsStaleCredentials(t *testing.T) {
 	withKey.Status.Credentials = []v1beta1.CredentialStatus{
 		{Type: v1beta1.CredentialTypePublicKey, Name: "never-used"}, {Type: v1beta1.CredentialTypePublicKey, Name: "used", LastUsedTime: new(ago(1))},
 	}
-	collector := apiclient.NewClientCollector(&clientList{
+	collector := metrics.NewClientCollector(&clientList{
 		realms: []v1beta1.Realm{{ObjectMeta: metav1.ObjectMeta{Name: "acme"}}, {ObjectMeta: metav1.ObjectMeta{Name: "empty"}}},
 		clients: []v1beta1.ApiClient{
 			newClient("acme", ago(400),
