@@ -19,7 +19,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
 	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption/kmsclient"
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/serve/buildinfo"
 	"github.com/realmkeeper/realmkeeper/internal/serve/httpserver"
@@ -50,7 +49,7 @@ func run(o options) error {
 		return fmt.Errorf("opening --audit-log: %w", err)
 	}
 	defer closeAudit()
-	tracer, stopTracing, err := tracing.Start(ctx, config.TokenServiceName, version.Version, logger)
+	tracer, stopTracing, err := tracing.Start(ctx, version.Version, logger)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
+// serviceName is the default of service.name, like the name of the Deployment.
+const serviceName = "realmkeeper-token-server"
+
 // Enabled reports whether the environment configures a collector. This requires that
 // OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set and OTEL_SDK_DISABLED is
 // not true.
@@ -29,11 +32,10 @@ func Enabled() bool {
 // Start returns a tracer that sends spans to the collector with OTLP over HTTP. The caller must
 // call stop, which flushes the remaining spans. If tracing is not enabled, the tracer is nil. The
 // standard OTEL_* environment variables configure headers, certificates, the sampler and the
-// service name. The default service name is service. If the collector is unavailable, spans are
-// lost but requests are not affected.
+// service name. If the collector is unavailable, spans are lost but requests are not affected.
 //
 // An error means that an environment variable is invalid.
-func Start(ctx context.Context, service, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {
+func Start(ctx context.Context, version string, logger *slog.Logger) (tracer trace.Tracer, stop func(context.Context), err error) {
 	if !Enabled() {
 		return nil, func(context.Context) {}, nil
 	}
@@ -42,7 +44,7 @@ func Start(ctx context.Context, service, version string, logger *slog.Logger) (t
 		return nil, nil, fmt.Errorf("creating the OTLP trace exporter from OTEL_* variables: %w", err)
 	}
 	described, err := resource.New(ctx,
-		resource.WithAttributes(attribute.String("service.name", service), attribute.String("service.version", version)),
+		resource.WithAttributes(attribute.String("service.name", serviceName), attribute.String("service.version", version)),
 		resource.WithFromEnv(), // takes precedence over the attributes above
 		resource.WithTelemetrySDK(),
 	)

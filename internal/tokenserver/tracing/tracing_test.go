@@ -24,7 +24,7 @@ func TestDisabledByDefault(t *testing.T) {
 			for key, value := range env {
 				t.Setenv(key, value)
 			}
-			tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
+			tracer, stop, err := tracing.Start(t.Context(), "v1", slog.New(slog.DiscardHandler))
 			if tracer != nil || err != nil {
 				t.Errorf("tracer %v, error %v, want neither", tracer, err)
 			}
@@ -50,7 +50,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=custom,k8s.pod.name=a")
-	tracer, stop, err := tracing.Start(t.Context(), "test", "v1", slog.New(slog.DiscardHandler))
+	tracer, stop, err := tracing.Start(t.Context(), "v1", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
