@@ -1,6 +1,8 @@
 package tokenserver_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"sync"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -27,7 +30,7 @@ func BenchmarkAssertions(b *testing.B) {
 // of assertions.
 func assertions(b *testing.B) workload {
 	b.Helper()
-	key := keyIn(signingkey.Active, signingkey.ES256)
+	key := benchKey(b, signingkey.ES256)
 	p := newPopulation(b, signingkey.ES256, func(*tokenserver.Options) {}, func(c *registry.Client) {
 		c.Secrets, c.PublicKeys = []clientsecret.Credential{}, []signingkey.PublicKey{key.Public()}
 	})
@@ -36,7 +39,7 @@ func assertions(b *testing.B) workload {
 		n := int(made.Add(1))
 		now, i := time.Now(), n%benchClients
 		realm := fmt.Sprintf("realm-%d", i%benchRealms)
-		assertion := jws(b, &key, members{"alg": "ES256", "kid": key.ID, "typ": "JWT"}, members{
+		assertion := signedJWT(b, key, object{"alg": "ES256", "kid": key.ID, "typ": "JWT"}, object{
 			"iss": clientID(i), "sub": clientID(i), "aud": benchAudience(realm), "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
 			"jti": fmt.Sprintf("0b8c6d0a-4d3f-4a0c-9d3b-%012d", n),
 		})
@@ -52,6 +55,17 @@ func assertions(b *testing.B) workload {
 		}
 		return sign()
 	}}
+}
+
+// object is a JSON object.
+type object map[string]any
+
+// signedJWT returns a JWT that is signed with a key.
+func signedJWT(b *testing.B, key signingkey.Key, header, claims object) string {
+	b.Helper()
+	encode := base64.RawURLEncoding.EncodeToString
+	input := encode(testkit.Value(json.Marshal(header))(b)) + "." + encode(testkit.Value(json.Marshal(claims))(b))
+	return input + "." + encode(testkit.Value(key.Signer().Sign(nil, []byte(input)))(b))
 }
 
 // signedAhead returns a load of requests that can be sent only once. It makes them before each

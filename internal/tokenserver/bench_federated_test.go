@@ -1,13 +1,9 @@
 package tokenserver_test
 
 import (
-	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -20,7 +16,7 @@ const benchIssuer = "https://issuer.example.com"
 // BenchmarkFederated measures tokens per second for tokens of a trusted issuer, without a client ID.
 // The baseline is a server that only handles HTTP, verifies a signature, and signs.
 func BenchmarkFederated(b *testing.B) {
-	key := keyIn(signingkey.Active, signingkey.ES256)
+	key := benchKey(b, signingkey.ES256)
 	p := federatedPopulation(b, key)
 	response := responseTo(b, p.handler, p.requests[0]).Body.String()
 	sign := rawSignature(b, signingkey.ES256, signingInput(response))
@@ -64,10 +60,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	}
 	reg := registry.New()
 	reg.Replace(realms, clients, subjects, nil, func(string) bool { return false })
-	p.handler = tokenserver.New(tokenserver.Options{
-		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,
-	})
+	p.handler = benchHandler(reg, func(*tokenserver.Options) {})
 	return p
 }
 
@@ -81,12 +74,12 @@ func benchSubject(i int) string {
 func benchAssertion(b *testing.B, key signingkey.Key, realm string, i int) string {
 	b.Helper()
 	now := time.Now()
-	return jws(b, &key, members{"alg": "ES256", "kid": key.ID}, members{
+	return signedJWT(b, key, object{"alg": "ES256", "kid": key.ID}, object{
 		"iss": benchIssuer, "aud": []string{benchAudience(realm)}, "sub": benchSubject(i), "iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
-		"jti": "0b8c6d0a-4d3f-4a0c-9d3b-0c1f6f1b2a3c", "kubernetes.io": members{
-			"namespace": "team", "node": members{"name": "node-1", "uid": "5c9e2c5e-0000-4000-8000-000000000001"},
-			"pod":            members{"name": "service-7d4b9c-x2x7k", "uid": "5c9e2c5e-0000-4000-8000-000000000002"},
-			"serviceaccount": members{"name": "service", "uid": "5c9e2c5e-0000-4000-8000-000000000003"},
+		"jti": "0b8c6d0a-4d3f-4a0c-9d3b-0c1f6f1b2a3c", "kubernetes.io": object{
+			"namespace": "team", "node": object{"name": "node-1", "uid": "5c9e2c5e-0000-4000-8000-000000000001"},
+			"pod":            object{"name": "service-7d4b9c-x2x7k", "uid": "5c9e2c5e-0000-4000-8000-000000000002"},
+			"serviceaccount": object{"name": "service", "uid": "5c9e2c5e-0000-4000-8000-000000000003"},
 		},
 	})
 }

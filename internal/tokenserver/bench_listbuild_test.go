@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
@@ -22,9 +24,14 @@ func BenchmarkListBuild(b *testing.B) {
 }
 
 func benchmarkListBuild(b *testing.B, size, suspended int) {
-	at := now
-	s := start(b, func(o *tokenserver.Options) {
+	at := time.Now()
+	confirmed := at.Add(-3 * time.Second)
+	reg := registry.New()
+	handler := benchHandler(reg, func(o *tokenserver.Options) {
 		o.Confirmed, o.Now = func() time.Time { return confirmed }, func() time.Time { return at }
+	})
+	realm := benchRealm(b, "acme", signingkey.ES256, func(r *registry.RealmSettings) {
+		r.StatusLists = &record.StatusLists{Number: 1, TTLSeconds: 10}
 	})
 	capacity := 1024
 	for capacity < size {
@@ -34,22 +41,22 @@ func benchmarkListBuild(b *testing.B, size, suspended int) {
 	var clients []*registry.Client
 	var held []registry.Index
 	for i, index := range random.Perm(capacity)[:size] {
-		held = append(held, registry.Index{RealmUID: "uid-acme", Index: index})
+		held = append(held, registry.Index{RealmUID: realm.UID, Index: index})
 		clients = append(clients, &registry.Client{
-			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("uid-%d", i), RealmUID: "uid-acme", ID: fmt.Sprintf("team.client-%d", i),
+			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("uid-%d", i), RealmUID: realm.UID, ID: fmt.Sprintf("team.client-%d", i),
 			StatusIndex: &record.StatusIndex{Index: index}, Disabled: i*100 < suspended*size,
 		})
 	}
-	realm := newRealm(b, "acme", func(r *registry.RealmSettings) { r.StatusLists = lists() })
-	s.registry.Replace([]*registry.Realm{realm}, clients, nil, held, func(string) bool { return false })
-	client := s.direct()
-	var plain, compressed response
+	reg.Replace([]*registry.Realm{realm}, clients, nil, held, func(string) bool { return false })
+	get := func(header string) int {
+		return responseTo(b, handler, fmt.Appendf(nil, "GET /acme%s1 HTTP/1.1\r\nHost: %s\r\n%s\r\n", oauth.StatusListPath, host, header)).Body.Len()
+	}
+	plain := 0
 	for b.Loop() {
 		at = at.Add(time.Second)
-		s.registry.SetClient(clients[0]) // a change, so that the list is built
-		plain = s.send(b, client, request{method: "GET", path: currentList})
+		reg.SetClient(clients[0]) // a change, so that the list is built
+		plain = get("")
 	}
-	compressed = s.send(b, client, request{method: "GET", path: currentList, header: map[string][]string{"Accept-Encoding": {"gzip"}}})
-	b.ReportMetric(float64(len(plain.body)), "bytes")
-	b.ReportMetric(float64(len(compressed.body)), "gzip-bytes")
+	b.ReportMetric(float64(plain), "bytes")
+	b.ReportMetric(float64(get("Accept-Encoding: gzip\r\n")), "gzip-bytes")
 }

@@ -58,11 +58,16 @@ func benchPopulation(b *testing.B, algorithm signingkey.Algorithm) *population {
 	return populations[algorithm]
 }
 
-// benchUsed records uses as a token server does.
-func benchUsed() func(*registry.Client, usage.Credential, time.Time) {
-	return usereport.New(usereport.Options{
-		Resolution: usage.DefaultResolution, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
-	}).Record
+// benchHandler returns a token server with a registry. It records uses as the program does.
+func benchHandler(reg *registry.Registry, option func(*tokenserver.Options)) http.Handler {
+	logger := slog.New(slog.DiscardHandler)
+	uses := usereport.New(usereport.Options{Resolution: usage.DefaultResolution, Logger: logger, Metrics: prometheus.NewRegistry(), Now: time.Now})
+	o := tokenserver.Options{
+		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: logger,
+		RecordUse: uses.Record, Now: time.Now, Random: rand.Reader,
+	}
+	option(&o)
+	return tokenserver.New(o)
 }
 
 func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options), change ...func(*registry.Client)) *population {
@@ -92,12 +97,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 	}
 	reg := registry.New()
 	reg.Replace(realms, clients, nil, nil, func(string) bool { return false })
-	o := tokenserver.Options{
-		Registry: reg, Metrics: tokenserver.NewMetrics(prometheus.NewRegistry(), reg), Logger: slog.New(slog.DiscardHandler),
-		RecordUse: benchUsed(), Now: time.Now, Random: rand.Reader,
-	}
-	option(&o)
-	p.handler = tokenserver.New(o)
+	p.handler = benchHandler(reg, option)
 	return p
 }
 
@@ -119,14 +119,20 @@ func plainServer(handler http.Handler) newServer {
 	}
 }
 
+// benchKey returns a new key that signs.
+func benchKey(b *testing.B, algorithm signingkey.Algorithm) signingkey.Key {
+	b.Helper()
+	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(b)
+	key.State = signingkey.Active
+	return key
+}
+
 func benchRealm(b *testing.B, name string, algorithm signingkey.Algorithm, change ...func(*registry.RealmSettings)) *registry.Realm {
 	b.Helper()
 	const lifetime = 15 * time.Minute
-	key := testkit.Value(signingkey.Generate(algorithm, time.Now(), rand.Reader))(b)
-	key.State = signingkey.Active
 	settings := registry.RealmSettings{
 		Record: "realm-" + name, UID: "uid-of-" + name, Name: name, Issuer: "https://" + host + "/" + name, TokenLifetime: lifetime, KeyCache: oauth.MaxKeyCache,
-		Scopes: []string{"orders:read", "orders:write"}, Keys: []signingkey.Key{key},
+		Scopes: []string{"orders:read", "orders:write"}, Keys: []signingkey.Key{benchKey(b, algorithm)},
 	}
 	for _, f := range change {
 		f(&settings)

@@ -1,6 +1,9 @@
 package tokenserver_test
 
 import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,31 +21,43 @@ import (
 func BenchmarkDPoP(b *testing.B) {
 	b.Run("token", func(b *testing.B) {
 		p := benchPopulation(b, signingkey.ES256)
-		compareProofs(b, p, func(key signingkey.Key, i int) (plain, bound *http.Request) {
+		key := benchKey(b, signingkey.ES256)
+		compareProofs(b, p, func(i int) (plain, bound *http.Request) {
 			plain, bound = parseRequest(b, p.requests[i]), parseRequest(b, p.requests[i])
-			bound.Header.Set("DPoP", proof{key: key, url: "https://" + host + bound.URL.Path, issuedAt: time.Now()}.sign(b))
+			bound.Header.Set("DPoP", benchProof(b, key, http.MethodPost, "https://"+host+bound.URL.Path, ""))
 			return plain, bound
 		})
 	})
 	b.Run("verify", func(b *testing.B) {
 		p := benchPopulation(b, signingkey.ES256)
-		key := keyIn(signingkey.Active, signingkey.ES256)
+		key := benchKey(b, signingkey.ES256)
 		var tokens [benchRealms][2]string // of each realm, one without and one with a key
 		for i := range tokens {
 			unbound, bound := parseRequest(b, p.requests[i]), parseRequest(b, p.requests[i])
-			bound.Header.Set("DPoP", proof{key: key, url: "https://" + host + bound.URL.Path, issuedAt: time.Now()}.sign(b))
+			bound.Header.Set("DPoP", benchProof(b, key, http.MethodPost, "https://"+host+bound.URL.Path, ""))
 			tokens[i] = [2]string{issuedTo(b, p.handler, unbound), issuedTo(b, p.handler, bound)}
 		}
-		compareProofs(b, p, func(key signingkey.Key, i int) (plain, bound *http.Request) {
+		compareProofs(b, p, func(i int) (plain, bound *http.Request) {
 			i %= benchRealms
 			path := fmt.Sprintf("/realm-%d%s", i, oauth.VerificationPath)
 			plain = parseRequest(b, fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", path, host, tokens[i][0]))
 			const api = "https://orders.acme.example/orders"
 			bound = parseRequest(b, fmt.Appendf(nil, "GET %s?dpop=original HTTP/1.1\r\nHost: %s\r\nAuthorization: DPoP %s\r\nDPoP: %s\r\nX-Original-Method: GET\r\nX-Original-URL: %s\r\n\r\n",
-				path, host, tokens[i][1], proof{key: key, method: http.MethodGet, url: api, token: tokens[i][1], issuedAt: time.Now()}.sign(b), api))
+				path, host, tokens[i][1], benchProof(b, key, http.MethodGet, api, tokens[i][1]), api))
 			return plain, bound
 		})
 	})
+}
+
+// benchProof returns a new proof for a request. If there is a token, the proof is for a request with it.
+func benchProof(b *testing.B, key signingkey.Key, method, url, token string) string {
+	b.Helper()
+	claims := object{"jti": rand.Text(), "htm": method, "htu": url, "iat": time.Now().Unix()}
+	if token != "" {
+		sum := sha256.Sum256([]byte(token))
+		claims["ath"] = base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	return signedJWT(b, key, object{"typ": "dpop+jwt", "alg": key.Algorithm, "jwk": key.Public()}, claims)
 }
 
 // issuedTo returns the token in the response to a request.
@@ -61,9 +76,8 @@ func issuedTo(b *testing.B, handler http.Handler, r *http.Request) string {
 
 // compareProofs compares pairs of requests. Each request with a proof is sent once, because a proof
 // is valid only once.
-func compareProofs(b *testing.B, p *population, pair func(key signingkey.Key, i int) (plain, bound *http.Request)) {
+func compareProofs(b *testing.B, p *population, pair func(i int) (plain, bound *http.Request)) {
 	b.Helper()
-	key := keyIn(signingkey.Active, signingkey.ES256)
 	verify := rawVerification(b, signingkey.ES256, []byte("a proof"))
 	writer := &nullWriter{header: http.Header{}}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -71,7 +85,7 @@ func compareProofs(b *testing.B, p *population, pair func(key signingkey.Key, i 
 	for turn := 0; b.Loop(); turn++ {
 		var requests [2][]*http.Request
 		for i := range batch {
-			plain, bound := pair(key, (turn*batch+i)%len(p.requests))
+			plain, bound := pair((turn*batch + i) % len(p.requests))
 			requests[0], requests[1] = append(requests[0], plain), append(requests[1], bound)
 		}
 		for i := range 3 {

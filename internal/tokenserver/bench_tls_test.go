@@ -1,11 +1,15 @@
 package tokenserver_test
 
 import (
+	"crypto/rand"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
@@ -51,15 +55,19 @@ func introspections(b *testing.B) workload {
 // serveTLS is like serve, over TLS. If once is set, each request has a connection of its own.
 func serveTLS(b *testing.B, inner newServer, load load, once bool) *loadedServer {
 	b.Helper()
-	s := serve(b, overTLS(inner), load)
+	s := serve(b, overTLS(b, inner), load)
 	for _, c := range s.connections {
 		c.secure(b, s.address, once)
 	}
 	return s
 }
 
-// overTLS returns the server with TLS and the certificate of the tests.
-func overTLS(inner newServer) newServer {
+// overTLS returns the server with TLS and a serving certificate of a managed CA.
+func overTLS(b *testing.B, inner newServer) newServer {
+	b.Helper()
+	ca := testkit.Value(pki.NewCA(nil, 24*time.Hour, time.Now(), rand.Reader))(b)
+	serving := testkit.Value(ca.Issue([]string{host}, 24*time.Hour, time.Now(), rand.Reader))(b)
+	pair := testkit.Value(tls.X509KeyPair(serving.Certificate, serving.Key))(b)
 	return func(listener net.Listener) (*http.Server, net.Listener) {
 		server, listener := inner(listener)
 		config := server.TLSConfig
@@ -67,10 +75,7 @@ func overTLS(inner newServer) newServer {
 			config = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 		config = config.Clone()
-		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			pair, _ := certificate()
-			return pair, nil
-		}
+		config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
 		return server, tls.NewListener(listener, config)
 	}
 }
