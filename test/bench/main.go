@@ -1,5 +1,5 @@
 // Command bench compares the token server with baselines measured on the same machine. It runs the
-// benchmarks of internal/tokenserver and checks their results against targets.
+// benchmarks below internal/tokenserver and checks their results against targets.
 //
 // Times depend on the machine and change from minute to minute. Each benchmark therefore alternates
 // between a baseline and the token server, and the targets apply to their ratio or difference.

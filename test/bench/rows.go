@@ -22,9 +22,9 @@ type row struct {
 type target struct{ atLeast, atMost float64 }
 
 const (
-	server   = "internal/tokenserver"
-	registry = server + "/registry"
-	feed     = server + "/feed"
+	server   = "internal/tokenserver/bench"
+	registry = "internal/tokenserver/registry"
+	feed     = "internal/tokenserver/feed"
 )
 
 var rows = []row{

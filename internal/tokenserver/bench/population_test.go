@@ -1,4 +1,4 @@
-package tokenserver_test
+package bench_test
 
 import (
 	"bufio"
@@ -37,6 +37,10 @@ import (
 const (
 	benchRealms  = 10
 	benchClients = 10_000
+
+	host          = "api.realmkeeper.localhost"
+	orders        = "https://orders.example.com"
+	assertionType = "client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
 )
 
 // population is a token server with realms and clients, plus one token request per client.

@@ -1,4 +1,6 @@
-package tokenserver_test
+// Package bench_test measures the token server and a baseline alternately, so the metric "ratio"
+// doesn't depend on the machine. `make bench` runs the benchmarks and checks the targets.
+package bench_test
 
 import (
 	"context"
@@ -20,9 +22,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/serve/audit"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver"
 )
-
-// Each benchmark measures the token server and a baseline alternately, so the metric "ratio"
-// doesn't depend on the machine. `make bench` runs the benchmarks and checks the targets.
 
 // BenchmarkTokens measures tokens per second over loopback. The baseline is a server that only
 // handles HTTP and signs.

@@ -1,4 +1,4 @@
-package tokenserver_test
+package bench_test
 
 import (
 	"bytes"
