@@ -10,6 +10,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY api api
 COPY cmd cmd
+COPY config/crd config/crd
 COPY internal internal
 ARG TARGETARCH
 ARG VERSION=unknown
