@@ -40,7 +40,7 @@ func TestRelease(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "old"), nil, 0o600))
 	command := exec.Command(program, "--source=../..", "--output="+dir, "--version="+version, "--revision=0123456789ab",
 		fmt.Sprint("--source-date-epoch=", created), "--snapshot", "--only="+platform, "--registry=registry.example/team",
-		"--ldflags=-s -w -X github.com/realmkeeper/realmkeeper/internal/version.Version="+version)
+		"--ldflags=-s -w -X github.com/realmkeeper/realmkeeper/internal/contract/version.Version="+version)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -188,7 +188,7 @@ var npmNames = map[string]struct{ name, url, license string }{
 
 // npmPackages returns the npm packages whose files the portal embeds.
 func npmPackages(source string) ([]cdx.Component, error) {
-	files, err := os.ReadDir(filepath.Join(source, "internal", "portal", "assets", "vendor"))
+	files, err := os.ReadDir(filepath.Join(source, "internal", "faces", "portal", "assets", "vendor"))
 	if err != nil {
 		return nil, err
 	}
