@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
@@ -18,6 +19,7 @@ const program = "realmkeeper-local"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	command := localissuer.NewCommand(program, os.Stdout, os.Stderr)
+	command.Version = version.String()
 	command.SilenceErrors, command.SilenceUsage = true, true
 	err := command.ExecuteContext(ctx)
 	stop()

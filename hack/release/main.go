@@ -12,6 +12,7 @@
 //	install.yaml, crds.yaml              manifests for kubectl
 //	images.txt                           the images that an installation pulls, one a line
 //	kubectl-realmkeeper-OS-ARCH.tar.gz   the kubectl plugin (.zip for Windows)
+//	realmkeeper-local-OS-ARCH.tar.gz     the local issuer (.zip for Windows)
 //	krew.yaml                            the krew manifest of the plugin
 //	sbom.cdx.json                        the software bill of materials, in CycloneDX format
 //	release-notes.md                     the section of CHANGELOG.md
@@ -91,7 +92,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := checkVersion(o.version); err != nil {
 		return err
 	}
-	plugins, err := selectPlatforms(o.only)
+	selected, err := selectPlatforms(o.only)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	if err := build(ctx, o, plugins, staging, dir, out); err != nil {
+	if err := build(ctx, o, selected, staging, dir, out); err != nil {
 		return err
 	}
 	if err := writeFile(dir, "release-notes.md", []byte(notes)); err != nil {
@@ -147,7 +148,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 }
 
 // build writes the artifacts to dir.
-func build(ctx context.Context, o options, plugins []platform, staging, dir string, out io.Writer) error {
+func build(ctx context.Context, o options, selected []platform, staging, dir string, out io.Writer) error {
 	images, digest, err := buildImages(ctx, o, staging, dir)
 	if err != nil {
 		return fmt.Errorf("build the image: %w", err)
@@ -159,14 +160,18 @@ func build(ctx context.Context, o options, plugins []platform, staging, dir stri
 	}
 	programs := images
 	manifest := newPlugin(o.version)
-	for _, p := range plugins {
-		built, err := buildPlugin(ctx, o, p, staging, dir)
-		if err != nil {
-			return fmt.Errorf("build the plugin for %s: %w", p, err)
+	for _, p := range selected {
+		for _, tool := range commands {
+			built, err := buildCommand(ctx, o, tool, p, staging, dir)
+			if err != nil {
+				return fmt.Errorf("build %s for %s: %w", tool, p, err)
+			}
+			if tool == kubectlPlugin {
+				manifest.Spec.Platforms = append(manifest.Spec.Platforms, built.download)
+			}
+			programs = append(programs, built.program)
 		}
-		manifest.Spec.Platforms = append(manifest.Spec.Platforms, built.download)
-		programs = append(programs, built.program)
-		step(out, "plugin", p.String())
+		step(out, "commands", p.String())
 	}
 	if err := writeManifest(dir, manifest); err != nil {
 		return err

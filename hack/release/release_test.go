@@ -44,12 +44,12 @@ func TestRelease(t *testing.T) {
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	archive := "kubectl-realmkeeper-linux-" + runtime.GOARCH + ".tar.gz"
+	archive := archiveOf("kubectl-realmkeeper")
 
 	t.Run("contains all files", func(t *testing.T) {
 		want := []string{
-			"SHA256SUMS", "crds.yaml", "images.txt", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz",
-			"realmkeeper-image.tar", "realmkeeper-linux-" + runtime.GOARCH + ".tar", "release-notes.md", "sbom.cdx.json",
+			"SHA256SUMS", "crds.yaml", "images.txt", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz", "realmkeeper-image.tar",
+			"realmkeeper-linux-" + runtime.GOARCH + ".tar", archiveOf("realmkeeper-local"), "release-notes.md", "sbom.cdx.json",
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Error(diff)
@@ -66,24 +66,29 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	t.Run("plugin runs", func(t *testing.T) { testPlugin(t, dir, archive) })
+	for command, argument := range map[string]string{"kubectl-realmkeeper": "version", "realmkeeper-local": "--version"} {
+		t.Run(command+" runs", func(t *testing.T) { testCommand(t, dir, command, argument) })
+	}
 	t.Run("krew manifest refers to the archive", func(t *testing.T) { testKrew(t, dir, archive) })
 	t.Run("chart uses the published image", func(t *testing.T) { testChart(t, filepath.Join(dir, "realmkeeper-1.2.3-test.1.tgz")) })
 	t.Run("manifests use the image in the layout", func(t *testing.T) { testManifests(t, dir) })
 	t.Run("SBOM lists the programs and modules", func(t *testing.T) { testSBOM(t, dir) })
 }
 
-func testPlugin(t *testing.T, dir, archive string) {
+func archiveOf(command string) string { return command + "-linux-" + runtime.GOARCH + ".tar.gz" }
+
+// testCommand checks that the archive of a command contains a program that prints its version.
+func testCommand(t *testing.T, dir, command, argument string) {
 	t.Helper()
-	files := readArchive(t, filepath.Join(dir, archive))
+	files := readArchive(t, filepath.Join(dir, archiveOf(command)))
 	license, err := os.ReadFile("../../LICENSE")
 	must(t, err)
 	if len(files) != 2 || !bytes.Equal(files["LICENSE"], license) {
 		t.Errorf("%d files", len(files))
 	}
-	plugin := filepath.Join(t.TempDir(), "kubectl-realmkeeper")
-	must(t, os.WriteFile(plugin, files["kubectl-realmkeeper"], 0o700))
-	out, err := exec.Command(plugin, "version").CombinedOutput()
+	program := filepath.Join(t.TempDir(), command)
+	must(t, os.WriteFile(program, files[command], 0o700))
+	out, err := exec.Command(program, argument).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), version) {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -202,7 +207,7 @@ func testSBOM(t *testing.T, dir string) {
 			t.Errorf("%s has no license", component.BOMRef)
 		}
 	}
-	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2}
+	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2, "realmkeeper-local": 1}
 	if diff := cmp.Diff(want, programs); diff != "" {
 		t.Error(diff)
 	}
@@ -264,7 +269,7 @@ func TestErrors(t *testing.T) {
 		"no version":   {want: "VERSION must be a semantic version that starts with v"},
 		"no tree":      {[]string{"--version=v1.2.3"}, "not a git repository"},
 		"no notes":     {[]string{"--version=v1.2.3", "--snapshot"}, "add a section [1.2.3] with at least one list item"},
-		"bad platform": {[]string{"--version=v1.2.3", "--only=linux"}, "--only must be a platform of the plugin"},
+		"bad platform": {[]string{"--version=v1.2.3", "--only=linux"}, "--only must be a platform of the commands"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -22,9 +22,9 @@ var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
-var errPlatform = errors.New("--only must be a platform of the plugin")
+var errPlatform = errors.New("--only must be a platform of the commands")
 
-// selectPlatforms returns the platforms of the plugin, or only one of them.
+// selectPlatforms returns the platforms of the commands, or only one of them.
 func selectPlatforms(only string) ([]platform, error) {
 	if only == "" {
 		return platforms, nil
@@ -37,45 +37,50 @@ func selectPlatforms(only string) ([]platform, error) {
 	return nil, fmt.Errorf("%w, one of %v; it is %q", errPlatform, platforms, only)
 }
 
-// builtPlugin is the plugin for one platform.
-type builtPlugin struct {
+const kubectlPlugin = "kubectl-realmkeeper"
+
+// commands are those that run on a user's machine. Each has an archive for each platform.
+var commands = []string{kubectlPlugin, "realmkeeper-local"}
+
+// builtCommand is a command for one platform.
+type builtCommand struct {
 	download download
 	program  program
 }
 
-// buildPlugin compiles the plugin and writes an archive with the plugin and the license.
-func buildPlugin(ctx context.Context, o options, p platform, staging, dir string) (builtPlugin, error) {
-	bin, archive, pack := "kubectl-realmkeeper", "kubectl-realmkeeper-"+p.os+"-"+p.arch+".tar.gz", packTar
+// buildCommand compiles a command and writes an archive with the command and the license.
+func buildCommand(ctx context.Context, o options, name string, p platform, staging, dir string) (builtCommand, error) {
+	bin, archive, pack := name, name+"-"+p.os+"-"+p.arch+".tar.gz", packTar
 	if p.os == "windows" {
 		// Windows has no built-in way to open other archives in its Explorer.
-		bin, archive, pack = bin+".exe", "kubectl-realmkeeper-"+p.os+"-"+p.arch+".zip", packZip
+		bin, archive, pack = bin+".exe", name+"-"+p.os+"-"+p.arch+".zip", packZip
 	}
 	path := filepath.Join(staging, p.os+"-"+p.arch, bin)
-	build := command(ctx, o, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", path, "./cmd/kubectl-realmkeeper")
+	build := command(ctx, o, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", path, "./cmd/"+name)
 	build.Env = goEnvironment(p)
 	if err := build.Run(); err != nil {
-		return builtPlugin{}, fmt.Errorf("go build: %w", err)
+		return builtCommand{}, fmt.Errorf("go build: %w", err)
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
-		return builtPlugin{}, err
+		return builtCommand{}, err
 	}
 	license, err := os.ReadFile(filepath.Join(o.source, "LICENSE"))
 	if err != nil {
-		return builtPlugin{}, err
+		return builtCommand{}, err
 	}
 	content, err := pack(o.created, []file{{bin, 0o755, binary}, {"LICENSE", 0o644, license}})
 	if err != nil {
-		return builtPlugin{}, err
+		return builtCommand{}, err
 	}
 	if err := writeFile(dir, archive, content); err != nil {
-		return builtPlugin{}, err
+		return builtCommand{}, err
 	}
 	sum, err := checksum(filepath.Join(dir, archive))
 	if err != nil {
-		return builtPlugin{}, err
+		return builtCommand{}, err
 	}
-	return builtPlugin{
+	return builtCommand{
 		download: download{
 			Selector: selector{map[string]string{"os": p.os, "arch": p.arch}},
 			URI:      homepage + "/releases/download/" + o.version + "/" + archive,
