@@ -13,6 +13,9 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration/hydra"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
 )
 
 // exitSkipped is the exit code if a restore has skipped ApiClients.
@@ -26,7 +29,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		if errors.Is(err, errReported) {
+		if errors.Is(err, errReported) || errors.Is(err, migration.ErrPartial) {
 			return 1
 		}
 		// Errors can contain line breaks, and text from objects of other users.
@@ -58,7 +61,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newCreateCommand(streams),
 		newExplainCommand(streams),
 		newHashCommand(streams),
-		newImportCommand(streams),
+		migration.NewCommand(hydra.NewCommand(streams), keycloak.NewCommand(streams)),
 		newRestoreCommand(streams),
 		newResumeCommand(streams),
 		newReleaseCommand(streams),

@@ -1,4 +1,4 @@
-package plugin
+package migration
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 const importUsage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their
@@ -27,15 +25,16 @@ const importExamples = `  # Write a file for each object to a new directory
   kubectl realmkeeper import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme
   kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
 
-// importOptions are the arguments that the import subcommands share.
-type importOptions struct {
-	streams   genericiooptions.IOStreams
-	target    migration.Target
+// Options are the arguments that the subcommands share.
+type Options struct {
+	Streams   genericiooptions.IOStreams
+	Target    Target
 	outputDir string
 	report    string
 }
 
-func newImportCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// NewCommand returns the command import with a subcommand for each system.
+func NewCommand(systems ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "import",
 		Short:   "Write ApiClients for the clients of Ory Hydra or Keycloak",
@@ -45,26 +44,38 @@ func newImportCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newImportHydraCommand(streams), newImportKeycloakCommand(streams))
+	command.AddCommand(systems...)
 	return command
 }
 
-func (o *importOptions) addFlags(command *cobra.Command) {
+// AddFlags adds the flags to a subcommand.
+func (o *Options) AddFlags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&o.target.Realm, "realm", "", "Name of the Realm to write, which the ApiClients refer to")
-	flags.StringVarP(&o.target.Namespace, "namespace", "n", "", "Namespace of the ApiClients")
+	flags.StringVar(&o.Target.Realm, "realm", "", "Name of the Realm to write, which the ApiClients refer to")
+	flags.StringVarP(&o.Target.Namespace, "namespace", "n", "", "Namespace of the ApiClients")
 	flags.StringVar(&o.outputDir, "output-dir", "", "New directory for the files, one for each object. If empty, the objects are written to standard output")
 	flags.StringVar(&o.report, "report", "text", "Format of the report on standard error: text or json")
-	flags.BoolVar(&o.target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing the client IDs in the Realm. Required for more than 512 clients")
+	flags.BoolVar(&o.Target.AnyClientID, "any-client-id", false, "Let the ApiClients of the namespace have any client ID, instead of listing the client IDs in the Realm. Required for more than 512 clients")
 	for _, name := range []string{"realm", "namespace"} {
 		_ = command.MarkFlagRequired(name) // the flag exists
 	}
 }
 
-// complete validates the arguments.
-func (o *importOptions) complete() error {
+var (
+	// ErrUsage means that an argument is invalid.
+	ErrUsage = errors.New("invalid arguments")
+	// ErrPartial means that something was not imported. The report says why.
+	ErrPartial = errors.New("not everything was imported")
+
+	errExists = errors.New("the file exists")
+)
+
+// Complete validates the arguments.
+//
+// Errors: ErrUsage.
+func (o *Options) Complete() error {
 	if o.report != "text" && o.report != "json" {
-		return fmt.Errorf("%w: --report must be text or json, got %q", errUsage, o.report)
+		return fmt.Errorf("%w: --report must be text or json, got %q", ErrUsage, o.report)
 	}
 	if o.outputDir == "" {
 		return nil
@@ -79,12 +90,14 @@ func (o *importOptions) complete() error {
 	return nil
 }
 
-// run writes the objects and the report. If something was not imported, the error is errReported.
-func (o *importOptions) run(export *migration.Export) error {
-	var manifests []migration.Manifest
+// Run writes the objects and the report.
+//
+// Errors: ErrPartial.
+func (o *Options) Run(export *Export) error {
+	var manifests []Manifest
 	if len(export.Clients) > 0 {
 		var err error
-		if manifests, err = export.Manifests(o.target); err != nil {
+		if manifests, err = export.Manifests(o.Target); err != nil {
 			return err
 		}
 		if err := o.write(manifests); err != nil {
@@ -95,15 +108,15 @@ func (o *importOptions) run(export *migration.Export) error {
 		return err
 	}
 	if len(export.NotImported) > 0 || len(export.Clients) == 0 {
-		return errReported
+		return ErrPartial
 	}
 	return nil
 }
 
-func (o *importOptions) write(manifests []migration.Manifest) error {
+func (o *Options) write(manifests []Manifest) error {
 	if o.outputDir == "" {
 		for _, m := range manifests {
-			if _, err := fmt.Fprintf(o.streams.Out, "---\n%s", m.YAML); err != nil {
+			if _, err := fmt.Fprintf(o.Streams.Out, "---\n%s", m.YAML); err != nil {
 				return err
 			}
 		}
@@ -116,7 +129,7 @@ func (o *importOptions) write(manifests []migration.Manifest) error {
 }
 
 // writeDirectory creates a directory with files, which appears at its path only when it is complete.
-func writeDirectory(path string, manifests []migration.Manifest) error {
+func writeDirectory(path string, manifests []Manifest) error {
 	temporary, err := os.MkdirTemp(filepath.Dir(filepath.Clean(path)), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
@@ -130,22 +143,22 @@ func writeDirectory(path string, manifests []migration.Manifest) error {
 	return os.Rename(temporary, path)
 }
 
-// maxImport is the size limit of a file in bytes. An export of 10,000 clients has about 20 MB.
-const maxImport = 256 << 20
+// maxFile is the size limit of a file in bytes. An export of 10,000 clients has about 20 MB.
+const maxFile = 256 << 20
 
-// readImport reads a file or a pipe, such as the output of another command.
-func readImport(path string) ([]byte, error) {
+// ReadFile reads a file or a pipe, such as the output of another command.
+func ReadFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	var content bytes.Buffer
-	if _, err := io.Copy(&content, io.LimitReader(file, maxImport+1)); err != nil {
+	if _, err := io.Copy(&content, io.LimitReader(file, maxFile+1)); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
-	if content.Len() > maxImport {
-		return nil, fmt.Errorf("reading %s: %w: the file has more than %d MiB; split the export", path, migration.ErrDamaged, maxImport>>20)
+	if content.Len() > maxFile {
+		return nil, fmt.Errorf("reading %s: %w: the file has more than %d MiB; split the export", path, ErrDamaged, maxFile>>20)
 	}
 	return content.Bytes(), nil
 }

@@ -1,4 +1,4 @@
-package plugin
+package hydra
 
 import (
 	"time"
@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/hydra"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 const importHydraUsage = `Write ApiClients for the clients of Ory Hydra, and a Realm that accepts them.
@@ -29,15 +29,16 @@ const importHydraExamples = `  # Export the clients and the hashes of their secr
 
 // importHydraOptions are the arguments of the import hydra subcommand.
 type importHydraOptions struct {
-	importOptions
+	migration.Options
 
 	hashes        string
 	tokenLifetime time.Duration
 }
 
-func newImportHydraCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := importHydraOptions{importOptions: importOptions{streams: streams}}
-	o.target.System = "hydra"
+// NewCommand returns the subcommand that imports the clients of Hydra.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := importHydraOptions{Options: migration.Options{Streams: streams}}
+	o.Target.System = "hydra"
 	command := &cobra.Command{
 		Use:     "hydra CLIENTS... --hashes FILE --realm NAME --namespace NAME",
 		Short:   "Write ApiClients for the clients of Ory Hydra",
@@ -45,13 +46,13 @@ func newImportHydraCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Example: importHydraExamples,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
-			if err := o.complete(); err != nil {
+			if err := o.Complete(); err != nil {
 				return err
 			}
 			return o.read(files)
 		},
 	}
-	o.addFlags(command)
+	o.AddFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.hashes, "hashes", "", "File with a line \"<client ID>|<hash>\" for each secret")
 	flags.DurationVar(&o.tokenLifetime, "token-lifetime", time.Hour, "Token lifetime of clients that do not set one, which is ttl.access_token in Hydra's configuration")
@@ -60,25 +61,25 @@ func newImportHydraCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 func (o *importHydraOptions) read(files []string) error {
-	if err := checkLifetime(o.tokenLifetime); err != nil {
+	if err := migration.CheckLifetime(o.tokenLifetime); err != nil {
 		return err
 	}
-	input := hydra.Input{TokenLifetime: o.tokenLifetime}
+	input := Input{TokenLifetime: o.tokenLifetime}
 	for _, path := range files {
-		content, err := readImport(path)
+		content, err := migration.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		input.Clients = append(input.Clients, hydra.File{Name: path, Content: content})
+		input.Clients = append(input.Clients, File{Name: path, Content: content})
 	}
-	content, err := readImport(o.hashes)
+	content, err := migration.ReadFile(o.hashes)
 	if err != nil {
 		return err
 	}
-	input.Hashes = hydra.File{Name: o.hashes, Content: content}
-	export, err := hydra.Read(input)
+	input.Hashes = File{Name: o.hashes, Content: content}
+	export, err := Read(input)
 	if err != nil {
 		return err
 	}
-	return o.run(export)
+	return o.Run(export)
 }

@@ -1,4 +1,4 @@
-package plugin
+package keycloak
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
+	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 const importKeycloakUsage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a
@@ -26,14 +26,15 @@ const importKeycloakExamples = `  # Export a realm, and write a file for each ob
 
 // importKeycloakOptions are the arguments of the import keycloak subcommand.
 type importKeycloakOptions struct {
-	importOptions
+	migration.Options
 
 	fromRealm string
 }
 
-func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := importKeycloakOptions{importOptions: importOptions{streams: streams}}
-	o.target.System = "keycloak"
+// NewCommand returns the subcommand that imports the clients of a realm of Keycloak.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := importKeycloakOptions{Options: migration.Options{Streams: streams}}
+	o.Target.System = "keycloak"
 	command := &cobra.Command{
 		Use:     "keycloak EXPORT --realm NAME --namespace NAME",
 		Short:   "Write ApiClients for the clients of a Keycloak realm",
@@ -41,25 +42,25 @@ func newImportKeycloakCommand(streams genericiooptions.IOStreams) *cobra.Command
 		Example: importKeycloakExamples,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
-			if err := o.complete(); err != nil {
+			if err := o.Complete(); err != nil {
 				return err
 			}
 			return o.read(command.Context(), files[0])
 		},
 	}
-	o.addFlags(command)
+	o.AddFlags(command)
 	command.Flags().StringVar(&o.fromRealm, "from-realm", "", "Keycloak realm to import, if the file contains several")
 	return command
 }
 
 func (o *importKeycloakOptions) read(ctx context.Context, path string) error {
-	content, err := readImport(path)
+	content, err := migration.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	export, err := keycloak.Read(ctx, keycloak.Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
+	export, err := Read(ctx, Input{Name: path, Content: content, Realm: o.fromRealm, Random: rand.Reader})
 	if err != nil {
 		return err
 	}
-	return o.run(export)
+	return o.Run(export)
 }

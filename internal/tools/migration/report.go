@@ -1,4 +1,4 @@
-package plugin
+package migration
 
 import (
 	"fmt"
@@ -6,45 +6,44 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
 // importReport is the report of an import in JSON.
 type importReport struct {
-	Clients     int                 `json:"clients"`
-	NotImported []migration.Finding `json:"notImported"`
-	Warnings    []migration.Finding `json:"warnings"`
+	Clients     int       `json:"clients"`
+	NotImported []Finding `json:"notImported"`
+	Warnings    []Finding `json:"warnings"`
 }
 
-func (o *importOptions) writeReport(export *migration.Export) error {
+func (o *Options) writeReport(export *Export) error {
 	if o.report == "json" {
 		encoded, err := untrusted.MarshalJSON(importReport{
 			Clients:     len(export.Clients),
-			NotImported: append([]migration.Finding{}, export.NotImported...), Warnings: append([]migration.Finding{}, export.Warnings...),
+			NotImported: append([]Finding{}, export.NotImported...), Warnings: append([]Finding{}, export.Warnings...),
 		})
 		if err != nil {
 			return err
 		}
-		_, err = o.streams.ErrOut.Write(encoded)
+		_, err = o.Streams.ErrOut.Write(encoded)
 		return err
 	}
-	w := terminal.NewWriter(o.streams.ErrOut)
+	w := terminal.NewWriter(o.Streams.ErrOut)
 	where := o.outputDir
 	if where == "" {
 		where = "standard output"
 	}
 	if len(export.Clients) > 0 {
-		w.Line(terminal.Plain, "Wrote %d ApiClients and the Realm %s to %s.", len(export.Clients), o.target.Realm, where)
+		w.Line(terminal.Plain, "Wrote %d ApiClients and the Realm %s to %s.", len(export.Clients), o.Target.Realm, where)
 	} else {
 		w.Line(terminal.Plain, "No client can move. Nothing was written.")
 	}
-	findings(w, "NOT IMPORTED", export.NotImported)
-	findings(w, "WARNINGS", export.Warnings)
+	writeFindings(w, "NOT IMPORTED", export.NotImported)
+	writeFindings(w, "WARNINGS", export.Warnings)
 	return w.Err()
 }
 
-// findings writes each message once, with all clients that it is about.
-func findings(w *terminal.Writer, heading string, all []migration.Finding) {
+// writeFindings writes each message once, with all clients that it is about.
+func writeFindings(w *terminal.Writer, heading string, all []Finding) {
 	if len(all) == 0 {
 		return
 	}
@@ -67,9 +66,12 @@ func findings(w *terminal.Writer, heading string, all []migration.Finding) {
 	}
 }
 
-func checkLifetime(lifetime time.Duration) error {
+// CheckLifetime validates the flag --token-lifetime.
+//
+// Errors: ErrUsage.
+func CheckLifetime(lifetime time.Duration) error {
 	if lifetime < 10*time.Second || lifetime > 24*time.Hour || lifetime%time.Second != 0 {
-		return fmt.Errorf("%w: --token-lifetime must be between 10s and 24h in whole seconds, got %s", errUsage, lifetime)
+		return fmt.Errorf("%w: --token-lifetime must be between 10s and 24h in whole seconds, got %s", ErrUsage, lifetime)
 	}
 	return nil
 }
