@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -30,11 +31,11 @@ func (p platform) oci() *v1.Platform { return &v1.Platform{OS: "linux", Architec
 
 var errNotStatic = errors.New("not a static binary of its platform")
 
-// localIssuer runs without a cluster, so it isn't in the image.
-const localIssuer = "realmkeeper-local"
+// withoutCluster begins the names of the commands that need no cluster, so they aren't in the image.
+const withoutCluster = name + "-"
 
-// compile builds the commands in cmd/ into dir, except for the local issuer. It returns an error if a binary
-// isn't static, because the image contains no loader and no libraries.
+// compile builds the commands in cmd/ into dir, except for those that need no cluster. It returns an error if a
+// binary isn't static, because the image contains no loader and no libraries.
 func compile(ctx context.Context, o options, p platform, dir string) error {
 	commands, err := filepath.Glob(filepath.Join(o.source, "cmd", "*", "main.go"))
 	if err != nil {
@@ -42,8 +43,8 @@ func compile(ctx context.Context, o options, p platform, dir string) error {
 	}
 	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", dir + string(filepath.Separator)}
 	for _, main := range commands {
-		if name := filepath.Base(filepath.Dir(main)); name != localIssuer {
-			arguments = append(arguments, "./cmd/"+name)
+		if command := filepath.Base(filepath.Dir(main)); !strings.HasPrefix(command, withoutCluster) {
+			arguments = append(arguments, "./cmd/"+command)
 		}
 	}
 	build := exec.CommandContext(ctx, "go", arguments...)

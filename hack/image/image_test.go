@@ -261,12 +261,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newSource creates a repository with the commands operator, token-server, and realmkeeper-local, which is not in the image.
+// newSource creates a repository with the commands operator, token-server, and two that are not in the image.
 func newSource(t *testing.T) string {
 	t.Helper()
 	source := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module example.test/product\n\ngo 1.26.0\n"), 0o600))
-	for _, command := range []string{"operator", "realmkeeper-local", "token-server"} {
+	for _, command := range []string{"operator", "realmkeeper-import", "realmkeeper-local", "token-server"} {
 		dir := filepath.Join(source, "cmd", command)
 		must(t, os.MkdirAll(dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, "main.go"),

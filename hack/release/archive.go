@@ -40,7 +40,7 @@ func selectPlatforms(only string) ([]platform, error) {
 const kubectlPlugin = "kubectl-realmkeeper"
 
 // commands are those that run on a user's machine. Each has an archive for each platform.
-var commands = []string{kubectlPlugin, "realmkeeper-local"}
+var commands = []string{kubectlPlugin, "realmkeeper-import", "realmkeeper-local"}
 
 // builtCommand is a command for one platform.
 type builtCommand struct {

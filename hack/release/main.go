@@ -12,6 +12,7 @@
 //	install.yaml, crds.yaml              manifests for kubectl
 //	images.txt                           the images that an installation pulls, one a line
 //	kubectl-realmkeeper-OS-ARCH.tar.gz   the kubectl plugin (.zip for Windows)
+//	realmkeeper-import-OS-ARCH.tar.gz    the import from Hydra and Keycloak (.zip for Windows)
 //	realmkeeper-local-OS-ARCH.tar.gz     the local issuer (.zip for Windows)
 //	krew.yaml                            the krew manifest of the plugin
 //	sbom.cdx.json                        the software bill of materials, in CycloneDX format

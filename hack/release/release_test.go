@@ -49,7 +49,7 @@ func TestRelease(t *testing.T) {
 	t.Run("contains all files", func(t *testing.T) {
 		want := []string{
 			"SHA256SUMS", "crds.yaml", "images.txt", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz", "realmkeeper-image.tar",
-			"realmkeeper-linux-" + runtime.GOARCH + ".tar", archiveOf("realmkeeper-local"), "release-notes.md", "sbom.cdx.json",
+			archiveOf("realmkeeper-import"), "realmkeeper-linux-" + runtime.GOARCH + ".tar", archiveOf("realmkeeper-local"), "release-notes.md", "sbom.cdx.json",
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Error(diff)
@@ -66,7 +66,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
-	for command, argument := range map[string]string{"kubectl-realmkeeper": "version", "realmkeeper-local": "--version"} {
+	for command, argument := range map[string]string{"kubectl-realmkeeper": "version", "realmkeeper-import": "--version", "realmkeeper-local": "--version"} {
 		t.Run(command+" runs", func(t *testing.T) { testCommand(t, dir, command, argument) })
 	}
 	t.Run("krew manifest refers to the archive", func(t *testing.T) { testKrew(t, dir, archive) })
@@ -207,7 +207,7 @@ func testSBOM(t *testing.T, dir string) {
 			t.Errorf("%s has no license", component.BOMRef)
 		}
 	}
-	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2, "realmkeeper-local": 1}
+	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2, "realmkeeper-import": 1, "realmkeeper-local": 1}
 	if diff := cmp.Diff(want, programs); diff != "" {
 		t.Error(diff)
 	}

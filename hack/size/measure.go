@@ -41,7 +41,7 @@ func measure(root, bin string, planes int) (map[string]int, error) {
 				return nil, err
 			}
 			measured["MB "+e.Name()] = steps(info.Size())
-			if e.Name() != localIssuer {
+			if !strings.HasPrefix(e.Name(), withoutCluster) {
 				image += info.Size() // The image contains the other binaries, and next to nothing else.
 			}
 		}
@@ -51,8 +51,9 @@ func measure(root, bin string, planes int) (map[string]int, error) {
 }
 
 const (
-	module      = "github.com/realmkeeper/realmkeeper/"
-	localIssuer = "realmkeeper-local"
+	module = "github.com/realmkeeper/realmkeeper/"
+	// withoutCluster begins the names of the binaries that need no cluster, so they aren't in the image.
+	withoutCluster = "realmkeeper-"
 )
 
 // steps rounds up to 2 MB.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -75,60 +74,6 @@ func TestTokenOutputTokenRejectsOtherText(t *testing.T) {
 			t.Errorf("Token %s: exit code %d, stdout %q, stderr %q", token, code, stdout, stderr)
 		}
 	}
-}
-
-// The clients of another system have names and IDs that its users chose.
-func TestImportReportsHostileClients(t *testing.T) {
-	var clients []map[string]any
-	for i, text := range hostile.Texts {
-		clients = append(clients,
-			map[string]any{"client_id": text, "client_name": text, "grant_types": []string{"authorization_code"}},
-			map[string]any{"client_id": "imported-" + string(rune('a'+i%26)) + strings.Repeat("x", i), "client_name": text, "grant_types": []string{"client_credentials"}, "owner": text},
-		)
-	}
-	var hashes strings.Builder
-	for _, c := range clients[1:] {
-		if id, ok := c["client_id"].(string); ok && strings.HasPrefix(id, "imported-") {
-			hashes.WriteString(id + "|" + exportedHash + "\n")
-		}
-	}
-	exported(t, map[string]string{"clients.json": mustJSON(t, clients), "hashes.txt": hashes.String()})
-
-	code, stdout, stderr := run(t, hydraArguments...)
-	hostile.CheckPrintable(t, stdout)
-	hostile.CheckPrintable(t, stderr)
-	if code != 1 || !strings.Contains(stderr, "NOT IMPORTED") {
-		t.Fatalf("Exit code %d, stderr %s", code, stderr)
-	}
-	var descriptions []string
-	for document := range strings.SplitSeq(stdout, "---\n") {
-		var c v1beta1.ApiClient
-		if err := yaml.Unmarshal([]byte(document), &c); err != nil {
-			t.Errorf("%v:\n%s", err, document)
-		}
-		if c.Kind == "ApiClient" {
-			descriptions = append(descriptions, c.Spec.Description)
-		}
-	}
-	if len(descriptions) != len(hostile.Texts) {
-		t.Errorf("Output has %d clients, want %d", len(descriptions), len(hostile.Texts))
-	}
-
-	_, _, stderr = run(t, append(hydraArguments, "--report", "json", "--output-dir", "acme")...)
-	hostile.CheckPrintable(t, stderr)
-	var report struct{ NotImported []struct{ ClientID string } }
-	if err := json.Unmarshal([]byte(stderr), &report); err != nil {
-		t.Fatalf("%v: %s", err, stderr)
-	}
-	var got, want []string
-	for _, f := range report.NotImported {
-		got = append(got, f.ClientID)
-	}
-	for _, text := range hostile.Texts {
-		want = append(want, strings.ToValidUTF8(text, "\ufffd"))
-	}
-	slices.Sort(want)
-	testkit.Diff(t, "Clients in the report", want, got)
 }
 
 // hostileObjects returns an ApiClient, a Realm, and an Event with the text in every field.

@@ -13,24 +13,29 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/hydra"
-	"github.com/realmkeeper/realmkeeper/internal/tools/migration/keycloak"
 )
 
-// exitSkipped is the exit code if a restore has skipped ApiClients.
-const exitSkipped = 3
+const (
+	// exitMoved is the exit code of a verb that has become a command of its own.
+	exitMoved = 2
+	// exitSkipped is the exit code if a restore has skipped ApiClients.
+	exitSkipped = 3
+)
 
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
-// it prints one line to the error stream and returns 1, or exitSkipped.
+// it prints one line to the error stream and returns 1, exitMoved, or exitSkipped.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	// Almost everything that the subcommands print contains text from objects of other users.
 	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		if errors.Is(err, errReported) || errors.Is(err, migration.ErrPartial) {
+		if errors.Is(err, errReported) {
 			return 1
+		}
+		if moved, ok := errors.AsType[movedError](err); ok {
+			fmt.Fprintln(streams.ErrOut, moved)
+			return exitMoved
 		}
 		// Errors can contain line breaks, and text from objects of other users.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
@@ -61,7 +66,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newCreateCommand(streams),
 		newExplainCommand(streams),
 		newHashCommand(streams),
-		migration.NewCommand(hydra.NewCommand(streams), keycloak.NewCommand(streams)),
+		newMovedCommand("import", "realmkeeper-import", "docs/migration.md"),
 		newRestoreCommand(streams),
 		newResumeCommand(streams),
 		newReleaseCommand(streams),

@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-const importUsage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their
+const usage = `Write ApiClients for the clients of another system, and a Realm that accepts them. Callers keep their
 client IDs and secrets. They need the new URL of the token endpoint, and a new audience in assertions
 that they sign. Let your APIs accept the issuer and the keys of the Realm first.
 
@@ -21,31 +20,32 @@ The import needs no access to a cluster. The objects contain only hashes of secr
 standard error lists the clients that cannot move, with the reasons. If there are any, the exit code
 is 1, but the other clients are written. If a file is damaged, nothing is written.`
 
-const importExamples = `  # Write a file for each object to a new directory
-  kubectl realmkeeper import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme
-  kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
+const examples = `  # Write a file for each object to a new directory
+  realmkeeper-import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme
+  realmkeeper-import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
 
-// Options are the arguments that the subcommands share.
-type Options struct {
-	Streams   genericiooptions.IOStreams
-	Target    Target
-	outputDir string
-	report    string
-}
-
-// NewCommand returns the command import with a subcommand for each system.
+// NewCommand returns the command realmkeeper-import with a subcommand for each system.
 func NewCommand(systems ...*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
-		Use:     "import",
+		Use:     "realmkeeper-import",
 		Short:   "Write ApiClients for the clients of Ory Hydra or Keycloak",
-		Long:    importUsage,
-		Example: importExamples,
+		Long:    usage,
+		Example: examples,
 		// An unknown system is an error, as are unknown commands.
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(systems...)
 	return command
+}
+
+// Options are the arguments that the subcommands share.
+type Options struct {
+	Out, ErrOut io.Writer
+	Target      Target
+
+	outputDir string
+	report    string
 }
 
 // AddFlags adds the flags to a subcommand.
@@ -116,7 +116,7 @@ func (o *Options) Run(export *Export) error {
 func (o *Options) write(manifests []Manifest) error {
 	if o.outputDir == "" {
 		for _, m := range manifests {
-			if _, err := fmt.Fprintf(o.Streams.Out, "---\n%s", m.YAML); err != nil {
+			if _, err := fmt.Fprintf(o.Out, "---\n%s", m.YAML); err != nil {
 				return err
 			}
 		}
@@ -147,6 +147,8 @@ func writeDirectory(path string, manifests []Manifest) error {
 const maxFile = 256 << 20
 
 // ReadFile reads a file or a pipe, such as the output of another command.
+//
+// Errors: ErrDamaged if it is too large.
 func ReadFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

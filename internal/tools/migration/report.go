@@ -2,14 +2,13 @@ package migration
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
-// importReport is the report of an import in JSON.
-type importReport struct {
+// report is the report of an import in JSON.
+type report struct {
 	Clients     int       `json:"clients"`
 	NotImported []Finding `json:"notImported"`
 	Warnings    []Finding `json:"warnings"`
@@ -17,17 +16,17 @@ type importReport struct {
 
 func (o *Options) writeReport(export *Export) error {
 	if o.report == "json" {
-		encoded, err := untrusted.MarshalJSON(importReport{
+		encoded, err := untrusted.MarshalJSON(report{
 			Clients:     len(export.Clients),
 			NotImported: append([]Finding{}, export.NotImported...), Warnings: append([]Finding{}, export.Warnings...),
 		})
 		if err != nil {
 			return err
 		}
-		_, err = o.Streams.ErrOut.Write(encoded)
+		_, err = o.ErrOut.Write(encoded)
 		return err
 	}
-	w := terminal.NewWriter(o.Streams.ErrOut)
+	w := terminal.NewWriter(o.ErrOut)
 	where := o.outputDir
 	if where == "" {
 		where = "standard output"
@@ -64,14 +63,4 @@ func writeFindings(w *terminal.Writer, heading string, all []Finding) {
 			}
 		}
 	}
-}
-
-// CheckLifetime validates the flag --token-lifetime.
-//
-// Errors: ErrUsage.
-func CheckLifetime(lifetime time.Duration) error {
-	if lifetime < 10*time.Second || lifetime > 24*time.Hour || lifetime%time.Second != 0 {
-		return fmt.Errorf("%w: --token-lifetime must be between 10s and 24h in whole seconds, got %s", ErrUsage, lifetime)
-	}
-	return nil
 }

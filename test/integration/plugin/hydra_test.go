@@ -87,10 +87,10 @@ type report struct {
 	NotImported, Warnings []struct{ ClientID, Message string }
 }
 
-// importClients runs the plugin, and returns its report.
+// importClients runs the import, and returns its report.
 func importClients(t *testing.T, cluster *env.Env, arguments ...string) report {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), install.Binary(t, cluster, "kubectl-realmkeeper"), append([]string{"import"}, arguments...)...)
+	command := exec.CommandContext(t.Context(), install.Binary(t, cluster, "realmkeeper-import"), arguments...)
 	var stderr strings.Builder
 	command.Stderr = &stderr
 	err := command.Run()
@@ -223,7 +223,7 @@ func exportDir(t *testing.T, system string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(root, "internal", "migration", system, "testdata")
+	return filepath.Join(root, "internal", "tools", "migration", system, "testdata")
 }
 
 func secretsOf(t *testing.T, dir string) map[string]string {

@@ -1,15 +1,16 @@
 package hydra
 
 import (
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
-const importHydraUsage = `Write ApiClients for the clients of Ory Hydra, and a Realm that accepts them.
+const usage = `Write ApiClients for the clients of Ory Hydra, and a Realm that accepts them.
 
 The clients are read from files with responses to GET /admin/clients, or with the output of "hydra
 list clients --format json". Pass all pages. Only the database of Hydra contains the hashes of the
@@ -20,15 +21,15 @@ The objects contain only hashes of secrets. A report on standard error lists the
 move, with the reasons. If there are any, the exit code is 1, but the other clients are written. If
 a file is damaged, nothing is written.`
 
-const importHydraExamples = `  # Export the clients and the hashes of their secrets
+const examples = `  # Export the clients and the hashes of their secrets
   curl -sf 'http://hydra-admin:4445/admin/clients?page_size=500' > clients.json
   psql -At "$DSN" -c "select id, client_secret from hydra_client" > hashes.txt
 
   # Write a file for each object to a new directory
-  kubectl realmkeeper import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme`
+  realmkeeper-import hydra clients.json --hashes hashes.txt --realm acme -n acme-apps --output-dir acme`
 
-// importHydraOptions are the arguments of the import hydra subcommand.
-type importHydraOptions struct {
+// options are the arguments of the command.
+type options struct {
 	migration.Options
 
 	hashes        string
@@ -36,14 +37,14 @@ type importHydraOptions struct {
 }
 
 // NewCommand returns the subcommand that imports the clients of Hydra.
-func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := importHydraOptions{Options: migration.Options{Streams: streams}}
+func NewCommand(out, errOut io.Writer) *cobra.Command {
+	o := options{Options: migration.Options{Out: out, ErrOut: errOut}}
 	o.Target.System = "hydra"
 	command := &cobra.Command{
 		Use:     "hydra CLIENTS... --hashes FILE --realm NAME --namespace NAME",
 		Short:   "Write ApiClients for the clients of Ory Hydra",
-		Long:    importHydraUsage,
-		Example: importHydraExamples,
+		Long:    usage,
+		Example: examples,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, files []string) error {
 			if err := o.Complete(); err != nil {
@@ -60,8 +61,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return command
 }
 
-func (o *importHydraOptions) read(files []string) error {
-	if err := migration.CheckLifetime(o.tokenLifetime); err != nil {
+func (o *options) read(files []string) error {
+	if err := checkLifetime(o.tokenLifetime); err != nil {
 		return err
 	}
 	input := Input{TokenLifetime: o.tokenLifetime}
@@ -82,4 +83,11 @@ func (o *importHydraOptions) read(files []string) error {
 		return err
 	}
 	return o.Run(export)
+}
+
+func checkLifetime(lifetime time.Duration) error {
+	if lifetime < 10*time.Second || lifetime > 24*time.Hour || lifetime%time.Second != 0 {
+		return fmt.Errorf("%w: --token-lifetime must be between 10s and 24h in whole seconds, got %s", migration.ErrUsage, lifetime)
+	}
+	return nil
 }

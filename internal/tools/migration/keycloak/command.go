@@ -3,14 +3,14 @@ package keycloak
 import (
 	"context"
 	"crypto/rand"
+	"io"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/tools/migration"
 )
 
-const importKeycloakUsage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a
+const usage = `Write ApiClients for the confidential clients of a Keycloak realm that have a service account, and a
 Realm that accepts them.
 
 The clients are read from a file that "kc.sh export" writes. The file contains the client secrets in
@@ -20,26 +20,26 @@ objects contain only Argon2id hashes of secrets.
 A report on standard error lists the clients that cannot move, with the reasons. If there are any,
 the exit code is 1, but the other clients are written. If a file is damaged, nothing is written.`
 
-const importKeycloakExamples = `  # Export a realm, and write a file for each object to a new directory
+const examples = `  # Export a realm, and write a file for each object to a new directory
   kc.sh export --realm acme --file realm.json
-  kubectl realmkeeper import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
+  realmkeeper-import keycloak realm.json --realm acme -n acme-apps --output-dir acme`
 
-// importKeycloakOptions are the arguments of the import keycloak subcommand.
-type importKeycloakOptions struct {
+// options are the arguments of the command.
+type options struct {
 	migration.Options
 
 	fromRealm string
 }
 
 // NewCommand returns the subcommand that imports the clients of a realm of Keycloak.
-func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := importKeycloakOptions{Options: migration.Options{Streams: streams}}
+func NewCommand(out, errOut io.Writer) *cobra.Command {
+	o := options{Options: migration.Options{Out: out, ErrOut: errOut}}
 	o.Target.System = "keycloak"
 	command := &cobra.Command{
 		Use:     "keycloak EXPORT --realm NAME --namespace NAME",
 		Short:   "Write ApiClients for the clients of a Keycloak realm",
-		Long:    importKeycloakUsage,
-		Example: importKeycloakExamples,
+		Long:    usage,
+		Example: examples,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, files []string) error {
 			if err := o.Complete(); err != nil {
@@ -53,7 +53,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return command
 }
 
-func (o *importKeycloakOptions) read(ctx context.Context, path string) error {
+func (o *options) read(ctx context.Context, path string) error {
 	content, err := migration.ReadFile(path)
 	if err != nil {
 		return err

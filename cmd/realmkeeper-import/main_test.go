@@ -1,13 +1,26 @@
-package plugin_test
+package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/commandtest"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 )
+
+func TestMain(m *testing.M) { commandtest.Main(m, main) }
+
+func TestHelp(t *testing.T) {
+	commandtest.Help(t, "realmkeeper-import hydra clients.json --hashes", "realmkeeper-import keycloak realm.json", "Usage:")
+}
 
 const (
 	exportedHash = "$pbkdf2-sha256$i=25000,l=32$CABI/y5hPsdrC8hIVzOUWA$iE55mgmaFgVqcSWmP/u+VvKmN93XQOh0S5iPX5KvmM8"
@@ -30,11 +43,11 @@ func entries(t *testing.T) []string {
 	return append(all, hidden...)
 }
 
-var hydraArguments = []string{"import", "hydra", "clients.json", "--hashes", "hashes.txt", "--realm", "acme", "-n", "acme-apps"}
+var hydraArguments = []string{"hydra", "clients.json", "--hashes", "hashes.txt", "--realm", "acme", "-n", "acme-apps"}
 
 func TestImportWritesFiles(t *testing.T) {
 	exported(t, map[string]string{"clients.json": twoClients, "hashes.txt": "billing|" + exportedHash})
-	code, stdout, stderr := run(t, append(hydraArguments, "--output-dir", "acme")...)
+	code, stdout, stderr := commandtest.Run(t, append(hydraArguments, "--output-dir", "acme")...)
 	if code != 1 || stdout != "" {
 		t.Fatalf("Exit code %d, stdout %q; want 1, because a client was not imported", code, stdout)
 	}
@@ -58,17 +71,17 @@ WARNINGS (1)
 
 	// Nothing is overwritten.
 	testkit.Do(t, os.WriteFile(filepath.Join("acme", "apiclient-billing.yaml"), []byte("edited"), 0o600))
-	code, _, stderr = run(t, append(hydraArguments, "--output-dir", "acme")...)
+	code, _, stderr = commandtest.Run(t, append(hydraArguments, "--output-dir", "acme")...)
 	if kept, err := os.ReadFile(filepath.Join("acme", "apiclient-billing.yaml")); code != 1 || err != nil || string(kept) != "edited" || !strings.Contains(stderr, "choose another name") {
 		t.Errorf("Existing directory: exit code %d, %q, the file contains %q, %v", code, stderr, kept, err)
 	}
 
 	// Without a directory, the same objects are written to standard output.
-	_, stdout, _ = run(t, hydraArguments...)
+	_, stdout, _ = commandtest.Run(t, hydraArguments...)
 	if !strings.HasPrefix(stdout, "---\napiVersion: ") || !strings.Contains(stdout, "---\n"+string(written)+"---\n") {
 		t.Errorf("Standard output is %s", stdout)
 	}
-	if _, again, _ := run(t, hydraArguments...); again != stdout {
+	if _, again, _ := commandtest.Run(t, hydraArguments...); again != stdout {
 		t.Error("A second import has another result")
 	}
 }
@@ -98,15 +111,69 @@ func TestImportWritesAllOrNothing(t *testing.T) {
 		"another realm":       {append([]string{"keycloak", "realm.json", "--from-realm", "acme"}, target...), "--from-realm to a realm in the file: shop"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append([]string{"import"}, tc.arguments...)...)
+			code, stdout, stderr := commandtest.Run(t, tc.arguments...)
 			if code != 1 || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Contains(stderr, "canary") {
 				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and %q", code, stdout, stderr, tc.want)
 			}
 			testkit.Diff(t, "Files", before, entries(t))
 		})
 	}
-	code, stdout, stderr := run(t, "import", "keycloak", "realms.json", "--from-realm", "shop", "--realm", "acme", "-n", "a")
+	code, stdout, stderr := commandtest.Run(t, "keycloak", "realms.json", "--from-realm", "shop", "--realm", "acme", "-n", "a")
 	if code != 0 || !strings.Contains(stdout, "$argon2id$") || strings.Contains(stdout+stderr, "canary") {
 		t.Errorf("A selected realm: exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
+}
+
+// The clients of another system have names and IDs that its users chose.
+func TestImportReportsHostileClients(t *testing.T) {
+	var clients []map[string]any
+	for i, text := range hostile.Texts {
+		clients = append(clients,
+			map[string]any{"client_id": text, "client_name": text, "grant_types": []string{"authorization_code"}},
+			map[string]any{"client_id": "imported-" + string(rune('a'+i%26)) + strings.Repeat("x", i), "client_name": text, "grant_types": []string{"client_credentials"}, "owner": text},
+		)
+	}
+	var hashes strings.Builder
+	for _, c := range clients[1:] {
+		if id, ok := c["client_id"].(string); ok && strings.HasPrefix(id, "imported-") {
+			hashes.WriteString(id + "|" + exportedHash + "\n")
+		}
+	}
+	exported(t, map[string]string{"clients.json": string(testkit.Value(json.Marshal(clients))(t)), "hashes.txt": hashes.String()})
+
+	code, stdout, stderr := commandtest.Run(t, hydraArguments...)
+	hostile.CheckPrintable(t, stdout)
+	hostile.CheckPrintable(t, stderr)
+	if code != 1 || !strings.Contains(stderr, "NOT IMPORTED") {
+		t.Fatalf("Exit code %d, stderr %s", code, stderr)
+	}
+	var descriptions []string
+	for document := range strings.SplitSeq(stdout, "---\n") {
+		var c v1beta1.ApiClient
+		if err := yaml.Unmarshal([]byte(document), &c); err != nil {
+			t.Errorf("%v:\n%s", err, document)
+		}
+		if c.Kind == "ApiClient" {
+			descriptions = append(descriptions, c.Spec.Description)
+		}
+	}
+	if len(descriptions) != len(hostile.Texts) {
+		t.Errorf("Output has %d clients, want %d", len(descriptions), len(hostile.Texts))
+	}
+
+	_, _, stderr = commandtest.Run(t, append(hydraArguments, "--report", "json", "--output-dir", "acme")...)
+	hostile.CheckPrintable(t, stderr)
+	var report struct{ NotImported []struct{ ClientID string } }
+	if err := json.Unmarshal([]byte(stderr), &report); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	var got, want []string
+	for _, f := range report.NotImported {
+		got = append(got, f.ClientID)
+	}
+	for _, text := range hostile.Texts {
+		want = append(want, strings.ToValidUTF8(text, "\ufffd"))
+	}
+	slices.Sort(want)
+	testkit.Diff(t, "Clients in the report", want, got)
 }
