@@ -14,18 +14,18 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
 
-const program = "realmkeeper-local"
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	command := localissuer.NewCommand(program, os.Stdout, os.Stderr)
+	// Other users may have written the files.
+	errOut := untrusted.NewWriter(os.Stderr)
+	command := localissuer.NewCommand(untrusted.NewWriter(os.Stdout), errOut)
 	command.Version = version.String()
 	command.SilenceErrors, command.SilenceUsage = true, true
 	err := command.ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		// Errors can contain line breaks, and text from the files.
-		fmt.Fprintln(os.Stderr, program+":", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
+		// Errors can contain line breaks.
+		fmt.Fprintln(errOut, "realmkeeper-local:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
 		os.Exit(1)
 	}
 }

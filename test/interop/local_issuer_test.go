@@ -20,7 +20,7 @@ import (
 
 const namespace = "acme-apps"
 
-// TestLocalIssuer runs third-party programs against the local issuer of the kubectl plugin.
+// TestLocalIssuer runs third-party programs against the local issuer.
 func TestLocalIssuer(t *testing.T) {
 	i := newLocalInstallation(t)
 	for _, party := range []struct {

@@ -6,6 +6,7 @@ import "testing"
 func TestMovedVerbs(t *testing.T) {
 	for verb, want := range map[string]string{
 		"import": "kubectl realmkeeper import is now a command of its own: realmkeeper-import. See docs/migration.md\n",
+		"serve":  "kubectl realmkeeper serve is now a command of its own: realmkeeper-local. See docs/local-issuer.md\n",
 	} {
 		for _, args := range [][]string{
 			{}, {"--help"}, {"-h"}, {"hydra", "clients.json", "--hashes", "hashes.txt", "-n", "a"}, {"-f", "config/samples", "--port=0"}, {"--", "-x"},

@@ -12,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
-	"github.com/realmkeeper/realmkeeper/internal/tools/localissuer"
 )
 
 const (
@@ -73,7 +72,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		newReportCommand(streams),
 		newRevokeCommand(streams),
 		newRotateCommand(streams),
-		localissuer.NewCommand("kubectl realmkeeper serve", streams.Out, streams.ErrOut),
+		newMovedCommand("serve", "realmkeeper-local", "docs/local-issuer.md"),
 		newStaleCommand(streams),
 		newStatusCommand(streams),
 		newSuspendCommand(streams),

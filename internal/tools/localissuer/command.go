@@ -2,7 +2,6 @@ package localissuer
 
 import (
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -19,26 +18,26 @@ certificate of its own authority, which is in ca.crt in the directory of the cre
 client secrets are kept in memory only, unless --state-dir is set.`
 
 const examples = `  # Serve the objects in a directory
-  PROGRAM -f config/samples
+  realmkeeper-local -f config/samples
 
   # In CI, write the credentials to a known place, and get a token
-  PROGRAM -f deploy/auth --credentials-dir credentials &
+  realmkeeper-local -f deploy/auth --credentials-dir credentials &
   kubectl realmkeeper token --from-directory credentials/acme-apps/billing --wait 10s
 
   # Keep keys and client secrets across restarts
-  PROGRAM -f deploy/auth --state-dir ~/.local/state/realmkeeper
+  realmkeeper-local -f deploy/auth --state-dir ~/.local/state/realmkeeper
 
   # Serve the output of Kustomize
-  kubectl kustomize deploy/overlays/dev | PROGRAM -f -`
+  kubectl kustomize deploy/overlays/dev | realmkeeper-local -f -`
 
-// NewCommand returns the command that runs a local issuer. program is how users run it, such as "kubectl realmkeeper serve".
-func NewCommand(program string, out, errOut io.Writer) *cobra.Command {
+// NewCommand returns the command realmkeeper-local.
+func NewCommand(out, errOut io.Writer) *cobra.Command {
 	o := Options{Out: out, ErrOut: errOut}
 	command := &cobra.Command{
-		Use:     program[strings.LastIndexByte(program, ' ')+1:] + " -f FILENAME",
+		Use:     "realmkeeper-local -f FILENAME",
 		Short:   "Run a token service for the objects in files, without a cluster",
 		Long:    usage,
-		Example: strings.ReplaceAll(examples, "PROGRAM", program),
+		Example: examples,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return Run(command.Context(), o)
