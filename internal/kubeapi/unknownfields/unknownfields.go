@@ -1,4 +1,5 @@
-package admission
+// Package unknownfields finds the fields of objects that their kind doesn't have.
+package unknownfields
 
 import (
 	"fmt"
@@ -12,20 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Unknown describes the fields of an object that its kind doesn't have, and says which ones it has in their
-// place. It doesn't modify the object. The result is empty for an object without rules for its kind.
-func (a *Rules) Unknown(obj *unstructured.Unstructured) []string {
-	r := a.kinds[obj.GroupVersionKind()]
-	if r == nil {
-		return nil
-	}
+// Describe describes the fields of an object that its schema doesn't have, and says which ones it has in their
+// place. It doesn't modify the object.
+func Describe(obj *unstructured.Unstructured, root *structuralschema.Structural) []string {
 	var described []string
-	for _, path := range pruning.PruneWithOptions(obj.DeepCopy().Object, r.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+	for _, path := range pruning.PruneWithOptions(obj.DeepCopy().Object, root, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
 		parent, name, ok := lastCut(path)
 		if !ok {
 			parent, name = "", path
 		}
-		if line := r.describe(parent, name); !slices.Contains(described, line) {
+		if line := describe(root, parent, name); !slices.Contains(described, line) {
 			described = append(described, line)
 		}
 	}
@@ -45,9 +42,9 @@ var formerFields = map[string]string{
 }
 
 // describe describes a field that does not exist at a path.
-func (r *rules) describe(parent, name string) string {
+func describe(root *structuralschema.Structural, parent, name string) string {
 	path := strings.TrimPrefix(parent+"."+name, ".")
-	schema := schemaAt(r.structural, parent)
+	schema := schemaAt(root, parent)
 	if schema != nil && len(schema.Properties) == 0 {
 		return fmt.Sprintf("%s must be %s, not an object.", parent, described(schema.Type))
 	}
