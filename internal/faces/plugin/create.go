@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,8 +28,8 @@ generates the secret and shows it once, and the cluster stores only its hash.
 
 As with kubectl create, --output prints the object after it was created. To print a manifest and
 create nothing, use --dry-run=client --output=yaml. This needs no access to a cluster, and checks
-only what the manifest itself must have. With --output, the secret of --hashed is written to
-standard error, so that standard output contains only the object.`
+little. With --output, the secret of --hashed is written to standard error, so that standard output
+contains only the object.`
 
 const createClientExamples = `  # Create a client, wait until it is Ready, and show how to get a token
   kubectl realmkeeper create client billing --realm acme --scope orders.read -n acme-apps --wait
@@ -126,8 +125,8 @@ func (o *createOptions) completeFrom(values func(*v1beta1.Realm) []string) compl
 	}
 }
 
-// complete validates the flags.
-func (o *createOptions) complete() (expiresIn time.Duration, err error) {
+// complete validates the arguments.
+func (o *createOptions) complete(name string) (expiresIn time.Duration, err error) {
 	switch {
 	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, o.dryRun):
 		return 0, fmt.Errorf("%w: unsupported --dry-run %q; use none, client, or server", errUsage, o.dryRun)
@@ -140,15 +139,18 @@ func (o *createOptions) complete() (expiresIn time.Duration, err error) {
 			return 0, err
 		}
 	}
-	return expiresIn, o.checkOutput()
+	if err := o.checkOutput(); err != nil {
+		return 0, err
+	}
+	return expiresIn, o.checkValues(name)
 }
 
 func (o *createOptions) run(ctx context.Context, name string) error {
-	expiresIn, err := o.complete()
+	expiresIn, err := o.complete(name)
 	if err != nil {
 		return err
 	}
-	t, secret, err := o.build(ctx, name)
+	t, secret, err := o.build(name)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 }
 
 // build returns the new object, and its secret if it is generated here.
-func (o *createOptions) build(ctx context.Context, name string) (t *target, secret string, err error) {
+func (o *createOptions) build(name string) (t *target, secret string, err error) {
 	namespace, explicit, err := o.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("loading kubeconfig: %w", err)
@@ -184,9 +186,6 @@ func (o *createOptions) build(ctx context.Context, name string) (t *target, secr
 	t.client.Spec = v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: o.realm}, Scopes: o.scopes, Audiences: o.audiences}
 	if secret, err = o.setSecret(t.client); err != nil {
 		return nil, "", err
-	}
-	if err := checkManifest(ctx, t.client); err != nil {
-		return nil, "", nothingCreated(err)
 	}
 	if o.dryRun == dryRunClient && !explicit {
 		t.client.Namespace = "" // as kubectl does, so that the manifest can be applied to any namespace
@@ -234,21 +233,27 @@ func (o *createOptions) setSecret(c *v1beta1.ApiClient) (secret string, err erro
 	return secret, err
 }
 
-// checkManifest checks an object with the rules of the CustomResourceDefinition, without a cluster.
-func checkManifest(ctx context.Context, c *v1beta1.ApiClient) error {
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		return err
+// checkValues checks values that are often wrong, so that a manifest for a repository does not have them. The API
+// server checks everything.
+func (o *createOptions) checkValues(name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%w: the name %q must have only lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends", errUsage, name)
 	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(encoded); err != nil {
-		return err
+	if len(validation.IsDNS1123Label(o.realm)) > 0 {
+		return fmt.Errorf("%w: --realm %q must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends", errUsage, o.realm)
 	}
-	rules, err := loadRules()
-	if err != nil {
-		return err
+	for _, flag := range []string{"scope", "audience"} {
+		values := map[string][]string{"scope": o.scopes, "audience": o.audiences}[flag]
+		for i, value := range values {
+			if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				return fmt.Errorf("%w: --%s %q must have only printable ASCII characters without spaces; repeat the flag for each %s", errUsage, flag, value, flag)
+			}
+			if slices.Contains(values[:i], value) {
+				return fmt.Errorf("%w: --%s %q is given twice", errUsage, flag, value)
+			}
+		}
 	}
-	return rules.Admit(ctx, object, nil)
+	return nil
 }
 
 // create creates the object, or lets the API server check it.

@@ -1,17 +1,12 @@
 package plugin
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/unknownfields"
 )
-
-// loadRules compiles the rules of the CustomResourceDefinitions on the first call.
-var loadRules = sync.OnceValues(admission.Load)
 
 // droppedFields describes the fields that "kubectl apply" sent, but that the API server dropped because the
 // kind doesn't have them. kubectl rejects them by default; --validate=false and some tools don't.
@@ -20,12 +15,8 @@ func droppedFields(obj client.Object) []string {
 	if err := applied.UnmarshalJSON([]byte(obj.GetAnnotations()[corev1.LastAppliedConfigAnnotation])); err != nil {
 		return nil // The object was not applied by kubectl, or with --server-side.
 	}
-	rules, err := loadRules()
-	if err != nil {
-		return nil // The rules are a part of this program.
-	}
 	var notes []string
-	for _, field := range rules.Unknown(applied) {
+	for _, field := range unknownfields.Describe(applied) {
 		notes = append(notes, "The manifest that was applied has an unknown field, which the API server dropped: "+field)
 	}
 	return notes

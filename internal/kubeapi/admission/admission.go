@@ -34,7 +34,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/config/crd"
-	"github.com/realmkeeper/realmkeeper/internal/kubeapi/unknownfields"
 )
 
 // Rules are the rules for the objects of all CustomResourceDefinitions.
@@ -199,15 +198,6 @@ func blocking(errs field.ErrorList) *field.Error {
 		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
 			return field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
 		}
-	}
-	return nil
-}
-
-// Unknown describes the fields of an object that its kind doesn't have. The result is empty for an object without
-// rules for its kind.
-func (a *Rules) Unknown(obj *unstructured.Unstructured) []string {
-	if r := a.kinds[obj.GroupVersionKind()]; r != nil {
-		return unknownfields.Describe(obj, r.structural)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/unknownfields"
 	"github.com/realmkeeper/realmkeeper/internal/operator"
 )
 
@@ -59,7 +60,6 @@ var (
 // objects are the objects of the API: those in files, and what the operator and the token server write.
 type objects struct {
 	store     *memory.Store
-	rules     *admission.Rules
 	namespace string // of objects that have none
 	order     []key  // of the ApiClients in the files
 }
@@ -83,7 +83,7 @@ func newObjects(namespace string, saved []*unstructured.Unstructured) (*objects,
 	store, err := memory.New(memory.Options{
 		Resources: memory.Resources(), Types: memory.Types(scheme), Admit: rules.Admit, Now: time.Now, NewUID: uuid.NewUUID,
 	}, saved...)
-	return &objects{store: store, rules: rules, namespace: namespace}, err
+	return &objects{store: store, namespace: namespace}, err
 }
 
 var (
@@ -112,7 +112,7 @@ func (o *objects) apply(ctx context.Context, documents []document) []error {
 			continue
 		}
 		found[k] = d.file
-		unknown := o.rules.Unknown(d.object)
+		unknown := unknownfields.Describe(d.object)
 		if err := o.admit(ctx, resource, d.object); err != nil {
 			errs = append(errs, fileError{d.file, err})
 			for _, field := range unknown {

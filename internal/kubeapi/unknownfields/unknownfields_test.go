@@ -1,4 +1,4 @@
-package admission_test
+package unknownfields_test
 
 import (
 	"testing"
@@ -7,11 +7,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/kubeapi/admission"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/unknownfields"
 )
 
-func TestUnknown(t *testing.T) {
-	rules := testkit.Value(admission.Load())(t)
+func TestDescribe(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object string
 		want   []string
@@ -25,6 +24,10 @@ func TestUnknown(t *testing.T) {
 		"not alike":     {"{kind: Realm, spec: {limits: {rate: 1}}}", []string{"spec.limits.rate does not exist. The fields of spec.limits are: tokensPerSecondPerServer."}},
 		"a list":        {"{kind: Realm, spec: {trustedIssuers: [{requiredClaims: {a: b, c: d}}]}}", []string{"spec.trustedIssuers[0].requiredClaims must be a list, not an object."}},
 		"a string":      {"{kind: ApiClient, spec: {publicKeys: [{jwk: {kty: EC}}]}}", []string{"spec.publicKeys[0].jwk must be of type string, not an object."}},
+		"at the root":   {"{kind: Realm, specs: {}}", []string{"specs does not exist. Did you mean spec?"}},
+		"no field":      {"{kind: ApiClient, x: {}}", []string{"x does not exist. The fields of the object are: apiVersion, kind, metadata, spec, status."}},
+		"in a map":      {"{kind: ApiClient, spec: {secret: {generated: {keys: {client_id: ID}, template: {labels: {x: y}}}}}}", nil},
+		"metadata":      {"{kind: Realm, metadata: {other: 1}}", nil},
 		"none":          {"{kind: ApiClient, spec: {clientID: a, suspend: true}}", nil},
 		"another kind":  {"{kind: Deployment, spec: {x: 1}}", nil},
 	} {
@@ -33,7 +36,7 @@ func TestUnknown(t *testing.T) {
 			testkit.Do(t, yaml.Unmarshal([]byte(tc.object), &obj.Object))
 			obj.SetAPIVersion("auth.realmkeeper.dev/v1beta1")
 			before := obj.DeepCopy()
-			testkit.Diff(t, "unknown fields", tc.want, rules.Unknown(obj))
+			testkit.Diff(t, "unknown fields", tc.want, unknownfields.Describe(obj))
 			testkit.Diff(t, "the object", before, obj)
 		})
 	}
