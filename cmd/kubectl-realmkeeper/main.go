@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubectl's authentication plugins
 
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
@@ -33,7 +32,7 @@ func arguments(line []string) []string {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := plugin.Streams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	code := plugin.Run(ctx, streams, arguments(os.Args))
 	stop()
 	os.Exit(code)

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 )
 
@@ -22,7 +20,7 @@ func TestReport(t *testing.T) {
 	useInstallation(t)
 	path := filepath.Join(t.TempDir(), "report.zip")
 	var stdout, stderr bytes.Buffer
-	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
+	streams := plugin.Streams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
 	args := []string{"report", "--file", path, "--logs-since", "24h", "--kubeconfig", os.Getenv("KUBECONFIG")}
 	if code := plugin.Run(t.Context(), streams, args); code != 0 {
 		t.Fatalf("report: exit code %d, %s%s", code, stdout.String(), stderr.String())

@@ -13,7 +13,6 @@ import (
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
@@ -54,7 +53,7 @@ type backupOptions struct {
 	recordsNamespace string
 }
 
-func newBackupCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newBackupCommand(streams Streams) *cobra.Command {
 	o := &backupOptions{clusterOptions: newClusterOptions(streams)}
 	command := &cobra.Command{
 		Use:               "backup --recipient age1... -o FILE",
@@ -92,7 +91,7 @@ func (o *backupOptions) run(ctx context.Context) error {
 	if o.file == "" {
 		return fmt.Errorf("%w: set --output to a file, or to - for standard output", errUsage)
 	}
-	c, err := newCluster(o.flags)
+	c, err := o.connect()
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"filippo.io/age"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
@@ -128,7 +127,7 @@ func (c *largeCluster) backUp(ctx context.Context, t *testing.T, dir string, rec
 	content := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":%q}}]}`, server.URL)
 	testkit.Do(t, os.WriteFile(kubeconfig, []byte(content), 0o600))
 	var b bytes.Buffer
-	streams := genericiooptions.IOStreams{In: &b, Out: &b, ErrOut: &b}
+	streams := plugin.Streams{In: &b, Out: &b, ErrOut: &b}
 	code = plugin.Run(ctx, streams, []string{"backup", "--kubeconfig", kubeconfig, "--recipient", fmt.Sprint(recipient), "--output", filepath.Join(dir, "large.backup")})
 	return code, b.String()
 }

@@ -17,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,14 +29,14 @@ const pageSize = 500
 
 // clusterOptions are the flags of the subcommands that access a cluster.
 type clusterOptions struct {
-	flags         *genericclioptions.ConfigFlags
+	kubeconfig    *kubeconfig
 	allNamespaces bool
 	output        string
-	streams       genericiooptions.IOStreams
+	streams       Streams
 }
 
-func newClusterOptions(streams genericiooptions.IOStreams) *clusterOptions {
-	return &clusterOptions{flags: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams), streams: streams}
+func newClusterOptions(streams Streams) *clusterOptions {
+	return &clusterOptions{kubeconfig: newKubeconfig(), streams: streams}
 }
 
 // addTo adds the flags to a command.
@@ -50,7 +48,7 @@ func (o *clusterOptions) addTo(command *cobra.Command) {
 
 // addConnection adds the flags that select a cluster to a command.
 func (o *clusterOptions) addConnection(command *cobra.Command) {
-	o.flags.AddFlags(command.Flags())
+	o.kubeconfig.addFlags(command)
 	must(command.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
 	must(command.RegisterFlagCompletionFunc("context", o.completeContexts))
 }
@@ -83,7 +81,15 @@ func (o *clusterOptions) connect() (*cluster, error) {
 	if err := o.checkOutput(); err != nil {
 		return nil, err
 	}
-	return newCluster(o.flags)
+	namespace, _, err := o.kubeconfig.loaded.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("loading kubeconfig: %w", err)
+	}
+	config, err := o.kubeconfig.loaded.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("loading kubeconfig: %w", err)
+	}
+	return newCluster(config, namespace)
 }
 
 func (o *clusterOptions) checkOutput() error {
@@ -93,16 +99,7 @@ func (o *clusterOptions) checkOutput() error {
 	return nil
 }
 
-func newCluster(flags *genericclioptions.ConfigFlags) (*cluster, error) {
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, fmt.Errorf("loading kubeconfig: %w", err)
-	}
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("loading kubeconfig: %w", err)
-	}
-	config = rest.CopyConfig(config)
+func newCluster(config *rest.Config, namespace string) (*cluster, error) {
 	// Restoring many clients takes thousands of requests, one after the other.
 	config.QPS, config.Burst = 500, 500
 	clock := &serverClock{}

@@ -60,7 +60,7 @@ func (o *clusterOptions) completeNames(kind string) completion {
 // names returns the names of the realms, or of the clients in the selected namespace. It returns no
 // names on an error, because a shell can't show errors of completions.
 func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
-	c, err := newCluster(o.flags)
+	c, err := o.connect()
 	if err != nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
 }
 
 func (o *clusterOptions) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := newCluster(o.flags)
+	c, err := o.connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -98,7 +98,7 @@ func (o *clusterOptions) completeNamespaces(command *cobra.Command, _ []string, 
 }
 
 func (o *clusterOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	config, err := o.flags.ToRawKubeConfigLoader().RawConfig()
+	config, err := o.kubeconfig.loaded.RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

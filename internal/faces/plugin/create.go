@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -61,7 +60,7 @@ type createOptions struct {
 	dryRun     string
 }
 
-func newCreateCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newCreateCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create",
 		Short: "Create an API client",
@@ -74,7 +73,7 @@ func newCreateCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	return command
 }
 
-func newCreateClientCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newCreateClientCommand(streams Streams) *cobra.Command {
 	o := &createOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
 	command := &cobra.Command{
 		Use:               "client NAME --realm REALM [--scope SCOPE]...",
@@ -117,7 +116,7 @@ func newCreateClientCommand(streams genericiooptions.IOStreams) *cobra.Command {
 func (o *createOptions) completeFrom(values func(*v1beta1.Realm) []string) completion {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		realm := &v1beta1.Realm{}
-		c, err := newCluster(o.flags)
+		c, err := o.connect()
 		if err != nil || c.Get(command.Context(), client.ObjectKey{Name: o.realm}, realm) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -178,7 +177,7 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 
 // build returns the new object, and its secret if it is generated here.
 func (o *createOptions) build(name string) (t *target, secret string, err error) {
-	namespace, explicit, err := o.flags.ToRawKubeConfigLoader().Namespace()
+	namespace, explicit, err := o.kubeconfig.loaded.Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("loading kubeconfig: %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -43,8 +42,8 @@ func fromDirectory(dir string, clusterURL bool) source {
 }
 
 // fromCluster reads the credentials Secret of an ApiClient after the ApiClient is Ready.
-func fromCluster(flags *genericclioptions.ConfigFlags, name string, clusterURL bool) (source, error) {
-	reader, err := newCluster(flags)
+func fromCluster(o *clusterOptions, name string, clusterURL bool) (source, error) {
+	reader, err := o.connect()
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -35,7 +34,7 @@ const maxEvents = 5
 // errReported makes the process exit with code 1. The output already explains why.
 var errReported = errors.New("not Ready")
 
-func newExplainCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newExplainCommand(streams Streams) *cobra.Command {
 	o := newClusterOptions(streams)
 	ready := true
 	command := o.aboutObject(&cobra.Command{

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -67,7 +66,7 @@ func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1
 }
 
 func printTo(out io.Writer, format string, r report) error {
-	return (&clusterOptions{output: format, streams: genericiooptions.IOStreams{Out: out, ErrOut: out}}).print(r)
+	return (&clusterOptions{output: format, streams: Streams{Out: out, ErrOut: out}}).print(r)
 }
 
 // InstanceProblems returns the problems that the Instance shows.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
@@ -37,7 +36,7 @@ type hashOptions struct {
 	secretFile string
 }
 
-func newHashCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newHashCommand(streams Streams) *cobra.Command {
 	var o hashOptions
 	command := &cobra.Command{
 		Use:     "hash",
@@ -72,7 +71,7 @@ func (o *hashOptions) complete() error {
 	return nil
 }
 
-func (o *hashOptions) run(streams genericiooptions.IOStreams, random io.Reader) error {
+func (o *hashOptions) run(streams Streams, random io.Reader) error {
 	secret, err := o.secret(streams, random)
 	if err != nil {
 		return err
@@ -99,7 +98,7 @@ func hashSecret(secret, id string, random io.Reader) (v1beta1.HashedSecret, erro
 }
 
 // secret reads the secret from standard input, or generates one and prints or saves it.
-func (o *hashOptions) secret(streams genericiooptions.IOStreams, random io.Reader) (string, error) {
+func (o *hashOptions) secret(streams Streams, random io.Reader) (string, error) {
 	if o.stdin {
 		// The limit is well above the longest valid secret. It avoids reading a large file
 		// completely.

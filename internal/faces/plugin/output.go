@@ -8,6 +8,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
+// Streams are the standard streams of the process.
+type Streams struct {
+	In          io.Reader
+	Out, ErrOut io.Writer
+}
+
 // report is the result of a subcommand. Its JSON form is for programs.
 type report interface {
 	// text writes the report for people.

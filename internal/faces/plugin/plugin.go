@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
@@ -23,7 +22,7 @@ const (
 
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
 // it prints one line to the error stream and returns 1, exitMoved, or exitSkipped.
-func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
+func Run(ctx context.Context, streams Streams, args []string) int {
 	// Almost everything that the subcommands print contains text from objects of other users.
 	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
@@ -46,7 +45,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return 0
 }
 
-func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newCommand(streams Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-realmkeeper",
 		Short: "Inspect and operate Realmkeeper: realms, API clients, and their credentials",

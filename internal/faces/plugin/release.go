@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -33,7 +32,7 @@ const releaseExamples = `  # Let another ApiClient have the client ID of this on
   # Free the client IDs of all ApiClients that have lost their grant
   kubectl realmkeeper release realm/acme`
 
-func newReleaseCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newReleaseCommand(streams Streams) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
 	command := o.aboutObject(&cobra.Command{
 		Use:     "release (apiclient/NAME | realm/NAME)",

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,7 +57,7 @@ type reportOptions struct {
 	logsLimit resource.QuantityValue
 }
 
-func newReportCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newReportCommand(streams Streams) *cobra.Command {
 	o := &reportOptions{clusterOptions: newClusterOptions(streams), logsLimit: resource.QuantityValue{Quantity: resource.MustParse("5Mi")}}
 	command := &cobra.Command{
 		Use:               "report [--file NAME.zip]",
@@ -84,7 +83,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 	if err := o.checkTerminal(); err != nil {
 		return err
 	}
-	c, err := newCluster(o.flags)
+	c, err := o.connect()
 	if err != nil {
 		return err
 	}
@@ -151,7 +150,7 @@ var (
 )
 
 func (r *reporter) collect(ctx context.Context, versions map[string]any) {
-	r.clients = *r.options.flags.Namespace
+	r.clients = r.options.kubeconfig.namespace()
 	r.status(ctx)
 	r.objects(ctx, kind{ownAPI, "instances", instanceFields}, part{})
 	r.objects(ctx, kind{ownAPI, "realms", realmFields}, part{})

@@ -11,7 +11,6 @@ import (
 
 	"filippo.io/age"
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
@@ -65,7 +64,7 @@ type restoreOptions struct {
 	serviceURL       string
 }
 
-func newRestoreCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newRestoreCommand(streams Streams) *cobra.Command {
 	o := &restoreOptions{clusterOptions: newClusterOptions(streams)}
 	command := &cobra.Command{
 		Use:     "restore (--identity FILE BACKUP | --finish | --abort)",

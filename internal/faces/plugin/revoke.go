@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -43,7 +42,7 @@ type revokeOptions struct {
 	secret bool
 }
 
-func newRevokeCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newRevokeCommand(streams Streams) *cobra.Command {
 	o := &revokeOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
 	command := o.aboutObject(&cobra.Command{
 		Use:     "revoke (apiclient/NAME | realm/NAME)",

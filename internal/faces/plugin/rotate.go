@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
@@ -32,7 +31,7 @@ const rotateExamples = `  # Rotate a client secret, wait until it is delivered, 
   # Request new signing keys for all realms, for example after you have enabled encryption with a KMS
   kubectl realmkeeper rotate --all`
 
-func newRotateCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newRotateCommand(streams Streams) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
 	command := o.aboutObject(&cobra.Command{
 		Use:     "rotate (apiclient/NAME | realm/NAME | --all)",

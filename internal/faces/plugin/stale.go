@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -39,7 +38,7 @@ type staleOptions struct {
 	realm string
 }
 
-func newStaleCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newStaleCommand(streams Streams) *cobra.Command {
 	o := &staleOptions{clusterOptions: newClusterOptions(streams)}
 	command := &cobra.Command{
 		Use:               "stale",

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -30,7 +29,7 @@ const statusExamples = `  # Show the whole instance
   # Show the clients of one namespace only
   kubectl realmkeeper status -n acme-apps`
 
-func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newStatusCommand(streams Streams) *cobra.Command {
 	o := newClusterOptions(streams)
 	command := &cobra.Command{
 		Use:               "status [REALM]",
@@ -44,7 +43,7 @@ func newStatusCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.allNamespaces = o.allNamespaces || *o.flags.Namespace == ""
+			o.allNamespaces = o.allNamespaces || o.kubeconfig.namespace() == ""
 			r, err := o.status(command.Context(), c, args)
 			if err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -25,14 +24,14 @@ const suspendExamples = `  # Stop a client until it is resumed
 const resumeExamples = `  # Let a suspended client get tokens again, and wait until it is Ready
   kubectl realmkeeper resume apiclient/billing -n acme-apps --wait`
 
-func newSuspendCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newSuspendCommand(streams Streams) *cobra.Command {
 	return newSuspensionCommand(streams, true, &cobra.Command{
 		Use: "suspend (apiclient/NAME | realm/NAME)", Short: "Stop a client or realm until it is resumed",
 		Long: suspendUsage, Example: suspendExamples,
 	})
 }
 
-func newResumeCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newResumeCommand(streams Streams) *cobra.Command {
 	return newSuspensionCommand(streams, false, &cobra.Command{
 		Use: "resume (apiclient/NAME | realm/NAME)", Short: "Let a suspended client or realm get tokens again",
 		Long: "Resume a suspended ApiClient or Realm. It continues with the same credentials.", Example: resumeExamples,
@@ -40,7 +39,7 @@ func newResumeCommand(streams genericiooptions.IOStreams) *cobra.Command {
 }
 
 // newSuspensionCommand completes the command that sets spec.suspend to the given value.
-func newSuspensionCommand(streams genericiooptions.IOStreams, suspend bool, command *cobra.Command) *cobra.Command {
+func newSuspensionCommand(streams Streams, suspend bool, command *cobra.Command) *cobra.Command {
 	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
 	o.aboutObject(command, func(ctx context.Context, c *cluster, t *target) (report, error) {
 		return o.setSuspended(ctx, c, t, suspend)

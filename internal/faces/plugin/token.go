@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/oauth2"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 const tokenUsage = `Get an access token with the credentials of an ApiClient and print its header and claims.
@@ -34,22 +32,23 @@ var errUsage = errors.New("invalid arguments")
 
 // tokenOptions are the arguments of the token subcommand.
 type tokenOptions struct {
-	cluster    *genericclioptions.ConfigFlags
+	*clusterOptions
+
 	name       string
 	directory  string
 	clusterURL bool
-	output     string
+	format     string
 	wait       time.Duration
 }
 
-func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := tokenOptions{cluster: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams)}
+func newTokenCommand(streams Streams) *cobra.Command {
+	o := tokenOptions{clusterOptions: newClusterOptions(streams)}
 	command := &cobra.Command{
 		Use:               "token (NAME | --from-directory DIR)",
 		Short:             "Get an access token for an ApiClient and print its claims",
 		Long:              tokenUsage,
 		Example:           tokenExamples,
-		ValidArgsFunction: (&clusterOptions{flags: o.cluster}).completeNames(kindClient),
+		ValidArgsFunction: o.completeNames(kindClient),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !command.Flags().Changed("cluster-url") {
 				o.clusterURL = o.directory != ""
@@ -57,15 +56,15 @@ func newTokenCommand(streams genericiooptions.IOStreams) *cobra.Command {
 			if err := o.complete(args); err != nil {
 				return err
 			}
-			return o.run(command.Context(), streams)
+			return o.run(command.Context())
 		},
 	}
+	o.addConnection(command)
 	flags := command.Flags()
 	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
 	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
-	flags.StringVarP(&o.output, "output", "o", "", "Output format. Use \"token\" to print only the access token")
+	flags.StringVarP(&o.format, "output", "o", "", "Output format. Use \"token\" to print only the access token")
 	flags.DurationVar(&o.wait, "wait", 0, "How long to retry transient failures, such as 60s")
-	o.cluster.AddFlags(flags)
 	return command
 }
 
@@ -79,17 +78,17 @@ func (o *tokenOptions) complete(args []string) error {
 	case o.directory == "":
 		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", errUsage)
 	}
-	if o.output != "" && o.output != outputToken {
-		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", errUsage, o.output, outputToken)
+	if o.format != "" && o.format != outputToken {
+		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", errUsage, o.format, outputToken)
 	}
 	return nil
 }
 
-func (o *tokenOptions) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+func (o *tokenOptions) run(ctx context.Context) error {
 	read := fromDirectory(o.directory, o.clusterURL)
 	if o.directory == "" {
 		var err error
-		if read, err = fromCluster(o.cluster, o.name, o.clusterURL); err != nil {
+		if read, err = fromCluster(o.clusterOptions, o.name, o.clusterURL); err != nil {
 			return err
 		}
 	}
@@ -105,9 +104,9 @@ func (o *tokenOptions) run(ctx context.Context, streams genericiooptions.IOStrea
 	if err != nil {
 		return err
 	}
-	if o.output == outputToken {
-		_, err := fmt.Fprintln(streams.Out, token.AccessToken)
+	if o.format == outputToken {
+		_, err := fmt.Fprintln(o.streams.Out, token.AccessToken)
 		return err
 	}
-	return describeToken(streams.Out, from.endpoint, token)
+	return describeToken(o.streams.Out, from.endpoint, token)
 }

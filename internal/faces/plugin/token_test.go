@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/cli-runtime/pkg/genericiooptions"
-
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 )
@@ -95,7 +93,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func runWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code = plugin.Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}, args)
+	code = plugin.Run(t.Context(), plugin.Streams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}, args)
 	return code, out.String(), errOut.String()
 }
 

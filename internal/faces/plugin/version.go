@@ -4,12 +4,11 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
 )
 
-func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
+func newVersionCommand(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the plugin version",

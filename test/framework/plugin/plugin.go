@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"filippo.io/age"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -45,7 +44,7 @@ func (o Outcome) ErrorLine() string {
 // Run runs the plugin with a context.
 func (u *User) Run(ctx context.Context, args ...string) Outcome {
 	var stdout, stderr bytes.Buffer
-	streams := genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
+	streams := plugin.Streams{In: &bytes.Buffer{}, Out: &stdout, ErrOut: &stderr}
 	code := plugin.Run(ctx, streams, append(args, "--kubeconfig", u.Kubeconfig))
 	return Outcome{code, stdout.String(), stderr.String()}
 }
