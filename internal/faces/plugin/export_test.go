@@ -3,7 +3,6 @@ package plugin
 import (
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,21 +81,6 @@ func OperatorProblems(stopped, now time.Time, ready int32) []Problem {
 // PrintInstance prints the Instance in the report of status.
 func PrintInstance(out io.Writer, format string, i *v1beta1.Instance) error {
 	return printTo(out, format, &statusReport{Instance: &i.Status, Problems: instanceProblems(i)})
-}
-
-// Scrub replaces the secrets in a text.
-func Scrub(text string) string { return scrub(text) }
-
-// ScrubWithoutEach returns the text after each form of secrets has been taken out in turn.
-func ScrubWithoutEach(text string) []string {
-	all := secretForms
-	defer func() { secretForms = all }()
-	var results []string
-	for i := range all {
-		secretForms = slices.Delete(slices.Clone(all), i, i+1)
-		results = append(results, scrub(text))
-	}
-	return results
 }
 
 // ReportedObject returns what a support bundle contains of a Realm, an ApiClient, or an Instance.

@@ -33,8 +33,8 @@ Realmkeeper, their Events, logs, and metrics, the NetworkPolicies of its namespa
 of Secrets.
 
 The bundle contains no data of Secrets: the API server is not asked for it. Values that are not known
-to be useful and free of secrets are replaced by [redacted], and so are secrets in logs and messages
-that have a known form. Read the bundle before you send it.
+to be useful and free of secrets are replaced by [redacted]. Logs are only those of the operator, the
+token servers, and the portal, which log no secrets. Read the bundle before you send it.
 
 Parts that you may not read are omitted. The standard error and README.txt in the bundle name them and
 the permissions that they need. The exit code is 1 if nothing can be read.`
@@ -190,13 +190,6 @@ func (r *reporter) status(ctx context.Context) {
 		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and list apiclients"+in(r.clients), err)
 		return
 	}
-	// Scrub before the text is wrapped: a line break can separate a secret from its name.
-	for i := range report.Problems {
-		report.Problems[i].Message = scrub(report.Problems[i].Message)
-	}
-	for i := range report.Notes {
-		report.Notes[i] = scrub(report.Notes[i])
-	}
 	var out bytes.Buffer
 	report.text(terminal.NewWriter(&out))
 	r.bundle.text("status.txt", "output of kubectl realmkeeper status", out.Bytes())
@@ -252,6 +245,10 @@ func (r *reporter) events(ctx context.Context, system string) {
 	}
 	if system != "" {
 		parts = append(parts, part{system, "", func(u *unstructured.Unstructured) bool {
+			// The path is spec.containers{operator} if the Event is about a container.
+			if _, container, ok := strings.Cut(involved(u, "fieldPath"), "{"); ok && !slices.Contains(ownContainers, strings.TrimSuffix(container, "}")) {
+				u.Object["message"] = redacted // It can contain commands and output of the container.
+			}
 			return !own(u) && isOwn(involved(u, "name"))
 		}})
 	}
@@ -381,8 +378,8 @@ func (r *reporter) secrets(ctx context.Context, system, records string) {
 	}
 }
 
-// pods adds the logs of all containers and their predecessors, and the metrics, which the API server gets from the
-// Pods.
+// pods adds the logs of Realmkeeper's own containers and their predecessors, and the metrics, which the API server
+// gets from the Pods.
 func (r *reporter) pods(ctx context.Context, system string) {
 	list := &corev1.PodList{}
 	if err := r.List(ctx, list, client.InNamespace(system)); err != nil {
@@ -393,9 +390,9 @@ func (r *reporter) pods(ctx context.Context, system string) {
 		if !isOwn(pod.Name) {
 			continue
 		}
-		for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if r.options.logsSince == 0 {
-				break
+		for _, status := range pod.Status.ContainerStatuses {
+			if r.options.logsSince == 0 || !isOwnContainer(&pod, status.Name) {
+				continue
 			}
 			name := pod.Name + "/" + status.Name
 			r.stream(ctx, "pods/log", "logs/"+name+".log", pods.path(system)+"/"+pod.Name+"/log", url.Values{"container": {status.Name}, "sinceSeconds": {since}})
@@ -409,12 +406,18 @@ func (r *reporter) pods(ctx context.Context, system string) {
 	}
 }
 
+// isOwnContainer reports whether a container is the operator, a token server, or the portal. It has the name of the
+// component in the labels of its Pod.
+func isOwnContainer(pod *corev1.Pod, name string) bool {
+	return pod.Labels[nameLabel] == "realmkeeper" && pod.Labels[componentLabel] == name && slices.Contains(ownContainers, name)
+}
+
 // metricsPort returns the port of the operator, a token server, or the portal with its metrics, or 0.
 func metricsPort(pod *corev1.Pod) int32 {
 	for _, name := range []string{"metrics", "operations", "health"} {
 		for _, container := range pod.Spec.Containers {
 			for _, port := range container.Ports {
-				if port.Name == name {
+				if port.Name == name && isOwnContainer(pod, container.Name) {
 					return port.ContainerPort
 				}
 			}

@@ -41,7 +41,7 @@ func (m missingPart) String() string {
 	if m.permission != "" {
 		return m.what + ": you have no permission to " + m.permission
 	}
-	return scrub(fmt.Sprintf("%s: %v", m.what, m.err))
+	return fmt.Sprintf("%s: %v", m.what, m.err)
 }
 
 // create starts a file. It is complete when the next one is created. What is written must contain no secrets.
@@ -71,10 +71,10 @@ func (b *bundle) describe(name, description string) {
 	b.contents = append(b.contents, name+": "+description)
 }
 
-// text writes a file. Secrets in it that have a known form are removed.
+// text writes a file. It must contain no secrets.
 func (b *bundle) text(name, description string, content []byte) {
 	b.describe(name, description)
-	_, _ = io.WriteString(b.create(name), scrub(string(content))) // finish returns the error
+	_, _ = b.create(name).Write(content) // finish returns the error
 }
 
 // document writes a value to a file of YAML documents. It must contain no secrets.
@@ -100,9 +100,8 @@ func (b *bundle) miss(what, permission string, err error) {
 const bundleReadme = `Support bundle of Realmkeeper
 Created %s with version %s of the plugin
 
-READ IT BEFORE YOU SEND IT. Logs, Events, and messages are free text. Secrets in them that have a known
-form are replaced by [redacted], but a secret that looks like any other word can't be recognized, and a part of
-a secret in an unusual form can remain.
+READ IT BEFORE YOU SEND IT. Logs, Events, and messages are included as they are. Realmkeeper writes no secrets to
+them, but other programs also write Events.
 The bundle contains names of namespaces, realms, clients, users, and nodes, URLs, and IP addresses.
 
 CONTENTS
@@ -112,6 +111,7 @@ NOT INCLUDED
 - Values that aren't known to be useful and free of secrets. They are replaced by [redacted]: annotations and
   labels of others, arguments and environment variables of containers, keys and hashes of clients, values of
   claims, descriptions, and data of ConfigMaps.
+- Logs, metrics, and last messages of other containers, such as a KMS plugin, and the messages of Events about them.
 - managedFields, and objects of others, except Nodes, the NetworkPolicies in the system namespace, and the names of
   client Secrets.
 
@@ -132,7 +132,7 @@ func (b *bundle) finish() error {
 	for _, m := range b.missing {
 		line := m.String()
 		if m.permission != "" {
-			line += ". Error: " + scrub(m.err.Error())
+			line += ". Error: " + m.err.Error()
 		}
 		missing = append(missing, line)
 	}
