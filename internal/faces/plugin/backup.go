@@ -53,6 +53,11 @@ type backupOptions struct {
 	recordsNamespace string
 }
 
+// backupCommands returns the verbs of this group.
+func backupCommands(streams Streams) []*cobra.Command {
+	return []*cobra.Command{newBackupCommand(streams), newRestoreCommand(streams)}
+}
+
 func newBackupCommand(streams Streams) *cobra.Command {
 	o := &backupOptions{clusterOptions: newClusterOptions(streams)}
 	command := &cobra.Command{
@@ -71,7 +76,7 @@ func newBackupCommand(streams Streams) *cobra.Command {
 	flags.StringVarP(&o.file, "output", "o", "", "File to write, a directory for a new file with the time in its name, or - for standard output. Required")
 	flags.BoolVar(&o.overwrite, "overwrite", false, "Replace the file if it exists")
 	addRecordsNamespace(command, &o.recordsNamespace)
-	must(command.RegisterFlagCompletionFunc("recipient", cobra.NoFileCompletions))
+	completeFlag(command, "recipient", cobra.NoFileCompletions)
 	return command
 }
 
@@ -79,9 +84,6 @@ func newBackupCommand(streams Streams) *cobra.Command {
 func addRecordsNamespace(command *cobra.Command, value *string) {
 	command.Flags().StringVar(value, "records-namespace", "", "Namespace of the records. Defaults to that of the installation in the cluster")
 }
-
-// stdio is the file name of standard input or output.
-const stdio = "-"
 
 func (o *backupOptions) run(ctx context.Context) error {
 	recipients, err := o.parseRecipients()
@@ -141,7 +143,7 @@ func (o *backupOptions) writeToStdout(ctx context.Context, c *cluster, header ba
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return fmt.Errorf("%w: the backup is binary; redirect standard output to a file", errUsage)
 	}
-	r, err := c.backUp(ctx, out, header, recipients)
+	r, err := backUp(ctx, c, out, header, recipients)
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (o *backupOptions) writeToFile(ctx context.Context, c *cluster, header back
 		return err
 	}
 	defer file.discard()
-	r, err := c.backUp(ctx, file, header, recipients)
+	r, err := backUp(ctx, c, file, header, recipients)
 	if err != nil {
 		return err
 	}
@@ -227,35 +229,4 @@ func (r *backupReport) text(w *terminal.Writer) {
 	} {
 		named(w, part.color, part.heading, part.names)
 	}
-}
-
-// named writes a heading and the first of the names.
-func named(w *terminal.Writer, color terminal.Color, heading string, names []string) {
-	const most = 20
-	if len(names) == 0 {
-		return
-	}
-	w.Paragraph(2, color, heading)
-	for _, name := range names[:min(most, len(names))] {
-		w.Paragraph(4, terminal.Plain, name)
-	}
-	if more := len(names) - most; more > 0 {
-		w.Paragraph(4, terminal.Plain, fmt.Sprintf("and %d more", more))
-	}
-}
-
-// has returns the verb for a number of things.
-func has(n int) string {
-	if n == 1 {
-		return " has"
-	}
-	return " have"
-}
-
-// number formats a number of things, such as "2 realms".
-func number(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -19,7 +19,7 @@ import (
 
 // backUp writes a backup of the cluster. It reads all objects in pages. Objects come before records,
 // so that the backup never has the record of an object that it lacks.
-func (c *cluster) backUp(ctx context.Context, out io.Writer, header backup.Header, recipients []age.Recipient) (*backupReport, error) {
+func backUp(ctx context.Context, c *cluster, out io.Writer, header backup.Header, recipients []age.Recipient) (*backupReport, error) {
 	w, err := backup.NewWriter(out, header, recipients...)
 	if err != nil {
 		return nil, err

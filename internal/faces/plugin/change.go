@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,13 +19,20 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
+// changeCommands returns the verbs of this group.
+func changeCommands(streams Streams) []*cobra.Command {
+	return []*cobra.Command{newSuspendCommand(streams), newResumeCommand(streams), newRevokeCommand(streams), newRotateCommand(streams), newReleaseCommand(streams)}
+}
+
 // changeOptions are the flags of the subcommands that change an object.
 type changeOptions struct {
-	*clusterOptions
+	waitOptions
 
-	wait    bool
-	timeout time.Duration
-	force   bool
+	force bool
+}
+
+func newChangeOptions(streams Streams) changeOptions {
+	return changeOptions{waitOptions: waitOptions{clusterOptions: newClusterOptions(streams)}}
 }
 
 // addTo adds the flags to a command. until completes the help text of --wait.
@@ -71,14 +77,6 @@ func (r changed) text(w *terminal.Writer) {
 	w.Commands(4, r.Commands)
 }
 
-// managedBy describes the tool that manages an object. It returns an empty string if there is none.
-func managedBy(t *target) string {
-	if m, ok := gitops.ManagerOf(t.object); ok {
-		return m.String()
-	}
-	return ""
-}
-
 var errManaged = errors.New("managed by another tool")
 
 // checkManager returns an error if a tool sets the field and would revert a change.
@@ -115,40 +113,6 @@ func (o *changeOptions) set(ctx context.Context, c *cluster, t *target, value an
 	return nil
 }
 
-var errTimeout = errors.New("timed out")
-
-// await reads the object until done returns true. It reports each new state while it waits.
-func (o *changeOptions) await(ctx context.Context, c *cluster, t *target, done func() (state string, ok bool, err error)) error {
-	deadline := time.Now().Add(o.timeout)
-	last := ""
-	for {
-		if err := c.read(ctx, t); err != nil && !isTransient(err) {
-			return err
-		}
-		state, ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		if state != last {
-			o.progress("%s", state)
-			last = state
-		}
-		if time.Now().Add(interval).After(deadline) {
-			return fmt.Errorf("%w after %s: %s; it can still happen. Look at %q", errTimeout, o.timeout, state, t.command("explain"))
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(interval):
-		}
-	}
-}
-
-// isTransient reports whether a request that failed with this API server error may succeed later.
-func isTransient(err error) bool {
-	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
-}
-
 // loaded reports whether every live token server has loaded the latest change. It returns an error if
 // the Programmed condition is False, for example because the object isn't Accepted.
 func loaded(t *target) (state string, ok bool, err error) {
@@ -162,9 +126,4 @@ func loaded(t *target) (state string, ok bool, err error) {
 		return "", false, notReady(t, c)
 	}
 	return "Waiting for every live token server to load the change", false, nil
-}
-
-// notReady returns an error with the reason and message of a condition and the next command.
-func notReady(t *target, c *metav1.Condition) error {
-	return fmt.Errorf("%s %w (%s): %s Look at %q", t, errNotReady, c.Reason, c.Message, t.command("explain"))
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,27 +41,19 @@ func newClusterOptions(streams Streams) *clusterOptions {
 func (o *clusterOptions) addTo(command *cobra.Command) {
 	o.addConnection(command)
 	command.Flags().StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text")
-	must(command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)))
+	completeFlag(command, "output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // addConnection adds the flags that select a cluster to a command.
 func (o *clusterOptions) addConnection(command *cobra.Command) {
 	o.kubeconfig.addFlags(command)
-	must(command.RegisterFlagCompletionFunc("namespace", o.completeNamespaces))
-	must(command.RegisterFlagCompletionFunc("context", o.completeContexts))
+	completeFlag(command, "namespace", o.completeNamespaces)
+	completeFlag(command, "context", o.completeContexts)
 }
 
 // addAllNamespaces adds the flag --all-namespaces to a command.
 func (o *clusterOptions) addAllNamespaces(command *cobra.Command) {
 	command.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Include the clients of all namespaces")
-}
-
-// must panics on an error. Registering a completion fails only because of a bug in this package, such
-// as a wrong flag name.
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
 
 // cluster accesses the Kubernetes API with the permissions of the user.
@@ -81,9 +71,9 @@ func (o *clusterOptions) connect() (*cluster, error) {
 	if err := o.checkOutput(); err != nil {
 		return nil, err
 	}
-	namespace, _, err := o.kubeconfig.loaded.Namespace()
+	namespace, _, err := o.namespace()
 	if err != nil {
-		return nil, fmt.Errorf("loading kubeconfig: %w", err)
+		return nil, err
 	}
 	config, err := o.kubeconfig.loaded.ClientConfig()
 	if err != nil {
@@ -92,6 +82,19 @@ func (o *clusterOptions) connect() (*cluster, error) {
 	return newCluster(config, namespace)
 }
 
+// namespace returns the selected namespace, and whether the user named it with a flag.
+func (o *clusterOptions) namespace() (name string, explicit bool, err error) {
+	name, explicit, err = o.kubeconfig.loaded.Namespace()
+	if err != nil {
+		return "", false, fmt.Errorf("loading kubeconfig: %w", err)
+	}
+	return name, explicit, nil
+}
+
+// namespaceFlag returns the value of --namespace.
+func (o *clusterOptions) namespaceFlag() string { return o.kubeconfig.overrides.Context.Namespace }
+
+// checkOutput checks the output format.
 func (o *clusterOptions) checkOutput() error {
 	if o.output != "" && o.output != "json" && o.output != "yaml" {
 		return fmt.Errorf("%w: unsupported --output %q; use json or yaml, or omit the flag", errUsage, o.output)
@@ -124,12 +127,29 @@ func newCluster(config *rest.Config, namespace string) (*cluster, error) {
 	return &cluster{Client: c, namespace: namespace, discovery: discoverer, clock: clock}, nil
 }
 
+// print writes a report in the format that the user selected.
+func (o *clusterOptions) print(r report) error { return writeReport(o.streams.Out, o.output, r) }
+
+// progress writes a line for people about what a subcommand waits for. It goes to the error stream,
+// so that the output contains the result only.
+func (o *clusterOptions) progress(format string, args ...any) {
+	writeLine(o.streams.ErrOut, format, args...)
+}
+
 // inNamespace restricts a list to the selected namespace, unless --all-namespaces is set.
 func (o *clusterOptions) inNamespace(c *cluster) client.ListOption {
 	if o.allNamespaces {
 		return client.InNamespace("")
 	}
 	return client.InNamespace(c.namespace)
+}
+
+// scope describes the namespaces of a list.
+func (o *clusterOptions) scope(c *cluster) string {
+	if o.allNamespaces {
+		return "all namespaces"
+	}
+	return "namespace " + c.namespace
 }
 
 // eachClient calls visit for every ApiClient of a list. It reads the list in pages, so that a large
@@ -164,40 +184,3 @@ func describeError(err error, doing string) error {
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
-
-// serverClock derives the time of the API server from its responses. The plugin uses this time in
-// specs, because the clock of the user's machine may be wrong. A wrong time could delay a rotation,
-// or leave tokens valid that the user wants to revoke.
-type serverClock struct {
-	mu     sync.Mutex
-	offset time.Duration
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// observe updates the clock from the Date header of a response.
-func (s *serverClock) observe(response *http.Response, err error) (*http.Response, error) {
-	if err != nil {
-		return response, err
-	}
-	if date, parseErr := http.ParseTime(response.Header.Get("Date")); parseErr == nil {
-		s.mu.Lock()
-		s.offset = time.Until(date)
-		s.mu.Unlock()
-	}
-	return response, nil
-}
-
-// now returns the time of the API server.
-func (s *serverClock) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.offset)
-}
-
-// next returns the next full second of the API server. Times in a spec have whole seconds. Rounding
-// up ensures that everything up to now was before this time.
-func (s *serverClock) next() time.Time { return s.now().UTC().Truncate(time.Second).Add(time.Second) }

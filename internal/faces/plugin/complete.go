@@ -21,6 +21,13 @@ func exactlyOneObject(_ *cobra.Command, args []string) error {
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
+// completeFlag completes the values of a flag. It panics if the command doesn't have the flag.
+func completeFlag(command *cobra.Command, name string, values completion) {
+	if err := command.RegisterFlagCompletionFunc(name, values); err != nil {
+		panic(err)
+	}
+}
+
 // completeObjects completes arguments such as apiclient/NAME for the given kinds. Without a slash, it
 // offers the kinds first.
 func (o *clusterOptions) completeObjects(offered ...string) completion {

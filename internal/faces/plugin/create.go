@@ -49,7 +49,7 @@ const (
 
 // createOptions are the arguments of the create client subcommand.
 type createOptions struct {
-	changeOptions
+	waitOptions
 
 	realm      string
 	scopes     []string
@@ -58,6 +58,11 @@ type createOptions struct {
 	hashed     bool
 	secretFile string
 	dryRun     string
+}
+
+// provisionCommands returns the verbs of this group.
+func provisionCommands(streams Streams) []*cobra.Command {
+	return []*cobra.Command{newCreateCommand(streams), newHashCommand(streams)}
 }
 
 func newCreateCommand(streams Streams) *cobra.Command {
@@ -74,7 +79,7 @@ func newCreateCommand(streams Streams) *cobra.Command {
 }
 
 func newCreateClientCommand(streams Streams) *cobra.Command {
-	o := &createOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
+	o := &createOptions{waitOptions: waitOptions{clusterOptions: newClusterOptions(streams)}}
 	command := &cobra.Command{
 		Use:               "client NAME --realm REALM [--scope SCOPE]...",
 		Aliases:           []string{"apiclient", "apic"},
@@ -103,12 +108,12 @@ func newCreateClientCommand(streams Streams) *cobra.Command {
 	flags.BoolVar(&o.wait, "wait", false, "Wait until the client is Ready, or until it is known why it is not")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait")
 	_ = command.MarkFlagRequired("realm") // the flag exists
-	must(command.RegisterFlagCompletionFunc("realm", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	completeFlag(command, "realm", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return o.names(command, kindRealm), cobra.ShellCompDirectiveNoFileComp
-	}))
-	must(command.RegisterFlagCompletionFunc("scope", o.completeFrom(func(r *v1beta1.Realm) []string { return r.Spec.Scopes })))
-	must(command.RegisterFlagCompletionFunc("audience", o.completeFrom(effectiveAudiences)))
-	must(command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp)))
+	})
+	completeFlag(command, "scope", o.completeFrom(func(r *v1beta1.Realm) []string { return r.Spec.Scopes }))
+	completeFlag(command, "audience", o.completeFrom(effectiveAudiences))
+	completeFlag(command, "dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
@@ -158,7 +163,7 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 		if c, err = o.connect(); err != nil {
 			return err
 		}
-		if notes, err = c.checkRealm(ctx, t); err != nil {
+		if notes, err = checkRealm(ctx, c, t); err != nil {
 			return nothingCreated(err)
 		}
 		clock = c.clock
@@ -177,9 +182,9 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 
 // build returns the new object, and its secret if it is generated here.
 func (o *createOptions) build(name string) (t *target, secret string, err error) {
-	namespace, explicit, err := o.kubeconfig.loaded.Namespace()
+	namespace, explicit, err := o.namespace()
 	if err != nil {
-		return nil, "", fmt.Errorf("loading kubeconfig: %w", err)
+		return nil, "", err
 	}
 	t = newClientTarget(namespace, name)
 	t.client.Spec = v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: o.realm}, Scopes: o.scopes, Audiences: o.audiences}
@@ -262,7 +267,7 @@ func (o *createOptions) create(ctx context.Context, c *cluster, t *target) error
 		options = append(options, client.DryRunAll)
 	}
 	if err := c.Create(ctx, t.client, options...); err != nil {
-		return c.createError(ctx, t, err)
+		return createError(ctx, c, t, err)
 	}
 	return nil
 }

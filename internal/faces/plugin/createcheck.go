@@ -29,7 +29,7 @@ var (
 // checkRealm returns an error if the realm does not exist, or would not accept a new client. Users of a single
 // namespace may not read Realms; notes then say what was not checked, and the status of the client says
 // whether it is accepted.
-func (c *cluster) checkRealm(ctx context.Context, t *target) (notes []string, err error) {
+func checkRealm(ctx context.Context, c *cluster, t *target) (notes []string, err error) {
 	name := t.client.Spec.RealmRef.Name
 	parent, err := c.find(ctx, "realm/"+name)
 	if apierrors.IsForbidden(err) {
@@ -49,7 +49,7 @@ func (c *cluster) checkRealm(ctx context.Context, t *target) (notes []string, er
 			return nil, err
 		}
 	}
-	return c.checkGrants(ctx, t)
+	return checkGrants(ctx, c, t)
 }
 
 // effectiveAudiences returns the audiences of a realm. Without its own, its issuer is the only one, which is
@@ -71,8 +71,8 @@ func checkDefined(realm, what string, requested, defined []string) error {
 }
 
 // checkGrants checks that a single grant covers the client.
-func (c *cluster) checkGrants(ctx context.Context, t *target) (notes []string, err error) {
-	labels, known, err := c.namespaceLabels(ctx, t)
+func checkGrants(ctx context.Context, c *cluster, t *target) (notes []string, err error) {
+	labels, known, err := namespaceLabels(ctx, c, t)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func addGrant(t *target, reason v1beta1.ConditionReason) string {
 
 // namespaceLabels returns the labels of the client's namespace if a grant depends on them. known is false if the
 // user may not read them.
-func (c *cluster) namespaceLabels(ctx context.Context, t *target) (labels map[string]string, known bool, err error) {
+func namespaceLabels(ctx context.Context, c *cluster, t *target) (labels map[string]string, known bool, err error) {
 	if !slices.ContainsFunc(t.parent.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
 		return nil, true, nil
 	}
@@ -143,13 +143,13 @@ func noNamespace(name string) error {
 }
 
 // createError says why the API server did not create the object, and what to do.
-func (c *cluster) createError(ctx context.Context, t *target, err error) error {
+func createError(ctx context.Context, c *cluster, t *target, err error) error {
 	switch status, ok := errors.AsType[*apierrors.StatusError](err); {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%s %w, and nothing was changed; choose another name, or look at it with %q", t, errAlreadyExists, t.command("explain"))
 	case ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces":
 		return nothingCreated(noNamespace(t.client.Namespace))
-	case apierrors.IsForbidden(err) && !c.mayCreate(ctx, t.client.Namespace):
+	case apierrors.IsForbidden(err) && !mayCreate(ctx, c, t.client.Namespace):
 		return nothingCreated(fmt.Errorf("%w in namespace %s; ask an administrator for the verb create on %s, which the ClusterRoles manage-api-credentials and edit contain (%w)",
 			errNotPermitted, t.client.Namespace, "apiclients."+v1beta1.GroupVersion.Group, err))
 	case ok && status.ErrStatus.Code < 500:
@@ -160,7 +160,7 @@ func (c *cluster) createError(ctx context.Context, t *target, err error) error {
 }
 
 // mayCreate reports whether the user may create ApiClients. It returns true if this is unknown.
-func (c *cluster) mayCreate(ctx context.Context, namespace string) bool {
+func mayCreate(ctx context.Context, c *cluster, namespace string) bool {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "apiclients"},
 	}}

@@ -56,7 +56,7 @@ func (o *createOptions) report(ctx context.Context, c *cluster, t *target, secre
 		f.text(w)
 		return errors.Join(w.Err(), errReported)
 	}
-	c.nextSteps(ctx, t, w)
+	nextSteps(ctx, c, t, w)
 	return w.Err()
 }
 
@@ -108,7 +108,7 @@ func (o *createOptions) awaitCreated(ctx context.Context, c *cluster, t *target)
 }
 
 // nextSteps says how to get a token for a client that is Ready.
-func (c *cluster) nextSteps(ctx context.Context, t *target, w *terminal.Writer) {
+func nextSteps(ctx context.Context, c *cluster, t *target, w *terminal.Writer) {
 	w.Paragraph(0, terminal.Green, t.String()+" is Ready")
 	if t.client.GeneratesSecret() {
 		w.Paragraph(2, terminal.Plain, fmt.Sprintf("Secret %s contains its client ID, its client secret, and the URL of the token endpoint. Get a token with them:", t.client.Status.SecretName))

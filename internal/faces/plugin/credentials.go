@@ -68,10 +68,7 @@ func fromCluster(o *clusterOptions, name string, clusterURL bool) (source, error
 	}, nil
 }
 
-var (
-	errNotReady = errors.New("is not Ready")
-	errNoSecret = errors.New("has no generated Secret; use --from-directory with its credentials in files")
-)
+var errNoSecret = errors.New("has no generated Secret; use --from-directory with its credentials in files")
 
 // checkUsable returns an error with the reason and message from the client's status if the client
 // can't get tokens.

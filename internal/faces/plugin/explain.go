@@ -2,15 +2,20 @@ package plugin
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/faces/describe"
+	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
+	"github.com/realmkeeper/realmkeeper/internal/kubeapi/unknownfields"
 )
 
 const explainUsage = `Explain why an ApiClient or Realm is not Ready and what to do, or what it allows.
@@ -31,9 +36,6 @@ const explainExamples = `  # Explain why a client gets no tokens
 // maxEvents is the number of Events that explain shows.
 const maxEvents = 5
 
-// errReported makes the process exit with code 1. The output already explains why.
-var errReported = errors.New("not Ready")
-
 func newExplainCommand(streams Streams) *cobra.Command {
 	o := newClusterOptions(streams)
 	ready := true
@@ -43,7 +45,7 @@ func newExplainCommand(streams Streams) *cobra.Command {
 		Long:    explainUsage,
 		Example: explainExamples,
 	}, func(ctx context.Context, c *cluster, t *target) (report, error) {
-		r := c.explain(ctx, t)
+		r := newExplanation(ctx, c, t)
 		ready = r.Ready
 		return r, nil
 	})
@@ -105,7 +107,7 @@ type eventReport struct {
 	Message string      `json:"message"`
 }
 
-func (c *cluster) explain(ctx context.Context, t *target) explanation {
+func newExplanation(ctx context.Context, c *cluster, t *target) explanation {
 	if t.client != nil {
 		parent := &v1beta1.Realm{}
 		if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, parent); err == nil {
@@ -121,14 +123,14 @@ func (c *cluster) explain(ctx context.Context, t *target) explanation {
 		r.Realm = newRealmReport(t)
 	} else {
 		r.Client = newClientReport(t)
-		r.Client.Exchanges = c.exchanges(ctx, t)
+		r.Client.Exchanges = exchanges(ctx, c, t)
 		if r.Client.TokenLifetime == "" && t.parent != nil {
 			r.Client.TokenLifetime = describe.Duration(t.parent.Status.TokenLifetime)
 		}
 	}
 	r.notes = append(r.notes, droppedFields(t.object)...)
 	var err error
-	if r.Events, err = c.events(ctx, t); err != nil {
+	if r.Events, err = events(ctx, c, t); err != nil {
 		r.notes = append(r.notes, "Events could not be read: "+err.Error())
 	}
 	return r
@@ -150,7 +152,7 @@ func newClientReport(t *target) *clientReport {
 		Scopes: c.Spec.Scopes, DelegatedScopes: c.Spec.DelegatedScopes, Audiences: effective(c.Status.Audiences, c.Spec.Audiences), Grant: c.Status.Grant, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: describe.Duration(c.Spec.TokenLifetime),
 		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
-		LastUsedTime: c.Status.LastUsedTime, ManagedBy: managedBy(t), Credentials: c.Status.Credentials,
+		LastUsedTime: c.Status.LastUsedTime, ManagedBy: t.managedBy(), Credentials: c.Status.Credentials,
 	}
 	if accepted := t.condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
 		r.Accepted = accepted.Message
@@ -159,11 +161,110 @@ func newClientReport(t *target) *clientReport {
 }
 
 // events returns the latest Events about an object, newest first.
-func (c *cluster) events(ctx context.Context, t *target) ([]eventReport, error) {
+func events(ctx context.Context, c *cluster, t *target) ([]eventReport, error) {
 	found, err := describe.Events(ctx, c, t.object, maxEvents)
 	var events []eventReport
 	for _, e := range found {
 		events = append(events, eventReport{Time: e.LastTimestamp, Type: e.Type, Reason: e.Reason, Message: e.Message})
 	}
 	return events, err
+}
+
+func (r explanation) text(w *terminal.Writer) {
+	for i, f := range r.Findings {
+		switch {
+		case i > 0:
+			w.Heading(f.Condition + ": " + f.Reason)
+		case r.Ready:
+			w.Paragraph(0, f.color(), r.title+" is Ready")
+		default:
+			w.Paragraph(0, f.color(), r.title+" is not Ready: "+f.Reason)
+		}
+		f.text(w)
+	}
+	if r.Client != nil {
+		r.Client.text(w, r.now)
+	}
+	if r.Realm != nil {
+		r.Realm.text(w, r.now)
+	}
+	if len(r.Events) > 0 {
+		w.Heading("EVENTS")
+		for _, e := range r.Events {
+			w.Fields([][2]string{{terminal.Relative(e.Time.Time, r.now), e.Reason + ": " + e.Message}})
+		}
+	}
+	for _, note := range r.notes {
+		w.Paragraph(0, terminal.Faint, note)
+	}
+}
+
+func (r *clientReport) text(w *terminal.Writer, now time.Time) {
+	w.Heading("CLIENT")
+	w.Fields([][2]string{
+		{"Client ID", r.ClientID},
+		{"Description", r.Description},
+		{"Realm", r.Realm},
+		{"Token endpoint", r.TokenEndpoint},
+		{"Grant", r.Grant},
+		{"Accepted", r.Accepted},
+		{"Scopes", orNone(r.Scopes, "none")},
+		{"Delegated scopes", strings.Join(r.DelegatedScopes, ", ")},
+		{"Audiences", orNone(r.Audiences, "all that the grant allows")},
+		{"Introspection", strings.Join(r.IntrospectionAudiences, ", ")},
+		{"Sender constraint", r.SenderConstraint},
+		{"Token lifetime", r.TokenLifetime},
+		{"Tokens valid after", instantOrEmpty(r.TokensValidAfterTime, now)},
+		{"Expires", instantOrEmpty(r.ExpirationTime, now)},
+		{"Secret", r.SecretName},
+		{"Next rotation", instantOrEmpty(r.NextRotationTime, now)},
+		{"Managed by", r.ManagedBy},
+	})
+	if r.Exchanges != nil {
+		exchangesText(w, r.Exchanges)
+	}
+	w.Heading("CREDENTIALS")
+	if len(r.Credentials) == 0 {
+		w.Line(terminal.Plain, "  none")
+		return
+	}
+	var rows []terminal.Row
+	for _, c := range r.Credentials {
+		expires := "never"
+		if c.ExpirationTime != nil {
+			expires = terminal.Relative(c.ExpirationTime.Time, now)
+		}
+		rows = append(rows, terminal.Row{Cells: []string{string(c.Type), c.Name, lastUse(c.LastUsedTime, now), expires}})
+	}
+	w.Table([]string{"TYPE", "NAME", "LAST USED", "EXPIRES"}, rows)
+}
+
+func lastUse(at *metav1.Time, now time.Time) string {
+	return describe.LastUse(at, now, func(at, now time.Time) string {
+		if hours := now.Sub(at) / time.Hour; hours < 48 {
+			return fmt.Sprintf("%dh ago", hours) // Relative returns minutes for up to three hours
+		}
+		return terminal.Relative(at, now)
+	})
+}
+
+func instantOrEmpty(at *metav1.Time, now time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339) + " (" + terminal.Relative(at.Time, now) + ")"
+}
+
+// droppedFields describes the fields that "kubectl apply" sent, but that the API server dropped because the
+// kind doesn't have them. kubectl rejects them by default; --validate=false and some tools don't.
+func droppedFields(obj client.Object) []string {
+	applied := &unstructured.Unstructured{}
+	if err := applied.UnmarshalJSON([]byte(obj.GetAnnotations()[corev1.LastAppliedConfigAnnotation])); err != nil {
+		return nil // The object was not applied by kubectl, or with --server-side.
+	}
+	var notes []string
+	for _, field := range unknownfields.Describe(applied) {
+		notes = append(notes, "The manifest that was applied has an unknown field, which the API server dropped: "+field)
+	}
+	return notes
 }

@@ -15,7 +15,7 @@ import (
 
 // exchanges returns the rules in which a client takes part; nil if there are none, or if its Realm can't be
 // read. If the labels of its namespace can't be read, the rules say that they depend on them.
-func (c *cluster) exchanges(ctx context.Context, t *target) *describe.Exchanges {
+func exchanges(ctx context.Context, c *cluster, t *target) *describe.Exchanges {
 	if t.client == nil || t.parent == nil {
 		return nil
 	}

@@ -26,6 +26,18 @@ const (
 	instanceFile    = "config.yaml"
 )
 
+// Labels of the Deployments.
+const (
+	nameLabel      = "app.kubernetes.io/name"
+	componentLabel = "app.kubernetes.io/component"
+)
+
+// readInstance reads the Instance.
+func (c *cluster) readInstance(ctx context.Context) (*v1beta1.Instance, error) {
+	found := &v1beta1.Instance{}
+	return found, c.Get(ctx, client.ObjectKey{Name: v1beta1.InstanceName}, found)
+}
+
 // installation is the installation of Realmkeeper in a cluster.
 type installation struct {
 	systemNamespace  string // empty if only the records namespace is known

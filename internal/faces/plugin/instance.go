@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
@@ -17,13 +16,8 @@ import (
 
 const kindInstance = "Instance"
 
-func (c *cluster) readInstance(ctx context.Context) (*v1beta1.Instance, error) {
-	found := &v1beta1.Instance{}
-	return found, c.Get(ctx, client.ObjectKey{Name: v1beta1.InstanceName}, found)
-}
-
-// instance adds the Instance to a status report, or a note that says why it is missing.
-func (c *cluster) instance(ctx context.Context, r *statusReport) *v1beta1.Instance {
+// addInstance adds the Instance to a status report, or a note that says why it is missing.
+func (r *statusReport) addInstance(ctx context.Context, c *cluster) *v1beta1.Instance {
 	found, err := c.readInstance(ctx)
 	switch {
 	case err == nil:

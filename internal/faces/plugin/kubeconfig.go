@@ -49,6 +49,3 @@ func (k *kubeconfig) addUserExtra(extra string) error {
 	user.ImpersonateUserExtra[key] = append(user.ImpersonateUserExtra[key], value)
 	return nil
 }
-
-// namespace returns the value of --namespace.
-func (k *kubeconfig) namespace() string { return k.overrides.Context.Namespace }

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -20,26 +21,30 @@ type report interface {
 	text(w *terminal.Writer)
 }
 
-// print writes a report in the format that the user selected.
-func (o *clusterOptions) print(r report) error {
-	marshal := map[string]func(any) ([]byte, error){"json": untrusted.MarshalJSON, "yaml": untrusted.MarshalYAML}[o.output]
+var (
+	// errUsage means that an argument is invalid.
+	errUsage = errors.New("invalid arguments")
+	// errReported makes the process exit with code 1. The output already explains why.
+	errReported = errors.New("not Ready")
+)
+
+// stdio is the file name of standard input or output.
+const stdio = "-"
+
+// writeReport writes a report in a format: json, yaml, or text if it is empty.
+func writeReport(out io.Writer, format string, r report) error {
+	marshal := map[string]func(any) ([]byte, error){"json": untrusted.MarshalJSON, "yaml": untrusted.MarshalYAML}[format]
 	if marshal != nil {
 		encoded, err := marshal(r)
 		if err != nil {
 			return err
 		}
-		_, err = o.streams.Out.Write(encoded)
+		_, err = out.Write(encoded)
 		return err
 	}
-	w := terminal.NewWriter(o.streams.Out)
+	w := terminal.NewWriter(out)
 	r.text(w)
 	return w.Err()
-}
-
-// progress writes a line for people about what a subcommand waits for. It goes to the error stream,
-// so that the output contains the result only.
-func (o *clusterOptions) progress(format string, args ...any) {
-	writeLine(o.streams.ErrOut, format, args...)
 }
 
 func writeLine(out io.Writer, format string, args ...any) {

@@ -59,24 +59,16 @@ func newCommand(streams Streams) *cobra.Command {
 	command.SetIn(streams.In)
 	command.SetOut(untrusted.Raw(streams.Out)) // for help, and for completions, which contain tabs
 	command.SetErr(streams.ErrOut)
+	command.AddCommand(inspectCommands(streams)...)
+	command.AddCommand(changeCommands(streams)...)
+	command.AddCommand(provisionCommands(streams)...)
+	command.AddCommand(backupCommands(streams)...)
 	command.AddCommand(
-		newBackupCommand(streams),
-		newCreateCommand(streams),
-		newExplainCommand(streams),
-		newHashCommand(streams),
-		newMovedCommand("import", "realmkeeper-import", "docs/migration.md"),
-		newRestoreCommand(streams),
-		newResumeCommand(streams),
-		newReleaseCommand(streams),
 		newReportCommand(streams),
-		newRevokeCommand(streams),
-		newRotateCommand(streams),
-		newMovedCommand("serve", "realmkeeper-local", "docs/local-issuer.md"),
-		newStaleCommand(streams),
-		newStatusCommand(streams),
-		newSuspendCommand(streams),
 		newTokenCommand(streams),
 		newVersionCommand(streams),
+		newMovedCommand("import", "realmkeeper-import", "docs/migration.md"),
+		newMovedCommand("serve", "realmkeeper-local", "docs/local-issuer.md"),
 	)
 	return command
 }

@@ -43,7 +43,7 @@ func newRealmReport(t *target) *realmReport {
 	r := &realmReport{
 		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: describe.Duration(realm.Status.TokenLifetime),
 		TokensValidAfterTime: realm.Spec.TokensValidAfterTime, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
-		Grants: realm.Spec.Grants, Exchanges: describe.ExchangeRules(realm), NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: managedBy(t),
+		Grants: realm.Spec.Grants, Exchanges: describe.ExchangeRules(realm), NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: t.managedBy(),
 	}
 	for _, c := range realm.Spec.Claims {
 		r.Claims = append(r.Claims, string(c.Name))

@@ -33,7 +33,7 @@ const releaseExamples = `  # Let another ApiClient have the client ID of this on
   kubectl realmkeeper release realm/acme`
 
 func newReleaseCommand(streams Streams) *cobra.Command {
-	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
+	o := newChangeOptions(streams)
 	command := o.aboutObject(&cobra.Command{
 		Use:     "release (apiclient/NAME | realm/NAME)",
 		Short:   "Let another client have the client ID of a client",

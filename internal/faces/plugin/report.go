@@ -150,7 +150,7 @@ var (
 )
 
 func (r *reporter) collect(ctx context.Context, versions map[string]any) {
-	r.clients = r.options.kubeconfig.namespace()
+	r.clients = r.options.namespaceFlag()
 	r.status(ctx)
 	r.objects(ctx, kind{ownAPI, "instances", instanceFields}, part{})
 	r.objects(ctx, kind{ownAPI, "realms", realmFields}, part{})
@@ -185,7 +185,7 @@ func (r *reporter) collect(ctx context.Context, versions map[string]any) {
 func (r *reporter) status(ctx context.Context) {
 	o := *r.options.clusterOptions
 	o.allNamespaces = r.clients == ""
-	report, err := o.status(ctx, r.cluster, nil)
+	report, err := readStatus(ctx, r.cluster, &o, nil)
 	if err != nil {
 		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and list apiclients"+in(r.clients), err)
 		return

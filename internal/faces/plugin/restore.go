@@ -94,7 +94,7 @@ func newRestoreCommand(streams Streams) *cobra.Command {
 	flags.StringVar(&o.serviceURL, "service-url", "", "Base URL of the token service of this cluster, such as https://api.example.com, if it cannot be read from the cluster")
 	flags.StringVar(&o.systemNamespace, "system-namespace", "", "Namespace of the operator. Defaults to that of the installation in the cluster")
 	addRecordsNamespace(command, &o.recordsNamespace)
-	must(command.RegisterFlagCompletionFunc("realm", o.completeNames(kindRealm)))
+	completeFlag(command, "realm", o.completeNames(kindRealm))
 	return command
 }
 

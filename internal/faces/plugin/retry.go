@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// interval is the time between two attempts.
-const interval = 500 * time.Millisecond
-
 // retryable marks a transient error.
 type retryable struct{ error }
 

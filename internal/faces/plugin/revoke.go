@@ -43,7 +43,7 @@ type revokeOptions struct {
 }
 
 func newRevokeCommand(streams Streams) *cobra.Command {
-	o := &revokeOptions{changeOptions: changeOptions{clusterOptions: newClusterOptions(streams)}}
+	o := &revokeOptions{changeOptions: newChangeOptions(streams)}
 	command := o.aboutObject(&cobra.Command{
 		Use:     "revoke (apiclient/NAME | realm/NAME)",
 		Short:   "Revoke the tokens of a client or realm, and a leaked secret",
@@ -73,7 +73,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		return r, err
 	}
 	if o.secret {
-		if err := c.removeSecrets(ctx, t.client); err != nil {
+		if err := removeSecrets(ctx, c, t.client); err != nil {
 			return r, err
 		}
 		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.client.EffectiveSecretName()))
@@ -109,19 +109,19 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 // left. old is empty if the secret isn't replaced.
 func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target, old map[string]bool) error {
 	return o.await(ctx, c, t, func() (string, bool, error) {
-		for _, s := range t.secrets() {
+		for _, s := range secretsOf(t) {
 			if old[s.Name] {
 				return "Waiting for a new secret", false, nil
 			}
 		}
-		if o.secret && len(t.secrets()) == 0 {
+		if o.secret && len(secretsOf(t)) == 0 {
 			return "Waiting for a new secret", false, nil
 		}
 		return loaded(t)
 	})
 }
 
-func (t *target) secrets() []v1beta1.CredentialStatus {
+func secretsOf(t *target) []v1beta1.CredentialStatus {
 	if t.client == nil {
 		return nil
 	}
@@ -151,7 +151,7 @@ func checkGenerated(t *target) error {
 // removeSecrets removes all client secrets from the credentials Secret. The operator then generates a new
 // secret and revokes the old ones. What others have added to the Secret stays. A Secret that the client
 // doesn't own doesn't change.
-func (c *cluster) removeSecrets(ctx context.Context, owner *v1beta1.ApiClient) error {
+func removeSecrets(ctx context.Context, c *cluster, owner *v1beta1.ApiClient) error {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.EffectiveSecretName()}
 	if err := c.Get(ctx, key, secret); err != nil {

@@ -32,7 +32,7 @@ const rotateExamples = `  # Rotate a client secret, wait until it is delivered, 
   kubectl realmkeeper rotate --all`
 
 func newRotateCommand(streams Streams) *cobra.Command {
-	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
+	o := newChangeOptions(streams)
 	command := o.aboutObject(&cobra.Command{
 		Use:     "rotate (apiclient/NAME | realm/NAME | --all)",
 		Short:   "Rotate the secret of a client or the signing key of a realm",

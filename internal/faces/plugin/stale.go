@@ -2,9 +2,7 @@ package plugin
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,9 +24,6 @@ const staleExamples = `  # List the credentials of all namespaces that were not 
 
   # List the credentials in a namespace that were not used for 36 hours
   kubectl realmkeeper stale -n acme-apps --older 36h`
-
-// day is a unit of --older and --expires-in that time.ParseDuration doesn't support.
-const day = 24 * time.Hour
 
 // staleOptions are the arguments of the stale subcommand.
 type staleOptions struct {
@@ -55,7 +50,7 @@ func newStaleCommand(streams Streams) *cobra.Command {
 	o.addAllNamespaces(command)
 	command.Flags().StringVar(&o.older, "older", "90d", "How long a credential must have been unused, in days or as a duration, such as 90d or 36h")
 	command.Flags().StringVar(&o.realm, "realm", "", "List the credentials of this realm only")
-	must(command.RegisterFlagCompletionFunc("realm", o.completeNames(kindRealm)))
+	completeFlag(command, "realm", o.completeNames(kindRealm))
 	return command
 }
 
@@ -111,14 +106,6 @@ func (o *staleOptions) run(command *cobra.Command) error {
 // realmField is the field that selects the ApiClients of a realm in requests to the API server.
 const realmField = "spec.realmRef.name"
 
-// scope describes the namespaces of a list.
-func (o *clusterOptions) scope(c *cluster) string {
-	if o.allNamespaces {
-		return "all namespaces"
-	}
-	return "namespace " + c.namespace
-}
-
 func (r *staleReport) add(c *v1beta1.ApiClient, before time.Time) {
 	for _, credential := range c.Status.Credentials {
 		since := c.UnusedSince(&credential)
@@ -150,18 +137,4 @@ func (r staleReport) text(w *terminal.Writer) {
 		rows = append(rows, terminal.Row{Cells: cells})
 	}
 	w.Table(header, rows)
-}
-
-// parseAge parses the value of a flag, a duration that can also be given in days.
-func parseAge(flag, s string) (time.Duration, error) {
-	age, err := time.ParseDuration(s)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n int
-		n, err = strconv.Atoi(days)
-		age = time.Duration(min(max(n, 0), 100_000)) * day
-	}
-	if err != nil || age <= 0 {
-		return 0, fmt.Errorf("%w: --%s must be a positive duration such as 90d or 36h, got %q", errUsage, flag, s)
-	}
-	return age, nil
 }

@@ -29,6 +29,11 @@ const statusExamples = `  # Show the whole instance
   # Show the clients of one namespace only
   kubectl realmkeeper status -n acme-apps`
 
+// inspectCommands returns the verbs of this group.
+func inspectCommands(streams Streams) []*cobra.Command {
+	return []*cobra.Command{newStatusCommand(streams), newExplainCommand(streams), newStaleCommand(streams)}
+}
+
 func newStatusCommand(streams Streams) *cobra.Command {
 	o := newClusterOptions(streams)
 	command := &cobra.Command{
@@ -43,8 +48,8 @@ func newStatusCommand(streams Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.allNamespaces = o.allNamespaces || o.kubeconfig.namespace() == ""
-			r, err := o.status(command.Context(), c, args)
+			o.allNamespaces = o.allNamespaces || o.namespaceFlag() == ""
+			r, err := readStatus(command.Context(), c, o, args)
 			if err != nil {
 				return err
 			}
@@ -83,10 +88,11 @@ type realmSummary struct {
 	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
 }
 
-func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) (*statusReport, error) {
+// readStatus reads the status of the instance, or of the realm in the arguments.
+func readStatus(ctx context.Context, c *cluster, o *clusterOptions, args []string) (*statusReport, error) {
 	r := &statusReport{Problems: []problem{}, Realms: []realmSummary{}, Clients: map[string]int{}}
 	problems := newProblems()
-	realms, err := o.realms(ctx, c, args)
+	realms, err := readRealms(ctx, c, args)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +122,17 @@ func (o *clusterOptions) status(ctx context.Context, c *cluster, args []string) 
 			r.detail = report
 		}
 	}
-	c.kubernetes(ctx, r)
-	instance := c.instance(ctx, r)
-	c.workloads(ctx, r, instance)
+	r.addKubernetes(ctx, c)
+	instance := r.addInstance(ctx, c)
+	r.addWorkloads(ctx, c, instance)
 	r.now = c.clock.now()
 	r.Problems = slices.Concat(
 		r.kubernetesProblems(), r.restoreProblems(), r.operatorProblems(), instanceProblems(instance), r.workloadProblems(), problems.sorted())
 	return r, nil
 }
 
-// realms returns the realm that the user named, or all of them.
-func (o *clusterOptions) realms(ctx context.Context, c *cluster, args []string) ([]*v1beta1.Realm, error) {
+// readRealms returns the realm that the user named, or all of them.
+func readRealms(ctx context.Context, c *cluster, args []string) ([]*v1beta1.Realm, error) {
 	if len(args) == 1 {
 		t, err := c.find(ctx, "realm/"+args[0])
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -40,7 +39,7 @@ func newResumeCommand(streams Streams) *cobra.Command {
 
 // newSuspensionCommand completes the command that sets spec.suspend to the given value.
 func newSuspensionCommand(streams Streams, suspend bool, command *cobra.Command) *cobra.Command {
-	o := &changeOptions{clusterOptions: newClusterOptions(streams)}
+	o := newChangeOptions(streams)
 	o.aboutObject(command, func(ctx context.Context, c *cluster, t *target) (report, error) {
 		return o.setSuspended(ctx, c, t, suspend)
 	})
@@ -57,7 +56,7 @@ func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target,
 	if suspend {
 		r.Action, verb = "suspended", "suspend"
 	}
-	if t.suspended() == suspend {
+	if suspended(t) == suspend {
 		r.Messages = append(r.Messages, "It was "+r.Action+" already.")
 		if !suspend {
 			r.Messages[0] = "It was not suspended."
@@ -85,21 +84,9 @@ func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target,
 	return r, err
 }
 
-func (t *target) suspended() bool {
+func suspended(t *target) bool {
 	if t.realm != nil {
 		return t.realm.Spec.Suspend
 	}
 	return t.client.Spec.Suspend
-}
-
-// ready reports whether the object is Ready. It returns an error if the Ready condition is False.
-func ready(t *target) (state string, ok bool, err error) {
-	c := t.condition(v1beta1.ConditionReady)
-	switch {
-	case c == nil || c.Status == metav1.ConditionUnknown:
-		return "Waiting until it is Ready", false, nil
-	case c.Status == metav1.ConditionTrue:
-		return "", true, nil
-	}
-	return "", false, notReady(t, c)
 }

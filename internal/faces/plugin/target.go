@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
 // kinds maps the names that users can enter for a kind, which are those of kubectl, to the kind.
@@ -154,4 +155,12 @@ func (t *target) state() string {
 		return string(v1beta1.ReasonReady)
 	}
 	return ready.Reason
+}
+
+// managedBy describes the tool that manages the object. It returns an empty string if there is none.
+func (t *target) managedBy() string {
+	if m, ok := gitops.ManagerOf(t.object); ok {
+		return m.String()
+	}
+	return ""
 }

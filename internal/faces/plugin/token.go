@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +26,6 @@ const tokenExamples = `  # Check that a client can get tokens and show their cla
 
 // outputToken is the --output value that prints only the access token.
 const outputToken = "token"
-
-var errUsage = errors.New("invalid arguments")
 
 // tokenOptions are the arguments of the token subcommand.
 type tokenOptions struct {

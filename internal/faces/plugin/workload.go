@@ -39,17 +39,11 @@ func (d *workload) version() string {
 	return "image " + d.Image
 }
 
-// Labels of the Deployments.
-const (
-	nameLabel      = "app.kubernetes.io/name"
-	componentLabel = "app.kubernetes.io/component"
-)
-
-// workloads adds the Deployments of the operator and the token servers to a status, and who leads. Users
+// addWorkloads adds the Deployments of the operator and the token servers to a status, and who leads. Users
 // without permission to read the Deployments get a note instead.
-func (c *cluster) workloads(ctx context.Context, r *statusReport, instance *v1beta1.Instance) {
-	r.Operator = c.workload(ctx, r, "operator")
-	r.TokenService = c.workload(ctx, r, "token-server")
+func (r *statusReport) addWorkloads(ctx context.Context, c *cluster, instance *v1beta1.Instance) {
+	r.Operator = r.workload(ctx, c, "operator")
+	r.TokenService = r.workload(ctx, c, "token-server")
 	if instance == nil {
 		instance = &v1beta1.Instance{}
 	}
@@ -82,8 +76,8 @@ func (r *statusReport) restoreProblems() []problem {
 	}}
 }
 
-// kubernetes adds the version of Kubernetes to a status.
-func (c *cluster) kubernetes(ctx context.Context, r *statusReport) {
+// addKubernetes adds the version of Kubernetes to a status.
+func (r *statusReport) addKubernetes(ctx context.Context, c *cluster) {
 	server, err := c.discovery.ServerVersionWithContext(ctx)
 	if err != nil {
 		r.Notes = append(r.Notes, fmt.Sprintf("The version of Kubernetes is unknown: %v.", err))
@@ -93,7 +87,7 @@ func (c *cluster) kubernetes(ctx context.Context, r *statusReport) {
 }
 
 // workload returns the Deployment of a component, or nil if there is none.
-func (c *cluster) workload(ctx context.Context, r *statusReport, component string) *workload {
+func (r *statusReport) workload(ctx context.Context, c *cluster, component string) *workload {
 	list := &appsv1.DeploymentList{}
 	if err := c.List(ctx, list, client.MatchingLabels{nameLabel: "realmkeeper", componentLabel: component}); err != nil {
 		r.note(component, "Deployments", err)
