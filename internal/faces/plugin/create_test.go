@@ -18,6 +18,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/plugintest"
 )
 
 var errQuota = errors.New("exceeded quota: clients")
@@ -32,7 +33,7 @@ func TestCreateClientManifest(t *testing.T) {
 		"create", "client", "billing", "--realm=acme", "--scope=orders.read", "--scope=orders.write", "--audience=https://orders.example",
 		"--expires-in=90d", "--hashed", "--dry-run=client", "--output=yaml",
 	}
-	code, stdout, stderr := run(t, append(arguments, "--namespace=acme-apps")...)
+	code, stdout, stderr := plugintest.Run(t, append(arguments, "--namespace=acme-apps")...)
 	wantHashOf(t, hashIn(t, stdout).Hash, secretFormat.FindString(stderr), false)
 	c := &v1beta1.ApiClient{}
 	testkit.Do(t, yaml.UnmarshalStrict([]byte(stdout), c))
@@ -47,13 +48,13 @@ func TestCreateClientManifest(t *testing.T) {
 			RealmRef: v1beta1.RealmReference{Name: "acme"}, Scopes: v1beta1.Scopes{"orders.read", "orders.write"}, Audiences: v1beta1.Audiences{"https://orders.example"},
 		},
 	}, *c)
-	code, stdout, stderr = run(t, append(arguments, "--secret-file="+file)...)
+	code, stdout, stderr = plugintest.Run(t, append(arguments, "--secret-file="+file)...)
 	wantHashOf(t, hashIn(t, stdout).Hash, string(testkit.Value(os.ReadFile(file))(t)), false)
 	if info := testkit.Value(os.Stat(file))(t); code != 0 || stderr != "" || info.Mode().Perm() != 0o600 || strings.Contains(stdout, "namespace:") {
 		t.Errorf("With --secret-file and no namespace: exit code %d, %s, mode %v, %s", code, stderr, info.Mode(), stdout)
 	}
 	// Without the hash, which is not shown, the secret is useless.
-	code, stdout, stderr = run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--dry-run")
+	code, stdout, stderr = plugintest.Run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--dry-run")
 	if code != 0 || stdout != "ApiClient billing created (dry run)\n" || stderr != "" {
 		t.Errorf("Without --output: exit code %d, %q, %q", code, stdout, stderr)
 	}
@@ -79,7 +80,7 @@ func TestCreateClientErrors(t *testing.T) {
 		"existing file":    {[]string{"billing", "--realm=acme", "--hashed", "--output=yaml", "--secret-file=/dev/null"}, "file exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append([]string{"create", "client", "--dry-run"}, test.args...)...)
+			code, stdout, stderr := plugintest.Run(t, append([]string{"create", "client", "--dry-run"}, test.args...)...)
 			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
 				t.Errorf("Exit code %d, %q, %q; want 1 and one line with %q", code, stdout, stderr, test.want)
 			}
@@ -105,7 +106,7 @@ func TestCreateClientFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "secret")
-			flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+			flag := plugintest.APIServer(t, func(w http.ResponseWriter, r *http.Request) {
 				status := test.err.ErrStatus
 				if r.Method == http.MethodGet { // the Realm
 					status = apierrors.NewForbidden(schema.GroupResource{}, "", nil).ErrStatus
@@ -115,7 +116,7 @@ func TestCreateClientFails(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(status)
 			})
 			for _, more := range []string{"--output=yaml", "--secret-file=" + file} {
-				code, stdout, stderr := run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--namespace=acme", flag, more)
+				code, stdout, stderr := plugintest.Run(t, "create", "client", "billing", "--realm=acme", "--hashed", "--namespace=acme", flag, more)
 				if code != 1 || stdout != "" || secretFormat.MatchString(stderr) {
 					t.Errorf("With %s: exit code %d, %q, %q; want 1 and no secret", more, code, stdout, stderr)
 				}

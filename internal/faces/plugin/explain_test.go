@@ -12,17 +12,18 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/plugintest"
 	"github.com/realmkeeper/realmkeeper/internal/faces/describe"
 )
 
 // exchanging returns a client that can act for others, and a realm with rules that select it. One of them has a
 // part that does not exist.
 func exchanging() (*v1beta1.ApiClient, *v1beta1.Realm) {
-	c := client("planner", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady))
+	c := plugintest.Client("planner", plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady))
 	c.APIVersion, c.Kind = v1beta1.GroupVersion.String(), "ApiClient"
 	c.Spec.RealmRef.Name, c.Spec.Scopes, c.Spec.DelegatedScopes, c.Spec.Audiences = "shared", []string{"agents.call"}, []string{"orders.read"}, []string{"agents", "orders"}
 	labeled := v1beta1.ExchangeClients{Namespaces: v1beta1.ExchangeNamespaces{Selector: &v1beta1.ExchangeNamespaceSelector{MatchLabels: v1beta1.Labels{"team": "agents"}}}}
-	unresolved := condition(v1beta1.ConditionExchangesResolved, metav1.ConditionFalse, v1beta1.ReasonExchangeNotResolved)
+	unresolved := plugintest.Condition(v1beta1.ConditionExchangesResolved, metav1.ConditionFalse, v1beta1.ReasonExchangeNotResolved)
 	unresolved.Message = `Rule "people" in spec.exchanges: the realm does not define these audiences: refunds.`
 	realm := &v1beta1.Realm{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Realm"},
@@ -46,7 +47,7 @@ func exchanging() (*v1beta1.ApiClient, *v1beta1.Realm) {
 				},
 			},
 		},
-		Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), unresolved}},
+		Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), unresolved}},
 	}
 	return c, realm
 }
@@ -55,7 +56,7 @@ func exchanging() (*v1beta1.ApiClient, *v1beta1.Realm) {
 // can't be read if they are nil.
 func explained(t *testing.T, c *v1beta1.ApiClient, realm *v1beta1.Realm, labels map[string]string, args ...string) string {
 	t.Helper()
-	flag := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+	flag := plugintest.APIServer(t, func(w http.ResponseWriter, r *http.Request) {
 		status := metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		var found any
 		switch {
@@ -73,7 +74,7 @@ func explained(t *testing.T, c *v1beta1.ApiClient, realm *v1beta1.Realm, labels 
 		}
 		_ = json.NewEncoder(w).Encode(found)
 	})
-	code, stdout, stderr := run(t, append([]string{"explain", "--namespace=acme", flag}, args...)...)
+	code, stdout, stderr := plugintest.Run(t, append([]string{"explain", "--namespace=acme", flag}, args...)...)
 	if code != 0 || stderr != "" {
 		t.Fatalf("Exit code %d, %s", code, stderr)
 	}

@@ -2,22 +2,12 @@ package plugin
 
 import (
 	"io"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
-
-// NextSecondAfter returns the time that the plugin writes to a spec after it has received the
-// response.
-func NextSecondAfter(response *http.Response) (time.Time, error) {
-	clock := &serverClock{}
-	_, err := clock.observe(response, nil)
-	return clock.next(), err
-}
 
 // Problem is the exported form of a problem.
 type Problem = problem
@@ -65,7 +55,7 @@ func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1
 }
 
 func printTo(out io.Writer, format string, r report) error {
-	return (&clusterOptions{output: format, streams: Streams{Out: out, ErrOut: out}}).print(r)
+	return writeReport(out, format, r)
 }
 
 // InstanceProblems returns the problems that the Instance shows.
@@ -81,9 +71,4 @@ func OperatorProblems(stopped, now time.Time, ready int32) []Problem {
 // PrintInstance prints the Instance in the report of status.
 func PrintInstance(out io.Writer, format string, i *v1beta1.Instance) error {
 	return printTo(out, format, &statusReport{Instance: &i.Status, Problems: instanceProblems(i)})
-}
-
-// ReportedObject returns what a support bundle contains of a Realm, an ApiClient, or an Instance.
-func ReportedObject(u *unstructured.Unstructured) map[string]any {
-	return redactObject(u, map[string]fields{"Realm": realmFields, "ApiClient": clientFields, "Instance": instanceFields}[u.GetKind()])
 }

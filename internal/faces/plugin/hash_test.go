@@ -11,6 +11,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/plugintest"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -39,14 +40,14 @@ func wantHashOf(t *testing.T, hash, secret string, wantSlow bool) {
 }
 
 func TestHashGeneratesSecret(t *testing.T) {
-	code, stdout, stderr := run(t, "hash")
+	code, stdout, stderr := plugintest.Run(t, "hash")
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
 	secret := lines[len(lines)-1]
 	if code != 0 || !clientsecret.WellFormed(secret) || strings.Contains(stdout, secret) {
 		t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	wantHashOf(t, hashIn(t, stdout).Hash, secret, false)
-	_, again, _ := run(t, "hash")
+	_, again, _ := plugintest.Run(t, "hash")
 	if hashIn(t, again).ID == hashIn(t, stdout).ID {
 		t.Error("Two generated secrets have the same ID")
 	}
@@ -54,7 +55,7 @@ func TestHashGeneratesSecret(t *testing.T) {
 
 func TestHashWritesSecretFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret")
-	code, stdout, stderr := run(t, "hash", "--id", "2026-03", "--secret-file", file)
+	code, stdout, stderr := plugintest.Run(t, "hash", "--id", "2026-03", "--secret-file", file)
 	if code != 0 || stderr != "" || hashIn(t, stdout).ID != "2026-03" {
 		t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
@@ -64,14 +65,14 @@ func TestHashWritesSecretFile(t *testing.T) {
 		t.Errorf("Secret file: %v, %v; want mode 0600", info, err)
 	}
 	// An existing file may contain a different secret and must not be overwritten.
-	code, stdout, stderr = run(t, "hash", "--secret-file", file)
+	code, stdout, stderr = plugintest.Run(t, "hash", "--secret-file", file)
 	if left, err := os.ReadFile(file); code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || err != nil || !bytes.Equal(left, secret) {
 		t.Errorf("Second run: exit code %d, stdout %q, stderr %q, %v", code, stdout, stderr, err)
 	}
 }
 
 func TestHashReadsSecretFromStdin(t *testing.T) {
-	_, _, stderr := run(t, "hash")
+	_, _, stderr := plugintest.Run(t, "hash")
 	generated := strings.Split(stderr, "\n")[1]
 	for name, test := range map[string]struct {
 		stdin, secret string
@@ -84,7 +85,7 @@ func TestHashReadsSecretFromStdin(t *testing.T) {
 		"generated secret with a typo":       {generated[:len(generated)-1] + "!", generated[:len(generated)-1] + "!", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := runWith(t, test.stdin, "hash", "--stdin", "--id", "1e3")
+			code, stdout, stderr := plugintest.RunWith(t, test.stdin, "hash", "--stdin", "--id", "1e3")
 			if code != 0 || stderr != "" || strings.Contains(stdout, test.secret) {
 				t.Fatalf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 			}
@@ -110,7 +111,7 @@ func TestHashErrors(t *testing.T) {
 		"directory does not exist": {"", []string{"--secret-file", filepath.Join(t.TempDir(), "none", "x")}, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := runWith(t, test.stdin, append([]string{"hash"}, test.args...)...)
+			code, stdout, stderr := plugintest.RunWith(t, test.stdin, append([]string{"hash"}, test.args...)...)
 			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) || strings.Contains(stderr, password) {
 				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and one line with %q", code, stdout, stderr, test.want)
 			}

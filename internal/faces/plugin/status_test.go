@@ -2,7 +2,6 @@ package plugin_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,39 +10,32 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/plugintest"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
 )
-
-func condition(kind v1beta1.ConditionType, status metav1.ConditionStatus, reason v1beta1.ConditionReason) metav1.Condition {
-	return metav1.Condition{Type: string(kind), Status: status, Reason: string(reason), Message: "Message."}
-}
-
-func client(name string, conditions ...metav1.Condition) *v1beta1.ApiClient {
-	return &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}, Status: v1beta1.ApiClientStatus{Conditions: conditions}}
-}
 
 // The status of a large instance stays short, because objects with the same reason are one problem.
 // Consequences of other problems and intended states are not problems.
 func TestProblemsAreGrouped(t *testing.T) {
 	notReady := func(reason v1beta1.ConditionReason) metav1.Condition {
-		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason)
+		return plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason)
 	}
 	var clients []*v1beta1.ApiClient
 	for i := range 1000 {
-		clients = append(clients, client(fmt.Sprintf("c%03d", i), notReady(v1beta1.ReasonScopeNotInRealm)))
+		clients = append(clients, plugintest.Client(fmt.Sprintf("c%03d", i), notReady(v1beta1.ReasonScopeNotInRealm)))
 	}
 	clients = append(clients,
-		client("new"),
-		client("suspended", notReady(v1beta1.ReasonSuspended)),
-		client("expired", notReady(v1beta1.ReasonExpired)),
-		client("follows", notReady(v1beta1.ReasonRealmNotReady)),
-		client("paused", notReady(v1beta1.ReasonRealmSuspended)),
-		client("weak", condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), condition(v1beta1.ConditionWeaklyHashed, metav1.ConditionTrue, v1beta1.ReasonImportedHash)),
-		client("newer", notReady("FromNewerOperator")),
+		plugintest.Client("new"),
+		plugintest.Client("suspended", notReady(v1beta1.ReasonSuspended)),
+		plugintest.Client("expired", notReady(v1beta1.ReasonExpired)),
+		plugintest.Client("follows", notReady(v1beta1.ReasonRealmNotReady)),
+		plugintest.Client("paused", notReady(v1beta1.ReasonRealmSuspended)),
+		plugintest.Client("weak", plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady), plugintest.Condition(v1beta1.ConditionWeaklyHashed, metav1.ConditionTrue, v1beta1.ReasonImportedHash)),
+		plugintest.Client("newer", notReady("FromNewerOperator")),
 	)
 	realm := &v1beta1.Realm{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Status: v1beta1.RealmStatus{Conditions: []metav1.Condition{notReady(v1beta1.ReasonKeysUnreadable)}}}
 	// A condition of an older generation says nothing about the latest change.
-	changed := client("changed", notReady(v1beta1.ReasonScopeNotInRealm))
+	changed := plugintest.Client("changed", notReady(v1beta1.ReasonScopeNotInRealm))
 	changed.Generation = 2
 	clients = append(clients, changed)
 	var titles []string
@@ -71,20 +63,20 @@ func TestProblemsOfInstance(t *testing.T) {
 		want   []string // with a "!" if it is not only a warning
 	}{
 		"healthy": {v1beta1.InstanceStatus{
-			Conditions:   []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady)},
+			Conditions:   []metav1.Condition{plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady)},
 			TokenServers: []v1beta1.TokenServerStatus{{Name: "a", State: v1beta1.TokenServerCurrent}, {Name: "b", State: v1beta1.TokenServerStarting}},
 		}, nil},
 		"no token server": {v1beta1.InstanceStatus{
-			Conditions: []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNoTokenServer)},
+			Conditions: []metav1.Condition{plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNoTokenServer)},
 		}, []string{"!NoTokenServer: Instance realmkeeper"}},
 		"a token server lags": {v1beta1.InstanceStatus{
-			Conditions: []metav1.Condition{condition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonProgressing)},
+			Conditions: []metav1.Condition{plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonProgressing)},
 		}, []string{"Progressing: Instance realmkeeper"}},
 		"warnings": {v1beta1.InstanceStatus{
 			Conditions: []metav1.Condition{
-				condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady),
-				condition(v1beta1.ConditionCertificatesIssued, metav1.ConditionFalse, v1beta1.ReasonCAUnusable),
-				condition(v1beta1.ConditionKMSConnected, metav1.ConditionFalse, v1beta1.ReasonKMSUnavailable),
+				plugintest.Condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReady),
+				plugintest.Condition(v1beta1.ConditionCertificatesIssued, metav1.ConditionFalse, v1beta1.ReasonCAUnusable),
+				plugintest.Condition(v1beta1.ConditionKMSConnected, metav1.ConditionFalse, v1beta1.ReasonKMSUnavailable),
 			},
 			TokenServers: []v1beta1.TokenServerStatus{{Name: "a", State: v1beta1.TokenServerStale, Message: "Message."}},
 		}, []string{"CAUnusable: Instance realmkeeper", "KMSUnavailable: Instance realmkeeper", "Token server a is stale"}},
@@ -130,20 +122,5 @@ func TestStoppedOperatorIsProblem(t *testing.T) {
 			}
 			testkit.Diff(t, "problem", test.want, got)
 		})
-	}
-}
-
-// The clock of the user's machine may be wrong by years.
-func TestTimesComeFromTheAPIServer(t *testing.T) {
-	server := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
-	response := &http.Response{Header: http.Header{"Date": {server.Format(http.TimeFormat)}}}
-	got, err := plugin.NextSecondAfter(response)
-	if err != nil || !got.After(server) || got.Sub(server) > time.Hour || got.Nanosecond() != 0 {
-		t.Errorf("Time is %s, %v, want a full second soon after %s", got, err, server)
-	}
-	// A proxy may remove the header.
-	before := time.Now()
-	if got, err := plugin.NextSecondAfter(&http.Response{}); err != nil || got.Before(before) {
-		t.Errorf("Time is %s, %v, want one after %s", got, err, before)
 	}
 }

@@ -1,7 +1,6 @@
 package plugin_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
@@ -15,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/faces/plugin"
+	"github.com/realmkeeper/realmkeeper/hack/testkit/plugintest"
 )
 
 const clientSecret = "rk_canary"
@@ -83,23 +82,9 @@ func write(t *testing.T, path, content string) {
 	testkit.Do(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// run runs the plugin in this process.
-func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	return runWith(t, "", args...)
-}
-
-// runWith runs the plugin in this process with the given standard input.
-func runWith(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	code = plugin.Run(t.Context(), plugin.Streams{In: strings.NewReader(stdin), Out: &out, ErrOut: &errOut}, args)
-	return code, out.String(), errOut.String()
-}
-
 func TestTokenPrintsClaims(t *testing.T) {
 	server := endpoint(t, tokenResponse)
-	code, stdout, stderr := run(t, "token", "--from-directory", mounted(t, server, nil))
+	code, stdout, stderr := plugintest.Run(t, "token", "--from-directory", mounted(t, server, nil))
 	if code != 0 || stderr != "" {
 		t.Fatalf("Exit code %d, %q", code, stderr)
 	}
@@ -149,7 +134,7 @@ func TestTokenErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			code, stdout, stderr := run(t, append([]string{"token"}, test.args...)...)
+			code, stdout, stderr := plugintest.Run(t, append([]string{"token"}, test.args...)...)
 			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {
 				t.Errorf("Exit code %d, stdout %q, stderr %q; want 1 and one line with %q", code, stdout, stderr, test.want)
 			}
@@ -180,7 +165,7 @@ func TestTokenRetries(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	code, _, stderr := run(t, "token", "--wait", "600ms", "--from-directory", mounted(t, endpoint(t, unauthorized), nil))
+	code, _, stderr := plugintest.Run(t, "token", "--wait", "600ms", "--from-directory", mounted(t, endpoint(t, unauthorized), nil))
 	if code != 1 || !strings.Contains(stderr, "invalid_client") {
 		t.Errorf("Exit code %d, %q", code, stderr)
 	}
@@ -189,7 +174,7 @@ func TestTokenRetries(t *testing.T) {
 // wantToken fails the test unless the plugin gets a token within the timeout of --wait.
 func wantToken(t *testing.T, dir string) {
 	t.Helper()
-	if code, stdout, stderr := run(t, "token", "-o", "token", "--wait", "1m", "--from-directory", dir); code != 0 || stdout != accessToken+"\n" {
+	if code, stdout, stderr := plugintest.Run(t, "token", "-o", "token", "--wait", "1m", "--from-directory", dir); code != 0 || stdout != accessToken+"\n" {
 		t.Errorf("Exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

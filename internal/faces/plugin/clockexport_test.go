@@ -1,0 +1,14 @@
+package plugin
+
+import (
+	"net/http"
+	"time"
+)
+
+// NextSecondAfter returns the time that the plugin writes to a spec after it has received the
+// response.
+func NextSecondAfter(response *http.Response) (time.Time, error) {
+	clock := &serverClock{}
+	_, err := clock.observe(response, nil)
+	return clock.next(), err
+}
