@@ -10,8 +10,8 @@ import (
 // day is a unit of --older and --expires-in that time.ParseDuration doesn't support.
 const day = 24 * time.Hour
 
-// parseAge parses the value of a flag, a duration that can also be given in days.
-func parseAge(flag, s string) (time.Duration, error) {
+// ParseAge parses the value of a flag, a duration that can also be given in days.
+func ParseAge(flag, s string) (time.Duration, error) {
 	age, err := time.ParseDuration(s)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
@@ -19,7 +19,7 @@ func parseAge(flag, s string) (time.Duration, error) {
 		age = time.Duration(min(max(n, 0), 100_000)) * day
 	}
 	if err != nil || age <= 0 {
-		return 0, fmt.Errorf("%w: --%s must be a positive duration such as 90d or 36h, got %q", errUsage, flag, s)
+		return 0, fmt.Errorf("%w: --%s must be a positive duration such as 90d or 36h, got %q", ErrUsage, flag, s)
 	}
 	return age, nil
 }

@@ -44,7 +44,7 @@ const backupExamples = `  # Generate an identity, and keep the file offline. The
 
 // backupOptions are the arguments of the backup subcommand.
 type backupOptions struct {
-	*clusterOptions
+	*Options
 
 	recipients       []string
 	recipientsFiles  []string
@@ -59,7 +59,7 @@ func backupCommands(streams Streams) []*cobra.Command {
 }
 
 func newBackupCommand(streams Streams) *cobra.Command {
-	o := &backupOptions{clusterOptions: newClusterOptions(streams)}
+	o := &backupOptions{Options: NewOptions(streams)}
 	command := &cobra.Command{
 		Use:               "backup --recipient age1... -o FILE",
 		Short:             "Write realms, clients, and their keys to an encrypted file",
@@ -69,14 +69,14 @@ func newBackupCommand(streams Streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	o.addConnection(command)
+	o.AddConnection(command)
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.recipients, "recipient", "r", nil, "Encrypt to this age public key, such as age1...; can be repeated")
 	flags.StringArrayVarP(&o.recipientsFiles, "recipients-file", "R", nil, "Encrypt to the age public keys in this file, one on each line; can be repeated")
 	flags.StringVarP(&o.file, "output", "o", "", "File to write, a directory for a new file with the time in its name, or - for standard output. Required")
 	flags.BoolVar(&o.overwrite, "overwrite", false, "Replace the file if it exists")
 	addRecordsNamespace(command, &o.recordsNamespace)
-	completeFlag(command, "recipient", cobra.NoFileCompletions)
+	CompleteFlag(command, "recipient", cobra.NoFileCompletions)
 	return command
 }
 
@@ -91,21 +91,21 @@ func (o *backupOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.file == "" {
-		return fmt.Errorf("%w: set --output to a file, or to - for standard output", errUsage)
+		return fmt.Errorf("%w: set --output to a file, or to - for standard output", ErrUsage)
 	}
-	c, err := o.connect()
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
-	inst, err := c.installation(ctx, o.recordsNamespace, "")
+	inst, err := c.FindInstallation(ctx, o.recordsNamespace, "")
 	if err != nil {
 		return err
 	}
 	header := backup.Header{
-		CreatedAt: c.clock.now().UTC().Truncate(time.Second), ServiceURL: inst.serviceURL,
-		RecordsNamespace: inst.recordsNamespace, PluginVersion: version.Version,
+		CreatedAt: c.Clock.Now().UTC().Truncate(time.Second), ServiceURL: inst.ServiceURL,
+		RecordsNamespace: inst.RecordsNamespace, PluginVersion: version.Version,
 	}
-	if o.file == stdio {
+	if o.file == Stdio {
 		return o.writeToStdout(ctx, c, header, recipients)
 	}
 	return o.writeToFile(ctx, c, header, recipients)
@@ -133,45 +133,45 @@ func (o *backupOptions) parseRecipients() ([]age.Recipient, error) {
 		recipients = append(recipients, parsed...)
 	}
 	if len(recipients) == 0 {
-		return nil, fmt.Errorf("%w: set --recipient to the public key of an age identity; age-keygen generates one", errUsage)
+		return nil, fmt.Errorf("%w: set --recipient to the public key of an age identity; age-keygen generates one", ErrUsage)
 	}
 	return recipients, nil
 }
 
-func (o *backupOptions) writeToStdout(ctx context.Context, c *cluster, header backup.Header, recipients []age.Recipient) error {
-	out := untrusted.Raw(o.streams.Out)
+func (o *backupOptions) writeToStdout(ctx context.Context, c *Cluster, header backup.Header, recipients []age.Recipient) error {
+	out := untrusted.Raw(o.Streams.Out)
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return fmt.Errorf("%w: the backup is binary; redirect standard output to a file", errUsage)
+		return fmt.Errorf("%w: the backup is binary; redirect standard output to a file", ErrUsage)
 	}
 	r, err := backUp(ctx, c, out, header, recipients)
 	if err != nil {
 		return err
 	}
-	return r.print(o.streams.ErrOut)
+	return r.print(o.Streams.ErrOut)
 }
 
-func (o *backupOptions) writeToFile(ctx context.Context, c *cluster, header backup.Header, recipients []age.Recipient) error {
+func (o *backupOptions) writeToFile(ctx context.Context, c *Cluster, header backup.Header, recipients []age.Recipient) error {
 	path := o.file
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, "realmkeeper-"+header.CreatedAt.Format("20060102T150405Z")+".backup")
 	}
-	file, err := createFile(path, o.overwrite)
-	if errors.Is(err, errExists) {
+	file, err := CreateFile(path, o.overwrite)
+	if errors.Is(err, ErrExists) {
 		return fmt.Errorf("%w, or use --overwrite", err)
 	}
 	if err != nil {
 		return err
 	}
-	defer file.discard()
+	defer file.Discard()
 	r, err := backUp(ctx, c, file, header, recipients)
 	if err != nil {
 		return err
 	}
-	if err := file.commit(); err != nil {
+	if err := file.Commit(); err != nil {
 		return err
 	}
 	r.file = path
-	return r.print(o.streams.Out)
+	return r.print(o.Streams.Out)
 }
 
 // backupReport is the report of backup.
@@ -194,7 +194,7 @@ var errPartial = errors.New("the backup is incomplete")
 // print writes the report. It returns an error if the backup is incomplete.
 func (r *backupReport) print(out io.Writer) error {
 	w := terminal.NewWriter(out)
-	r.text(w)
+	r.Text(w)
 	switch err := w.Err(); {
 	case err != nil:
 		return err
@@ -202,18 +202,18 @@ func (r *backupReport) print(out io.Writer) error {
 		return fmt.Errorf("%w: %d records cannot be read; repair or delete them, and back up again", errPartial, len(r.unreadable))
 	case len(r.tooMany) > 0:
 		return fmt.Errorf("%w: %s more than %d secrets; when workloads no longer use those of an earlier restore, run \"kubectl realmkeeper restore --finish\", and back up again",
-			errPartial, number(len(r.tooMany), "client")+has(len(r.tooMany)), record.MaxRestoredSecrets)
+			errPartial, Number(len(r.tooMany), "client")+Has(len(r.tooMany)), record.MaxRestoredSecrets)
 	}
 	return nil
 }
 
-func (r *backupReport) text(w *terminal.Writer) {
+func (r *backupReport) Text(w *terminal.Writer) {
 	counts := r.contents.Counts
 	file := r.file
 	if file == "" {
 		file = "standard output"
 	}
-	w.Paragraph(0, terminal.Green, fmt.Sprintf("Backed up %s and %s to %s", number(counts.Realms, "realm"), number(counts.Clients, "client"), file))
+	w.Paragraph(0, terminal.Green, fmt.Sprintf("Backed up %s and %s to %s", Number(counts.Realms, "realm"), Number(counts.Clients, "client"), file))
 	for _, part := range []struct {
 		heading string
 		color   terminal.Color
@@ -227,6 +227,6 @@ func (r *backupReport) text(w *terminal.Writer) {
 		{"Objects without a record, which have no keys or secrets yet:", terminal.Plain, r.contents.WithoutRecord},
 		{"ApiClients whose Realm does not exist:", terminal.Plain, r.contents.WithoutRealm},
 	} {
-		named(w, part.color, part.heading, part.names)
+		Named(w, part.color, part.heading, part.names)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // backUp writes a backup of the cluster. It reads all objects in pages. Objects come before records,
 // so that the backup never has the record of an object that it lacks.
-func backUp(ctx context.Context, c *cluster, out io.Writer, header backup.Header, recipients []age.Recipient) (*backupReport, error) {
+func backUp(ctx context.Context, c *Cluster, out io.Writer, header backup.Header, recipients []age.Recipient) (*backupReport, error) {
 	w, err := backup.NewWriter(out, header, recipients...)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func backUp(ctx context.Context, c *cluster, out io.Writer, header backup.Header
 	for _, kind := range []backup.Kind{backup.KindRealm, backup.KindClient} {
 		err := backup.EachObject(ctx, c, kind, func(object *unstructured.Unstructured) error { return r.addObject(w, object) })
 		if err != nil {
-			return nil, describeError(err, "reading the cluster")
+			return nil, DescribeError(err, "reading the cluster")
 		}
 	}
 	for _, kind := range []record.Kind{record.KindRealm, record.KindClient} {
@@ -92,7 +92,7 @@ func (r *backupReport) checkRestorable(backupTime time.Time, secret *corev1.Secr
 		return err
 	}
 	if _, omitted := backup.AcceptedSecrets(body, backupTime); len(omitted) > 0 {
-		r.tooMany = append(r.tooMany, fmt.Sprintf("%s/%s (%s)", body.Namespace, body.Name, number(len(omitted), "secret")))
+		r.tooMany = append(r.tooMany, fmt.Sprintf("%s/%s (%s)", body.Namespace, body.Name, Number(len(omitted), "secret")))
 	}
 	return nil
 }

@@ -26,21 +26,21 @@ func changeCommands(streams Streams) []*cobra.Command {
 
 // changeOptions are the flags of the subcommands that change an object.
 type changeOptions struct {
-	waitOptions
+	WaitOptions
 
 	force bool
 }
 
 func newChangeOptions(streams Streams) changeOptions {
-	return changeOptions{waitOptions: waitOptions{clusterOptions: newClusterOptions(streams)}}
+	return changeOptions{WaitOptions: WaitOptions{Options: NewOptions(streams)}}
 }
 
 // addTo adds the flags to a command. until completes the help text of --wait.
 func (o *changeOptions) addTo(command *cobra.Command, wait bool, until string) {
-	o.clusterOptions.addTo(command)
+	o.Options.AddTo(command)
 	flags := command.Flags()
-	flags.BoolVar(&o.wait, "wait", wait, "Wait until "+until)
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait")
+	flags.BoolVar(&o.Wait, "wait", wait, "Wait until "+until)
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "How long to wait")
 	flags.BoolVar(&o.force, "force", false, "Change the field even if a tool such as Argo CD sets it and would revert the change")
 }
 
@@ -61,11 +61,11 @@ type changed struct {
 	ExpirationTime *metav1.Time `json:"expirationTime,omitempty"`
 }
 
-func newChanged(t *target, action string) changed {
-	return changed{Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(), Action: action}
+func newChanged(t *Target, action string) changed {
+	return changed{Kind: t.Kind, Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(), Action: action}
 }
 
-func (r changed) text(w *terminal.Writer) {
+func (r changed) Text(w *terminal.Writer) {
 	name := r.Name
 	if r.Namespace != "" {
 		name = r.Namespace + "/" + name
@@ -80,13 +80,13 @@ func (r changed) text(w *terminal.Writer) {
 var errManaged = errors.New("managed by another tool")
 
 // checkManager returns an error if a tool sets the field and would revert a change.
-func (o *changeOptions) checkManager(t *target, field ...string) error {
-	m, ok := gitops.ManagerOf(t.object)
+func (o *changeOptions) checkManager(t *Target, field ...string) error {
+	m, ok := gitops.ManagerOf(t.Object)
 	path := make(fieldpath.Path, 0, len(field))
 	for _, name := range field {
 		path = append(path, fieldpath.PathElement{FieldName: &name})
 	}
-	if !ok || o.force || !m.Sets(t.object, path) {
+	if !ok || o.force || !m.Sets(t.Object, path) {
 		return nil
 	}
 	return fmt.Errorf("%w: %s sets %s of %s and would revert the change; make the change in %s instead, or use --force",
@@ -95,35 +95,35 @@ func (o *changeOptions) checkManager(t *target, field ...string) error {
 
 // set sets a field of the spec. The change fails if the object was deleted and created again in the
 // meantime.
-func (o *changeOptions) set(ctx context.Context, c *cluster, t *target, value any, field ...string) error {
+func (o *changeOptions) set(ctx context.Context, c *Cluster, t *Target, value any, field ...string) error {
 	if err := o.checkManager(t, append([]string{"spec"}, field...)...); err != nil {
 		return err
 	}
 	for _, name := range slices.Backward(field) {
 		value = map[string]any{name: value}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": t.object.GetUID()}, "spec": value})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": t.Object.GetUID()}, "spec": value})
 	if err != nil {
 		return err
 	}
-	err = c.Patch(ctx, t.object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(gitops.FieldOwnerPlugin))
+	err = c.Patch(ctx, t.Object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(gitops.FieldOwnerPlugin))
 	if err != nil {
-		return describeError(err, "changing "+t.String())
+		return DescribeError(err, "changing "+t.String())
 	}
 	return nil
 }
 
 // loaded reports whether every live token server has loaded the latest change. It returns an error if
 // the Programmed condition is False, for example because the object isn't Accepted.
-func loaded(t *target) (state string, ok bool, err error) {
-	c := t.condition(v1beta1.ConditionProgrammed)
+func loaded(t *Target) (state string, ok bool, err error) {
+	c := t.Condition(v1beta1.ConditionProgrammed)
 	switch {
 	case c == nil:
 		return "Waiting for the operator to process the change", false, nil
 	case c.Status == metav1.ConditionTrue:
 		return "", true, nil
 	case c.Status == metav1.ConditionFalse:
-		return "", false, notReady(t, c)
+		return "", false, NotReady(t, c)
 	}
 	return "Waiting for every live token server to load the change", false, nil
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// serverClock derives the time of the API server from its responses. The plugin uses this time in
+// Clock derives the time of the API server from its responses. The plugin uses this time in
 // specs, because the clock of the user's machine may be wrong. A wrong time could delay a rotation,
 // or leave tokens valid that the user wants to revoke.
-type serverClock struct {
+type Clock struct {
 	mu     sync.Mutex
 	offset time.Duration
 }
@@ -20,7 +20,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // observe updates the clock from the Date header of a response.
-func (s *serverClock) observe(response *http.Response, err error) (*http.Response, error) {
+func (s *Clock) observe(response *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return response, err
 	}
@@ -32,13 +32,13 @@ func (s *serverClock) observe(response *http.Response, err error) (*http.Respons
 	return response, nil
 }
 
-// now returns the time of the API server.
-func (s *serverClock) now() time.Time {
+// Now returns the time of the API server.
+func (s *Clock) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Now().Add(s.offset)
 }
 
-// next returns the next full second of the API server. Times in a spec have whole seconds. Rounding
+// Next returns the next full second of the API server. Times in a spec have whole seconds. Rounding
 // up ensures that everything up to now was before this time.
-func (s *serverClock) next() time.Time { return s.now().UTC().Truncate(time.Second).Add(time.Second) }
+func (s *Clock) Next() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Second) }

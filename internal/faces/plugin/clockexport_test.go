@@ -8,7 +8,7 @@ import (
 // NextSecondAfter returns the time that the plugin writes to a spec after it has received the
 // response.
 func NextSecondAfter(response *http.Response) (time.Time, error) {
-	clock := &serverClock{}
+	clock := &Clock{}
 	_, err := clock.observe(response, nil)
-	return clock.next(), err
+	return clock.Next(), err
 }

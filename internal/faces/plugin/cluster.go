@@ -22,56 +22,57 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// pageSize is the maximum number of objects that a list request returns.
-const pageSize = 500
+// PageSize is the maximum number of objects that a list request returns.
+const PageSize = 500
 
-// clusterOptions are the flags of the subcommands that access a cluster.
-type clusterOptions struct {
+// Options are the flags of the subcommands that access a cluster.
+type Options struct {
 	kubeconfig    *kubeconfig
-	allNamespaces bool
-	output        string
-	streams       Streams
+	AllNamespaces bool
+	Output        string
+	Streams       Streams
 }
 
-func newClusterOptions(streams Streams) *clusterOptions {
-	return &clusterOptions{kubeconfig: newKubeconfig(), streams: streams}
+// NewOptions returns options with the defaults of the flags.
+func NewOptions(streams Streams) *Options {
+	return &Options{kubeconfig: newKubeconfig(), Streams: streams}
 }
 
-// addTo adds the flags to a command.
-func (o *clusterOptions) addTo(command *cobra.Command) {
-	o.addConnection(command)
-	command.Flags().StringVarP(&o.output, "output", "o", "", "Output format: json or yaml. Defaults to text")
-	completeFlag(command, "output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+// AddTo adds the flags to a command.
+func (o *Options) AddTo(command *cobra.Command) {
+	o.AddConnection(command)
+	command.Flags().StringVarP(&o.Output, "output", "o", "", "Output format: json or yaml. Defaults to text")
+	CompleteFlag(command, "output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addConnection adds the flags that select a cluster to a command.
-func (o *clusterOptions) addConnection(command *cobra.Command) {
+// AddConnection adds the flags that select a cluster to a command.
+func (o *Options) AddConnection(command *cobra.Command) {
 	o.kubeconfig.addFlags(command)
-	completeFlag(command, "namespace", o.completeNamespaces)
-	completeFlag(command, "context", o.completeContexts)
+	CompleteFlag(command, "namespace", o.completeNamespaces)
+	CompleteFlag(command, "context", o.completeContexts)
 }
 
-// addAllNamespaces adds the flag --all-namespaces to a command.
-func (o *clusterOptions) addAllNamespaces(command *cobra.Command) {
-	command.Flags().BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Include the clients of all namespaces")
+// AddAllNamespaces adds the flag --all-namespaces to a command.
+func (o *Options) AddAllNamespaces(command *cobra.Command) {
+	command.Flags().BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "Include the clients of all namespaces")
 }
 
-// cluster accesses the Kubernetes API with the permissions of the user.
-type cluster struct {
+// Cluster accesses the Kubernetes API with the permissions of the user.
+type Cluster struct {
 	client.Client
 
-	// namespace is the value of --namespace. It defaults to the namespace of the kubeconfig context.
-	namespace string
-	discovery *discovery.DiscoveryClient
-	clock     *serverClock
+	// Namespace is the value of --namespace. It defaults to the namespace of the kubeconfig context.
+	Namespace string
+	Discovery *discovery.DiscoveryClient
+	Clock     *Clock
 }
 
-// connect checks the output format and connects to the API server.
-func (o *clusterOptions) connect() (*cluster, error) {
-	if err := o.checkOutput(); err != nil {
+// Connect checks the output format and connects to the API server.
+func (o *Options) Connect() (*Cluster, error) {
+	if err := o.CheckOutput(); err != nil {
 		return nil, err
 	}
-	namespace, _, err := o.namespace()
+	namespace, _, err := o.Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +83,8 @@ func (o *clusterOptions) connect() (*cluster, error) {
 	return newCluster(config, namespace)
 }
 
-// namespace returns the selected namespace, and whether the user named it with a flag.
-func (o *clusterOptions) namespace() (name string, explicit bool, err error) {
+// Namespace returns the selected namespace, and whether the user named it with a flag.
+func (o *Options) Namespace() (name string, explicit bool, err error) {
 	name, explicit, err = o.kubeconfig.loaded.Namespace()
 	if err != nil {
 		return "", false, fmt.Errorf("loading kubeconfig: %w", err)
@@ -91,21 +92,21 @@ func (o *clusterOptions) namespace() (name string, explicit bool, err error) {
 	return name, explicit, nil
 }
 
-// namespaceFlag returns the value of --namespace.
-func (o *clusterOptions) namespaceFlag() string { return o.kubeconfig.overrides.Context.Namespace }
+// NamespaceFlag returns the value of --namespace.
+func (o *Options) NamespaceFlag() string { return o.kubeconfig.overrides.Context.Namespace }
 
-// checkOutput checks the output format.
-func (o *clusterOptions) checkOutput() error {
-	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return fmt.Errorf("%w: unsupported --output %q; use json or yaml, or omit the flag", errUsage, o.output)
+// CheckOutput checks the output format.
+func (o *Options) CheckOutput() error {
+	if o.Output != "" && o.Output != "json" && o.Output != "yaml" {
+		return fmt.Errorf("%w: unsupported --output %q; use json or yaml, or omit the flag", ErrUsage, o.Output)
 	}
 	return nil
 }
 
-func newCluster(config *rest.Config, namespace string) (*cluster, error) {
+func newCluster(config *rest.Config, namespace string) (*Cluster, error) {
 	// Restoring many clients takes thousands of requests, one after the other.
 	config.QPS, config.Burst = 500, 500
-	clock := &serverClock{}
+	clock := &Clock{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) { return clock.observe(next.RoundTrip(r)) })
 	})
@@ -124,43 +125,43 @@ func newCluster(config *rest.Config, namespace string) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server: %w", err)
 	}
-	return &cluster{Client: c, namespace: namespace, discovery: discoverer, clock: clock}, nil
+	return &Cluster{Client: c, Namespace: namespace, Discovery: discoverer, Clock: clock}, nil
 }
 
-// print writes a report in the format that the user selected.
-func (o *clusterOptions) print(r report) error { return writeReport(o.streams.Out, o.output, r) }
+// Print writes a report in the format that the user selected.
+func (o *Options) Print(r Report) error { return Write(o.Streams.Out, o.Output, r) }
 
-// progress writes a line for people about what a subcommand waits for. It goes to the error stream,
+// Progress writes a line for people about what a subcommand waits for. It goes to the error stream,
 // so that the output contains the result only.
-func (o *clusterOptions) progress(format string, args ...any) {
-	writeLine(o.streams.ErrOut, format, args...)
+func (o *Options) Progress(format string, args ...any) {
+	Line(o.Streams.ErrOut, format, args...)
 }
 
-// inNamespace restricts a list to the selected namespace, unless --all-namespaces is set.
-func (o *clusterOptions) inNamespace(c *cluster) client.ListOption {
-	if o.allNamespaces {
+// InNamespace restricts a list to the selected namespace, unless --all-namespaces is set.
+func (o *Options) InNamespace(c *Cluster) client.ListOption {
+	if o.AllNamespaces {
 		return client.InNamespace("")
 	}
-	return client.InNamespace(c.namespace)
+	return client.InNamespace(c.Namespace)
 }
 
-// scope describes the namespaces of a list.
-func (o *clusterOptions) scope(c *cluster) string {
-	if o.allNamespaces {
+// Scope describes the namespaces of a list.
+func (o *Options) Scope(c *Cluster) string {
+	if o.AllNamespaces {
 		return "all namespaces"
 	}
-	return "namespace " + c.namespace
+	return "namespace " + c.Namespace
 }
 
-// eachClient calls visit for every ApiClient of a list. It reads the list in pages, so that a large
+// EachClient calls visit for every ApiClient of a list. It reads the list in pages, so that a large
 // instance needs little memory.
-func (c *cluster) eachClient(ctx context.Context, visit func(*v1beta1.ApiClient), options ...client.ListOption) error {
+func (c *Cluster) EachClient(ctx context.Context, visit func(*v1beta1.ApiClient), options ...client.ListOption) error {
 	var list v1beta1.ApiClientList
 	for {
-		page := append([]client.ListOption{client.Limit(pageSize), client.Continue(list.Continue)}, options...)
+		page := append([]client.ListOption{client.Limit(PageSize), client.Continue(list.Continue)}, options...)
 		list = v1beta1.ApiClientList{}
 		if err := c.List(ctx, &list, page...); err != nil {
-			return describeError(err, "listing ApiClients")
+			return DescribeError(err, "listing ApiClients")
 		}
 		for i := range list.Items {
 			visit(&list.Items[i])
@@ -171,16 +172,17 @@ func (c *cluster) eachClient(ctx context.Context, visit func(*v1beta1.ApiClient)
 	}
 }
 
-var errNotInstalled = errors.New("no CRDs of Realmkeeper in this cluster; check the context of your kubeconfig, or install Realmkeeper")
+// ErrNotInstalled means that the cluster doesn't know the kinds of Realmkeeper.
+var ErrNotInstalled = errors.New("no CRDs of Realmkeeper in this cluster; check the context of your kubeconfig, or install Realmkeeper")
 
-// describeError adds the failed operation to an error. If the CRDs are missing, the error says what
+// DescribeError adds the failed operation to an error. If the CRDs are missing, the error says what
 // to do.
-func describeError(err error, doing string) error {
+func DescribeError(err error, doing string) error {
 	// The API server reports a missing resource as a missing object without a name.
 	status, ok := errors.AsType[*apierrors.StatusError](err)
 	missing := ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Name == ""
 	if meta.IsNoMatchError(err) || missing {
-		return errNotInstalled
+		return ErrNotInstalled
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// exactlyOneObject checks that the user named one object.
-func exactlyOneObject(_ *cobra.Command, args []string) error {
+// ExactlyOneObject checks that the user named one object.
+func ExactlyOneObject(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return fmt.Errorf("%w: specify one object, such as apiclient/billing; got %d arguments", errUsage, len(args))
+		return fmt.Errorf("%w: specify one object, such as apiclient/billing; got %d arguments", ErrUsage, len(args))
 	}
 	return nil
 }
 
-type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+// Completion completes arguments or values of a flag.
+type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeFlag completes the values of a flag. It panics if the command doesn't have the flag.
-func completeFlag(command *cobra.Command, name string, values completion) {
+// CompleteFlag completes the values of a flag. It panics if the command doesn't have the flag.
+func CompleteFlag(command *cobra.Command, name string, values Completion) {
 	if err := command.RegisterFlagCompletionFunc(name, values); err != nil {
 		panic(err)
 	}
@@ -30,7 +31,7 @@ func completeFlag(command *cobra.Command, name string, values completion) {
 
 // completeObjects completes arguments such as apiclient/NAME for the given kinds. Without a slash, it
 // offers the kinds first.
-func (o *clusterOptions) completeObjects(offered ...string) completion {
+func (o *Options) completeObjects(offered ...string) Completion {
 	return func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -47,32 +48,32 @@ func (o *clusterOptions) completeObjects(offered ...string) completion {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var values []string
-		for _, name := range o.names(command, kinds[kind]) {
+		for _, name := range o.Names(command, kinds[kind]) {
 			values = append(values, kind+"/"+name)
 		}
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeNames completes the names of one kind.
-func (o *clusterOptions) completeNames(kind string) completion {
+// CompleteNames completes the names of one kind.
+func (o *Options) CompleteNames(kind string) Completion {
 	return func(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return o.names(command, kind), cobra.ShellCompDirectiveNoFileComp
+		return o.Names(command, kind), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// names returns the names of the realms, or of the clients in the selected namespace. It returns no
+// Names returns the names of the realms, or of the clients in the selected namespace. It returns no
 // names on an error, because a shell can't show errors of completions.
-func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
-	c, err := o.connect()
+func (o *Options) Names(command *cobra.Command, kind string) []string {
+	c, err := o.Connect()
 	if err != nil {
 		return nil
 	}
 	var names []string
-	if kind == kindRealm {
+	if kind == KindRealm {
 		list := &v1beta1.RealmList{}
 		if err := c.List(command.Context(), list); err != nil {
 			return nil
@@ -82,14 +83,14 @@ func (o *clusterOptions) names(command *cobra.Command, kind string) []string {
 		}
 		return names
 	}
-	if err := c.eachClient(command.Context(), func(a *v1beta1.ApiClient) { names = append(names, a.Name) }, o.inNamespace(c)); err != nil {
+	if err := c.EachClient(command.Context(), func(a *v1beta1.ApiClient) { names = append(names, a.Name) }, o.InNamespace(c)); err != nil {
 		return nil
 	}
 	return names
 }
 
-func (o *clusterOptions) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := o.connect()
+func (o *Options) completeNamespaces(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := o.Connect()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -104,7 +105,7 @@ func (o *clusterOptions) completeNamespaces(command *cobra.Command, _ []string, 
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (o *clusterOptions) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func (o *Options) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	config, err := o.kubeconfig.loaded.RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -49,7 +49,7 @@ const (
 
 // createOptions are the arguments of the create client subcommand.
 type createOptions struct {
-	waitOptions
+	WaitOptions
 
 	realm      string
 	scopes     []string
@@ -79,7 +79,7 @@ func newCreateCommand(streams Streams) *cobra.Command {
 }
 
 func newCreateClientCommand(streams Streams) *cobra.Command {
-	o := &createOptions{waitOptions: waitOptions{clusterOptions: newClusterOptions(streams)}}
+	o := &createOptions{WaitOptions: WaitOptions{Options: NewOptions(streams)}}
 	command := &cobra.Command{
 		Use:               "client NAME --realm REALM [--scope SCOPE]...",
 		Aliases:           []string{"apiclient", "apic"},
@@ -89,13 +89,13 @@ func newCreateClientCommand(streams Streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Contains(args[0], "/") {
-				return fmt.Errorf("%w: specify one name for the new ApiClient, such as billing; got %q", errUsage, args)
+				return fmt.Errorf("%w: specify one name for the new ApiClient, such as billing; got %q", ErrUsage, args)
 			}
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args[0]) },
 	}
-	o.clusterOptions.addTo(command)
+	o.Options.AddTo(command)
 	flags := command.Flags()
 	flags.StringVar(&o.realm, "realm", "", "Realm of the client. Required")
 	flags.StringArrayVar(&o.scopes, "scope", nil, "Scope that the client can request. Repeat the flag for more than one")
@@ -105,23 +105,23 @@ func newCreateClientCommand(streams Streams) *cobra.Command {
 	flags.StringVar(&o.secretFile, "secret-file", "", "With --hashed, write the secret to this file instead of showing it. The file must not exist and is created with mode 0600")
 	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "Create nothing: client does not contact the cluster, and server lets the API server check the object")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
-	flags.BoolVar(&o.wait, "wait", false, "Wait until the client is Ready, or until it is known why it is not")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait")
+	flags.BoolVar(&o.Wait, "wait", false, "Wait until the client is Ready, or until it is known why it is not")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "How long to wait")
 	_ = command.MarkFlagRequired("realm") // the flag exists
-	completeFlag(command, "realm", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return o.names(command, kindRealm), cobra.ShellCompDirectiveNoFileComp
+	CompleteFlag(command, "realm", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return o.Names(command, KindRealm), cobra.ShellCompDirectiveNoFileComp
 	})
-	completeFlag(command, "scope", o.completeFrom(func(r *v1beta1.Realm) []string { return r.Spec.Scopes }))
-	completeFlag(command, "audience", o.completeFrom(effectiveAudiences))
-	completeFlag(command, "dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
+	CompleteFlag(command, "scope", o.completeFrom(func(r *v1beta1.Realm) []string { return r.Spec.Scopes }))
+	CompleteFlag(command, "audience", o.completeFrom(effectiveAudiences))
+	CompleteFlag(command, "dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 // completeFrom completes a flag with values of the realm in --realm.
-func (o *createOptions) completeFrom(values func(*v1beta1.Realm) []string) completion {
+func (o *createOptions) completeFrom(values func(*v1beta1.Realm) []string) Completion {
 	return func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		realm := &v1beta1.Realm{}
-		c, err := o.connect()
+		c, err := o.Connect()
 		if err != nil || c.Get(command.Context(), client.ObjectKey{Name: o.realm}, realm) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -133,17 +133,17 @@ func (o *createOptions) completeFrom(values func(*v1beta1.Realm) []string) compl
 func (o *createOptions) complete(name string) (expiresIn time.Duration, err error) {
 	switch {
 	case !slices.Contains([]string{dryRunNone, dryRunClient, dryRunServer}, o.dryRun):
-		return 0, fmt.Errorf("%w: unsupported --dry-run %q; use none, client, or server", errUsage, o.dryRun)
-	case o.dryRun != dryRunNone && o.wait:
-		return 0, fmt.Errorf("%w: --wait cannot be used with --dry-run, which creates nothing to wait for", errUsage)
+		return 0, fmt.Errorf("%w: unsupported --dry-run %q; use none, client, or server", ErrUsage, o.dryRun)
+	case o.dryRun != dryRunNone && o.Wait:
+		return 0, fmt.Errorf("%w: --wait cannot be used with --dry-run, which creates nothing to wait for", ErrUsage)
 	case o.secretFile != "" && !o.hashed:
-		return 0, fmt.Errorf("%w: --secret-file needs --hashed; otherwise the operator generates the secret", errUsage)
+		return 0, fmt.Errorf("%w: --secret-file needs --hashed; otherwise the operator generates the secret", ErrUsage)
 	case o.expiresIn != "":
-		if expiresIn, err = parseAge("expires-in", o.expiresIn); err != nil {
+		if expiresIn, err = ParseAge("expires-in", o.expiresIn); err != nil {
 			return 0, err
 		}
 	}
-	if err := o.checkOutput(); err != nil {
+	if err := o.CheckOutput(); err != nil {
 		return 0, err
 	}
 	return expiresIn, o.checkValues(name)
@@ -158,20 +158,20 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c, clock, notes := (*cluster)(nil), &serverClock{}, []string(nil)
+	c, clock, notes := (*Cluster)(nil), &Clock{}, []string(nil)
 	if o.dryRun != dryRunClient {
-		if c, err = o.connect(); err != nil {
+		if c, err = o.Connect(); err != nil {
 			return err
 		}
 		if notes, err = checkRealm(ctx, c, t); err != nil {
 			return nothingCreated(err)
 		}
-		clock = c.clock
+		clock = c.Clock
 	}
 	if expiresIn > 0 {
-		t.client.Spec.ExpirationTime = &metav1.Time{Time: clock.next().Add(expiresIn)}
+		t.Client.Spec.ExpirationTime = &metav1.Time{Time: clock.Next().Add(expiresIn)}
 	}
-	if o.dryRun != dryRunNone && o.output == "" {
+	if o.dryRun != dryRunNone && o.Output == "" {
 		secret = "" // The hash is not shown either, so the secret would be useless.
 	}
 	if err := o.store(ctx, c, t, secret); err != nil {
@@ -181,18 +181,18 @@ func (o *createOptions) run(ctx context.Context, name string) error {
 }
 
 // build returns the new object, and its secret if it is generated here.
-func (o *createOptions) build(name string) (t *target, secret string, err error) {
-	namespace, explicit, err := o.namespace()
+func (o *createOptions) build(name string) (t *Target, secret string, err error) {
+	namespace, explicit, err := o.Namespace()
 	if err != nil {
 		return nil, "", err
 	}
 	t = newClientTarget(namespace, name)
-	t.client.Spec = v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: o.realm}, Scopes: o.scopes, Audiences: o.audiences}
-	if secret, err = o.setSecret(t.client); err != nil {
+	t.Client.Spec = v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: o.realm}, Scopes: o.scopes, Audiences: o.audiences}
+	if secret, err = o.setSecret(t.Client); err != nil {
 		return nil, "", err
 	}
 	if o.dryRun == dryRunClient && !explicit {
-		t.client.Namespace = "" // as kubectl does, so that the manifest can be applied to any namespace
+		t.Client.Namespace = "" // as kubectl does, so that the manifest can be applied to any namespace
 	}
 	return t, secret, nil
 }
@@ -200,7 +200,7 @@ func (o *createOptions) build(name string) (t *target, secret string, err error)
 // store writes the secret to the file, and then creates the object, unless c is nil. In this order, a
 // file that exists can't prevent the user from getting the secret of a new client. If the creation fails, the
 // file is removed. If it is unknown whether a client has the secret, the error says to delete that client.
-func (o *createOptions) store(ctx context.Context, c *cluster, t *target, secret string) error {
+func (o *createOptions) store(ctx context.Context, c *Cluster, t *Target, secret string) error {
 	toFile := secret != "" && o.secretFile != ""
 	if toFile {
 		if err := writeNew(o.secretFile, secret); err != nil {
@@ -217,10 +217,10 @@ func (o *createOptions) store(ctx context.Context, c *cluster, t *target, secret
 	return err
 }
 
-func newClientTarget(namespace, name string) *target {
+func newClientTarget(namespace, name string) *Target {
 	c := &v1beta1.ApiClient{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kindClient))
-	return &target{kind: kindClient, object: c, client: c}
+	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(KindClient))
+	return &Target{Kind: KindClient, Object: c, Client: c}
 }
 
 // setSecret sets the source of the client secret. It returns the secret if it is generated here.
@@ -241,19 +241,19 @@ func (o *createOptions) setSecret(c *v1beta1.ApiClient) (secret string, err erro
 // server checks everything.
 func (o *createOptions) checkValues(name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("%w: the name %q must have only lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends", errUsage, name)
+		return fmt.Errorf("%w: the name %q must have only lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends", ErrUsage, name)
 	}
 	if len(validation.IsDNS1123Label(o.realm)) > 0 {
-		return fmt.Errorf("%w: --realm %q must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends", errUsage, o.realm)
+		return fmt.Errorf("%w: --realm %q must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends", ErrUsage, o.realm)
 	}
 	for _, flag := range []string{"scope", "audience"} {
 		values := map[string][]string{"scope": o.scopes, "audience": o.audiences}[flag]
 		for i, value := range values {
 			if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-				return fmt.Errorf("%w: --%s %q must have only printable ASCII characters without spaces; repeat the flag for each %s", errUsage, flag, value, flag)
+				return fmt.Errorf("%w: --%s %q must have only printable ASCII characters without spaces; repeat the flag for each %s", ErrUsage, flag, value, flag)
 			}
 			if slices.Contains(values[:i], value) {
-				return fmt.Errorf("%w: --%s %q is given twice", errUsage, flag, value)
+				return fmt.Errorf("%w: --%s %q is given twice", ErrUsage, flag, value)
 			}
 		}
 	}
@@ -261,12 +261,12 @@ func (o *createOptions) checkValues(name string) error {
 }
 
 // create creates the object, or lets the API server check it.
-func (o *createOptions) create(ctx context.Context, c *cluster, t *target) error {
+func (o *createOptions) create(ctx context.Context, c *Cluster, t *Target) error {
 	options := []client.CreateOption{client.FieldOwner(gitops.FieldOwnerPlugin)}
 	if o.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}
-	if err := c.Create(ctx, t.client, options...); err != nil {
+	if err := c.Create(ctx, t.Client, options...); err != nil {
 		return createError(ctx, c, t, err)
 	}
 	return nil

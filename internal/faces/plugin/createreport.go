@@ -17,13 +17,13 @@ import (
 // manifest is an object as a report. Unlike other reports, it has no form for people.
 type manifest struct{ *v1beta1.ApiClient }
 
-func (manifest) text(*terminal.Writer) {}
+func (manifest) Text(*terminal.Writer) {}
 
 // MarshalJSON omits what kubectl omits.
 func (m manifest) MarshalJSON() ([]byte, error) {
 	c := m.DeepCopy()
 	c.ManagedFields = nil
-	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kindClient)) // client-go clears it
+	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(KindClient)) // client-go clears it
 	if c.ResourceVersion == "" {
 		c.Status = v1beta1.ApiClientStatus{} // the defaults of an object that wasn't created
 	}
@@ -32,49 +32,49 @@ func (m manifest) MarshalJSON() ([]byte, error) {
 
 // report shows the result. The secret is shown first, so that nothing can prevent it. c is nil if nothing was
 // created.
-func (o *createOptions) report(ctx context.Context, c *cluster, t *target, secret string, notes []string) error {
+func (o *createOptions) report(ctx context.Context, c *Cluster, t *Target, secret string, notes []string) error {
 	if err := o.reportCreated(t, secret, notes); err != nil {
 		return err
 	}
 	var notReady error
-	if o.wait {
+	if o.Wait {
 		notReady = o.awaitCreated(ctx, c, t)
-		if notReady != nil && o.output == "" && !errors.Is(notReady, errNotReady) {
+		if notReady != nil && o.Output == "" && !errors.Is(notReady, ErrNotReady) {
 			return notReady
 		}
 	}
-	if o.output != "" {
-		return errors.Join(o.print(manifest{t.client}), notReady)
+	if o.Output != "" {
+		return errors.Join(o.Print(manifest{t.Client}), notReady)
 	}
-	if !o.wait {
+	if !o.Wait {
 		return nil
 	}
-	w := terminal.NewWriter(o.streams.Out)
+	w := terminal.NewWriter(o.Streams.Out)
 	if notReady != nil {
-		f := t.findings()[0]
-		w.Paragraph(0, f.color(), t.String()+" is not Ready: "+f.Reason)
-		f.text(w)
-		return errors.Join(w.Err(), errReported)
+		f := t.Findings()[0]
+		w.Paragraph(0, f.Color(), t.String()+" is not Ready: "+f.Reason)
+		f.Text(w)
+		return errors.Join(w.Err(), ErrReported)
 	}
 	nextSteps(ctx, c, t, w)
 	return w.Err()
 }
 
 // reportCreated shows that the object was created, and its secret.
-func (o *createOptions) reportCreated(t *target, secret string, notes []string) error {
-	if o.output != "" {
+func (o *createOptions) reportCreated(t *Target, secret string, notes []string) error {
+	if o.Output != "" {
 		for _, note := range notes {
-			o.progress("%s", note)
+			o.Progress("%s", note)
 		}
 		if secret != "" && o.secretFile == "" {
-			return showSecret(o.streams.ErrOut, secret)
+			return showSecret(o.Streams.ErrOut, secret)
 		}
 		return nil
 	}
-	w := terminal.NewWriter(o.streams.Out)
+	w := terminal.NewWriter(o.Streams.Out)
 	action := map[string]string{dryRunNone: "created", dryRunClient: "created (dry run)", dryRunServer: "created (server dry run)"}[o.dryRun]
 	// The namespace is empty if the manifest can be applied to any namespace.
-	w.Paragraph(0, terminal.Green, t.kind+" "+strings.TrimPrefix(t.name(), "/")+" "+action)
+	w.Paragraph(0, terminal.Green, t.Kind+" "+strings.TrimPrefix(t.Name(), "/")+" "+action)
 	switch {
 	case secret == "":
 	case o.secretFile != "":
@@ -86,38 +86,38 @@ func (o *createOptions) reportCreated(t *target, secret string, notes []string) 
 	for _, note := range notes {
 		w.Paragraph(2, terminal.Plain, note)
 	}
-	if o.dryRun == dryRunNone && !o.wait {
+	if o.dryRun == dryRunNone && !o.Wait {
 		w.Paragraph(2, terminal.Plain, "See whether it is Ready, and what to do next:")
-		w.Commands(4, []string{t.command("explain")})
+		w.Commands(4, []string{t.Command("explain")})
 	}
 	return w.Err()
 }
 
-// awaitCreated waits until the client is Ready. The error is errNotReady if the client isn't Ready for a reason
+// awaitCreated waits until the client is Ready. The error is ErrNotReady if the client isn't Ready for a reason
 // that doesn't end by itself.
-func (o *createOptions) awaitCreated(ctx context.Context, c *cluster, t *target) error {
-	return o.await(ctx, c, t, func() (string, bool, error) {
-		if found := t.condition(v1beta1.ConditionReady); found != nil && found.Status == metav1.ConditionFalse {
+func (o *createOptions) awaitCreated(ctx context.Context, c *Cluster, t *Target) error {
+	return o.Await(ctx, c, t, func() (string, bool, error) {
+		if found := t.Condition(v1beta1.ConditionReady); found != nil && found.Status == metav1.ConditionFalse {
 			// A realm that was just created isn't Ready yet either.
 			if reason := v1beta1.ConditionReason(found.Reason); reason == v1beta1.ReasonRealmNotReady {
-				return "Waiting until Realm " + t.client.Spec.RealmRef.Name + " is Ready", false, nil
+				return "Waiting until Realm " + t.Client.Spec.RealmRef.Name + " is Ready", false, nil
 			}
 		}
-		return ready(t)
+		return Ready(t)
 	})
 }
 
 // nextSteps says how to get a token for a client that is Ready.
-func nextSteps(ctx context.Context, c *cluster, t *target, w *terminal.Writer) {
+func nextSteps(ctx context.Context, c *Cluster, t *Target, w *terminal.Writer) {
 	w.Paragraph(0, terminal.Green, t.String()+" is Ready")
-	if t.client.GeneratesSecret() {
-		w.Paragraph(2, terminal.Plain, fmt.Sprintf("Secret %s contains its client ID, its client secret, and the URL of the token endpoint. Get a token with them:", t.client.Status.SecretName))
-		w.Commands(4, []string{"kubectl realmkeeper token " + untrusted.Quote(t.client.Name) + " -n " + untrusted.Quote(t.client.Namespace)})
+	if t.Client.GeneratesSecret() {
+		w.Paragraph(2, terminal.Plain, fmt.Sprintf("Secret %s contains its client ID, its client secret, and the URL of the token endpoint. Get a token with them:", t.Client.Status.SecretName))
+		w.Commands(4, []string{"kubectl realmkeeper token " + untrusted.Quote(t.Client.Name) + " -n " + untrusted.Quote(t.Client.Namespace)})
 		return
 	}
 	var commands []string
-	curl := "curl --user " + untrusted.Quote(t.client.Status.ClientID) + " --data grant_type=client_credentials " + untrusted.Quote(t.client.Status.TokenEndpoint)
-	if instance, err := c.readInstance(ctx); err == nil && instance.Status.CertificateAuthority != nil {
+	curl := "curl --user " + untrusted.Quote(t.Client.Status.ClientID) + " --data grant_type=client_credentials " + untrusted.Quote(t.Client.Status.TokenEndpoint)
+	if instance, err := c.ReadInstance(ctx); err == nil && instance.Status.CertificateAuthority != nil {
 		// Only clients with a credentials Secret have the managed CA in it.
 		commands = append(commands, "kubectl get configmap "+caBundle+" -n "+untrusted.Quote(instance.Status.SystemNamespace)+" -o 'jsonpath={.data.ca\\.crt}' > ca.crt")
 		curl += " --cacert ca.crt"

@@ -42,12 +42,12 @@ func fromDirectory(dir string, clusterURL bool) source {
 }
 
 // fromCluster reads the credentials Secret of an ApiClient after the ApiClient is Ready.
-func fromCluster(o *clusterOptions, name string, clusterURL bool) (source, error) {
-	reader, err := o.connect()
+func fromCluster(o *Options, name string, clusterURL bool) (source, error) {
+	reader, err := o.Connect()
 	if err != nil {
 		return nil, err
 	}
-	namespace := reader.namespace
+	namespace := reader.Namespace
 	return func(ctx context.Context) (credentials, error) {
 		c := &v1beta1.ApiClient{}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c); err != nil {
@@ -76,9 +76,9 @@ func checkUsable(c *v1beta1.ApiClient) error {
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady))
 	switch {
 	case ready == nil:
-		return fmt.Errorf("%w: it has no status yet; check that the operator is running", errNotReady)
+		return fmt.Errorf("%w: it has no status yet; check that the operator is running", ErrNotReady)
 	case ready.Status != metav1.ConditionTrue:
-		return fmt.Errorf("%w (%s): %s", errNotReady, ready.Reason, ready.Message)
+		return fmt.Errorf("%w (%s): %s", ErrNotReady, ready.Reason, ready.Message)
 	case c.Status.SecretName == "":
 		return errNoSecret
 	}

@@ -37,14 +37,14 @@ const explainExamples = `  # Explain why a client gets no tokens
 const maxEvents = 5
 
 func newExplainCommand(streams Streams) *cobra.Command {
-	o := newClusterOptions(streams)
+	o := NewOptions(streams)
 	ready := true
-	command := o.aboutObject(&cobra.Command{
+	command := o.AboutObject(&cobra.Command{
 		Use:     "explain (apiclient/NAME | realm/NAME)",
 		Short:   "Explain why a client or realm is not Ready, or what it allows",
 		Long:    explainUsage,
 		Example: explainExamples,
-	}, func(ctx context.Context, c *cluster, t *target) (report, error) {
+	}, func(ctx context.Context, c *Cluster, t *Target) (Report, error) {
 		r := newExplanation(ctx, c, t)
 		ready = r.Ready
 		return r, nil
@@ -54,9 +54,9 @@ func newExplainCommand(streams Streams) *cobra.Command {
 		if err := explain(command, args); err != nil || ready {
 			return err
 		}
-		return errReported
+		return ErrReported
 	}
-	o.addTo(command)
+	o.AddTo(command)
 	return command
 }
 
@@ -66,7 +66,7 @@ type explanation struct {
 	Namespace string        `json:"namespace,omitempty"`
 	Name      string        `json:"name"`
 	Ready     bool          `json:"ready"`
-	Findings  []finding     `json:"findings"`
+	Findings  []Finding     `json:"findings"`
 	Client    *clientReport `json:"apiClient,omitempty"`
 	Realm     *realmReport  `json:"realm,omitempty"`
 	Events    []eventReport `json:"events,omitempty"`
@@ -107,28 +107,28 @@ type eventReport struct {
 	Message string      `json:"message"`
 }
 
-func newExplanation(ctx context.Context, c *cluster, t *target) explanation {
-	if t.client != nil {
+func newExplanation(ctx context.Context, c *Cluster, t *Target) explanation {
+	if t.Client != nil {
 		parent := &v1beta1.Realm{}
-		if err := c.Get(ctx, client.ObjectKey{Name: t.client.Spec.RealmRef.Name}, parent); err == nil {
-			t.parent = parent
+		if err := c.Get(ctx, client.ObjectKey{Name: t.Client.Spec.RealmRef.Name}, parent); err == nil {
+			t.Parent = parent
 		}
 	}
 	r := explanation{
-		Kind: t.kind, Namespace: t.object.GetNamespace(), Name: t.object.GetName(),
-		Ready: t.state() == string(v1beta1.ReasonReady), Findings: t.findings(),
-		title: t.String(), now: c.clock.now(),
+		Kind: t.Kind, Namespace: t.Object.GetNamespace(), Name: t.Object.GetName(),
+		Ready: t.State() == string(v1beta1.ReasonReady), Findings: t.Findings(),
+		title: t.String(), now: c.Clock.Now(),
 	}
-	if t.realm != nil {
+	if t.Realm != nil {
 		r.Realm = newRealmReport(t)
 	} else {
 		r.Client = newClientReport(t)
 		r.Client.Exchanges = exchanges(ctx, c, t)
-		if r.Client.TokenLifetime == "" && t.parent != nil {
-			r.Client.TokenLifetime = describe.Duration(t.parent.Status.TokenLifetime)
+		if r.Client.TokenLifetime == "" && t.Parent != nil {
+			r.Client.TokenLifetime = describe.Duration(t.Parent.Status.TokenLifetime)
 		}
 	}
-	r.notes = append(r.notes, droppedFields(t.object)...)
+	r.notes = append(r.notes, droppedFields(t.Object)...)
 	var err error
 	if r.Events, err = events(ctx, c, t); err != nil {
 		r.notes = append(r.notes, "Events could not be read: "+err.Error())
@@ -144,25 +144,25 @@ func effective(status, spec []string) []string {
 	return spec
 }
 
-func newClientReport(t *target) *clientReport {
-	c := t.client
+func newClientReport(t *Target) *clientReport {
+	c := t.Client
 	r := &clientReport{
 		ClientID: c.EffectiveClientID(), Description: c.Spec.Description, Realm: c.Spec.RealmRef.Name,
 		TokenEndpoint: c.Status.TokenEndpoint, SecretName: c.Status.SecretName,
 		Scopes: c.Spec.Scopes, DelegatedScopes: c.Spec.DelegatedScopes, Audiences: effective(c.Status.Audiences, c.Spec.Audiences), Grant: c.Status.Grant, IntrospectionAudiences: c.Spec.Introspection.Audiences,
 		SenderConstraint: string(c.Spec.SenderConstraint), TokenLifetime: describe.Duration(c.Spec.TokenLifetime),
 		ExpirationTime: c.Spec.ExpirationTime, TokensValidAfterTime: c.Spec.TokensValidAfterTime, NextRotationTime: c.Status.NextRotationTime,
-		LastUsedTime: c.Status.LastUsedTime, ManagedBy: t.managedBy(), Credentials: c.Status.Credentials,
+		LastUsedTime: c.Status.LastUsedTime, ManagedBy: t.ManagedBy(), Credentials: c.Status.Credentials,
 	}
-	if accepted := t.condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
+	if accepted := t.Condition(v1beta1.ConditionAccepted); accepted != nil && accepted.Status == metav1.ConditionTrue {
 		r.Accepted = accepted.Message
 	}
 	return r
 }
 
 // events returns the latest Events about an object, newest first.
-func events(ctx context.Context, c *cluster, t *target) ([]eventReport, error) {
-	found, err := describe.Events(ctx, c, t.object, maxEvents)
+func events(ctx context.Context, c *Cluster, t *Target) ([]eventReport, error) {
+	found, err := describe.Events(ctx, c, t.Object, maxEvents)
 	var events []eventReport
 	for _, e := range found {
 		events = append(events, eventReport{Time: e.LastTimestamp, Type: e.Type, Reason: e.Reason, Message: e.Message})
@@ -170,17 +170,17 @@ func events(ctx context.Context, c *cluster, t *target) ([]eventReport, error) {
 	return events, err
 }
 
-func (r explanation) text(w *terminal.Writer) {
+func (r explanation) Text(w *terminal.Writer) {
 	for i, f := range r.Findings {
 		switch {
 		case i > 0:
 			w.Heading(f.Condition + ": " + f.Reason)
 		case r.Ready:
-			w.Paragraph(0, f.color(), r.title+" is Ready")
+			w.Paragraph(0, f.Color(), r.title+" is Ready")
 		default:
-			w.Paragraph(0, f.color(), r.title+" is not Ready: "+f.Reason)
+			w.Paragraph(0, f.Color(), r.title+" is not Ready: "+f.Reason)
 		}
-		f.text(w)
+		f.Text(w)
 	}
 	if r.Client != nil {
 		r.Client.text(w, r.now)
@@ -208,9 +208,9 @@ func (r *clientReport) text(w *terminal.Writer, now time.Time) {
 		{"Token endpoint", r.TokenEndpoint},
 		{"Grant", r.Grant},
 		{"Accepted", r.Accepted},
-		{"Scopes", orNone(r.Scopes, "none")},
+		{"Scopes", OrNone(r.Scopes, "none")},
 		{"Delegated scopes", strings.Join(r.DelegatedScopes, ", ")},
-		{"Audiences", orNone(r.Audiences, "all that the grant allows")},
+		{"Audiences", OrNone(r.Audiences, "all that the grant allows")},
 		{"Introspection", strings.Join(r.IntrospectionAudiences, ", ")},
 		{"Sender constraint", r.SenderConstraint},
 		{"Token lifetime", r.TokenLifetime},

@@ -15,21 +15,21 @@ import (
 
 // exchanges returns the rules in which a client takes part; nil if there are none, or if its Realm can't be
 // read. If the labels of its namespace can't be read, the rules say that they depend on them.
-func exchanges(ctx context.Context, c *cluster, t *target) *describe.Exchanges {
-	if t.client == nil || t.parent == nil {
+func exchanges(ctx context.Context, c *Cluster, t *Target) *describe.Exchanges {
+	if t.Client == nil || t.Parent == nil {
 		return nil
 	}
 	namespace := &corev1.Namespace{}
-	if describe.NeedsNamespaceLabels(t.parent) {
-		if err := c.Get(ctx, client.ObjectKey{Name: t.client.Namespace}, namespace); err != nil {
+	if describe.NeedsNamespaceLabels(t.Parent) {
+		if err := c.Get(ctx, client.ObjectKey{Name: t.Client.Namespace}, namespace); err != nil {
 			namespace.Labels = nil
 		}
 	}
 	return exchangesOf(t, namespace.Labels)
 }
 
-func exchangesOf(t *target, namespaceLabels map[string]string) *describe.Exchanges {
-	found := describe.ExchangesOf(t.client, t.parent, namespaceLabels)
+func exchangesOf(t *Target, namespaceLabels map[string]string) *describe.Exchanges {
+	found := describe.ExchangesOf(t.Client, t.Parent, namespaceLabels)
 	if len(found.Actor)+len(found.Subject) == 0 {
 		return nil
 	}
@@ -45,11 +45,11 @@ func exchangesText(w *terminal.Writer, e *describe.Exchanges) {
 		} else {
 			w.Line(terminal.Plain, "")
 		}
-		scopes := orNone(r.Scopes, "none")
+		scopes := OrNone(r.Scopes, "none")
 		if condition := r.ScopeCondition(); condition != "" && len(r.Scopes) > 0 {
 			scopes += " (" + condition + ")"
 		}
-		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Audiences", orNone(r.Audiences, "none")}, {"Scopes", scopes}}
+		fields := [][2]string{{"Subjects", subjectsText(&r.Subjects)}, {"Audiences", OrNone(r.Audiences, "none")}, {"Scopes", scopes}}
 		fields = append(fields, limitsText(&r.ExchangeLimits)...)
 		ruleText(w, r.Rule, r.DependsOn, r.Effect(), fields, r.Missing)
 	}
@@ -63,8 +63,8 @@ func exchangesText(w *terminal.Writer, e *describe.Exchanges) {
 		fields := [][2]string{
 			{"Actors", describe.ExchangeClients(&r.Actors)},
 			{"Tokens", tokensText(r.Tokens.Audiences, r.Tokens.Scopes)},
-			{"Audiences", orNone(r.Audiences, "none")},
-			{"Scopes", orNone(r.Scopes, "none")},
+			{"Audiences", OrNone(r.Audiences, "none")},
+			{"Scopes", OrNone(r.Scopes, "none")},
 		}
 		fields = append(fields, limitsText(&r.ExchangeLimits)...)
 		if r.Denied {
@@ -116,7 +116,7 @@ func subjectsText(s *v1beta1.ExchangeSubjects) string {
 
 // tokensText describes the access tokens that can be exchanged.
 func tokensText(audiences, scopes []string) string {
-	text := "tokens for " + orNone(audiences, "no audience")
+	text := "tokens for " + OrNone(audiences, "no audience")
 	if len(scopes) > 0 {
 		text += " with all of the scopes " + strings.Join(scopes, ", ")
 	}

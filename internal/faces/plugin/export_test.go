@@ -16,10 +16,10 @@ type Problem = problem
 func ProblemsOf(clients []*v1beta1.ApiClient, realms []*v1beta1.Realm) []Problem {
 	p := newProblems()
 	for _, c := range clients {
-		p.add(&target{kind: kindClient, object: c, client: c})
+		p.add(&Target{Kind: KindClient, Object: c, Client: c})
 	}
 	for _, r := range realms {
-		p.add(&target{kind: kindRealm, object: r, realm: r})
+		p.add(&Target{Kind: KindRealm, Object: r, Realm: r})
 	}
 	return p.sorted()
 }
@@ -30,12 +30,12 @@ func Title(p Problem) string { return p.title() }
 // PrintExplanation prints the report of explain about the client in the realm, which can be nil, or about the
 // realm if the client is nil.
 func PrintExplanation(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm, event corev1.Event) error {
-	t := &target{kind: kindClient, object: c, client: c, parent: realm}
+	t := &Target{Kind: KindClient, Object: c, Client: c, Parent: realm}
 	if c == nil {
-		t = &target{kind: kindRealm, object: realm, realm: realm}
+		t = &Target{Kind: KindRealm, Object: realm, Realm: realm}
 	}
 	r := explanation{
-		Findings: t.findings(), title: t.String(), notes: []string{event.Message},
+		Findings: t.Findings(), title: t.String(), notes: []string{event.Message},
 		Events: []eventReport{{Reason: event.Reason, Message: event.Message}},
 	}
 	if c == nil {
@@ -51,11 +51,11 @@ func PrintExplanation(out io.Writer, format string, c *v1beta1.ApiClient, realm 
 
 // PrintProblems prints the problems of the objects in the report of status.
 func PrintProblems(out io.Writer, format string, c *v1beta1.ApiClient, realm *v1beta1.Realm) error {
-	return printTo(out, format, &statusReport{Problems: ProblemsOf([]*v1beta1.ApiClient{c}, []*v1beta1.Realm{realm})})
+	return printTo(out, format, &Status{Problems: ProblemsOf([]*v1beta1.ApiClient{c}, []*v1beta1.Realm{realm})})
 }
 
-func printTo(out io.Writer, format string, r report) error {
-	return writeReport(out, format, r)
+func printTo(out io.Writer, format string, r Report) error {
+	return Write(out, format, r)
 }
 
 // InstanceProblems returns the problems that the Instance shows.
@@ -64,11 +64,11 @@ func InstanceProblems(i *v1beta1.Instance) []Problem { return instanceProblems(i
 // OperatorProblems returns the problem of an operator of which the given number of replicas is ready. Its
 // leader Lease was last renewed at a time, which is zero if an operator leads.
 func OperatorProblems(stopped, now time.Time, ready int32) []Problem {
-	r := &statusReport{Operator: &workload{Ready: ready, Replicas: 1}, stopped: stopped, now: now}
+	r := &Status{Operator: &workload{Ready: ready, Replicas: 1}, stopped: stopped, now: now}
 	return r.operatorProblems()
 }
 
 // PrintInstance prints the Instance in the report of status.
 func PrintInstance(out io.Writer, format string, i *v1beta1.Instance) error {
-	return printTo(out, format, &statusReport{Instance: &i.Status, Problems: instanceProblems(i)})
+	return printTo(out, format, &Status{Instance: &i.Status, Problems: instanceProblems(i)})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 )
 
-// finding is a condition that a user should know about, with its remedy.
-type finding struct {
+// Finding is a condition that a user should know about, with its remedy.
+type Finding struct {
 	Condition string   `json:"condition"`
 	Status    string   `json:"status"`
 	Reason    string   `json:"reason"`
@@ -20,42 +20,42 @@ type finding struct {
 
 const notProcessed = "The operator has not processed the latest change yet."
 
-// findings returns the Ready condition first, and then the conditions that add information: other
+// Findings returns the Ready condition first, and then the conditions that add information: other
 // reasons why the object is not Ready, and warnings.
-func (t *target) findings() []finding {
-	ready := t.condition(v1beta1.ConditionReady)
+func (t *Target) Findings() []Finding {
+	ready := t.Condition(v1beta1.ConditionReady)
 	if ready == nil {
 		ready = &metav1.Condition{
 			Type: string(v1beta1.ConditionReady), Status: metav1.ConditionUnknown, Reason: string(v1beta1.ReasonProgressing), Message: notProcessed,
 		}
 	}
-	found := []finding{t.finding(ready)}
+	found := []Finding{t.finding(ready)}
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed} {
-		if c := t.condition(kind); c != nil && c.Status == metav1.ConditionFalse && c.Reason != ready.Reason && c.Reason != found[len(found)-1].Reason {
+		if c := t.Condition(kind); c != nil && c.Status == metav1.ConditionFalse && c.Reason != ready.Reason && c.Reason != found[len(found)-1].Reason {
 			found = append(found, t.finding(c))
 		}
 	}
-	return append(found, t.warnings()...)
+	return append(found, t.Warnings()...)
 }
 
-// warnings returns the conditions that do not affect Ready but need attention.
-func (t *target) warnings() []finding {
-	var found []finding
+// Warnings returns the conditions that do not affect Ready but need attention.
+func (t *Target) Warnings() []Finding {
+	var found []Finding
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionIssuersResolved, v1beta1.ConditionExchangesResolved} {
-		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionTrue {
+		if c := t.Condition(kind); c != nil && c.Status != metav1.ConditionTrue {
 			found = append(found, t.finding(c))
 		}
 	}
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionWeaklyHashed, v1beta1.ConditionOldSecretInUse} {
-		if c := t.condition(kind); c != nil && c.Status != metav1.ConditionFalse {
+		if c := t.Condition(kind); c != nil && c.Status != metav1.ConditionFalse {
 			found = append(found, t.finding(c))
 		}
 	}
 	return found
 }
 
-func (t *target) finding(c *metav1.Condition) finding {
-	f := finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+func (t *Target) finding(c *metav1.Condition) Finding {
+	f := Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 	if r, ok := t.remedy(c.Reason); ok {
 		f.Cause, f.Action, f.Commands = r.Cause, r.Action, r.Commands
 	} else {
@@ -65,8 +65,8 @@ func (t *target) finding(c *metav1.Condition) finding {
 	return f
 }
 
-// color returns the color that shows the state of the condition.
-func (f finding) color() terminal.Color {
+// Color returns the color that shows the state of the condition.
+func (f Finding) Color() terminal.Color {
 	switch {
 	case f.Condition == string(v1beta1.ConditionReady) && f.Status == string(metav1.ConditionTrue):
 		return terminal.Green
@@ -76,8 +76,8 @@ func (f finding) color() terminal.Color {
 	return terminal.Yellow
 }
 
-// text writes the cause, the details, and what to do.
-func (f finding) text(w *terminal.Writer) {
+// Text writes the cause, the details, and what to do.
+func (f Finding) Text(w *terminal.Writer) {
 	fields := [][2]string{{"Cause", f.Cause}, {"Details", f.Message}, {"Action", f.Action}}
 	if f.Cause == "" {
 		fields[2][1] = "The reason is unknown to this version of the plugin. Use the version of the operator."

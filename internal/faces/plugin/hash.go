@@ -63,10 +63,10 @@ var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // complete validates the options.
 func (o *hashOptions) complete() error {
 	if o.id != "" && !validID.MatchString(o.id) {
-		return fmt.Errorf("%w: --id must be 1 to 64 letters, digits, dots, underscores or hyphens, got %q", errUsage, o.id)
+		return fmt.Errorf("%w: --id must be 1 to 64 letters, digits, dots, underscores or hyphens, got %q", ErrUsage, o.id)
 	}
 	if o.stdin && o.secretFile != "" {
-		return fmt.Errorf("%w: --secret-file cannot be used with --stdin", errUsage)
+		return fmt.Errorf("%w: --secret-file cannot be used with --stdin", ErrUsage)
 	}
 	return nil
 }

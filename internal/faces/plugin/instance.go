@@ -17,8 +17,8 @@ import (
 const kindInstance = "Instance"
 
 // addInstance adds the Instance to a status report, or a note that says why it is missing.
-func (r *statusReport) addInstance(ctx context.Context, c *cluster) *v1beta1.Instance {
-	found, err := c.readInstance(ctx)
+func (r *Status) addInstance(ctx context.Context, c *Cluster) *v1beta1.Instance {
+	found, err := c.ReadInstance(ctx)
 	switch {
 	case err == nil:
 		r.Instance = &found.Status
@@ -65,13 +65,13 @@ func instanceProblems(i *v1beta1.Instance) []problem {
 }
 
 // operatorProblems returns a problem if no operator works. The Instance is then not up to date.
-func (r *statusReport) operatorProblems() []problem {
+func (r *Status) operatorProblems() []problem {
 	if r.restore != nil {
 		return nil // It has a problem of its own.
 	}
 	p := problem{
 		Reason: "No operator is working", Action: "Check the operator Deployment and its Pods.",
-		Commands: []string{"kubectl describe pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=operator"},
+		Commands: []string{"kubectl describe pods -A -l " + NameLabel + "=realmkeeper," + ComponentLabel + "=operator"},
 	}
 	const effect = " Changes have no effect, and the state of the instance in this report is not up to date."
 	switch d := r.Operator; {

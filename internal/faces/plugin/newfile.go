@@ -8,22 +8,23 @@ import (
 	"path/filepath"
 )
 
-// newFile is a file that appears only when it is complete. Until then, its content is in a temporary
+// NewFile is a file that appears only when it is complete. Until then, its content is in a temporary
 // file in the same directory. Only its owner can read it.
-type newFile struct {
+type NewFile struct {
 	*os.File
 
 	path      string
 	overwrite bool
 }
 
-var errExists = errors.New("the file exists")
+// ErrExists means that a file isn't overwritten.
+var ErrExists = errors.New("the file exists")
 
-// createFile starts to write a file. It returns an error if the file exists, unless overwrite is true.
-func createFile(path string, overwrite bool) (*newFile, error) {
+// CreateFile starts to write a file. It returns an error if the file exists, unless overwrite is true.
+func CreateFile(path string, overwrite bool) (*NewFile, error) {
 	switch info, err := os.Lstat(path); {
 	case err == nil && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%w: %s is not a regular file", errUsage, path)
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrUsage, path)
 	case err == nil && !overwrite:
 		return nil, exists(path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -33,15 +34,15 @@ func createFile(path string, overwrite bool) (*newFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", path, err)
 	}
-	return &newFile{File: file, path: path, overwrite: overwrite}, nil
+	return &NewFile{File: file, path: path, overwrite: overwrite}, nil
 }
 
 func exists(path string) error {
-	return fmt.Errorf("%w: %s; choose another name", errExists, path)
+	return fmt.Errorf("%w: %s; choose another name", ErrExists, path)
 }
 
-// commit gives the complete file its name.
-func (f *newFile) commit() error {
+// Commit gives the complete file its name.
+func (f *NewFile) Commit() error {
 	err := f.Sync()
 	if closed := f.Close(); err == nil {
 		err = closed
@@ -49,13 +50,13 @@ func (f *newFile) commit() error {
 	if err == nil {
 		err = f.publish()
 	}
-	if err != nil && !errors.Is(err, errExists) {
+	if err != nil && !errors.Is(err, ErrExists) {
 		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
 	return err
 }
 
-func (f *newFile) publish() error {
+func (f *NewFile) publish() error {
 	if f.overwrite {
 		return os.Rename(f.Name(), f.path)
 	}
@@ -65,7 +66,7 @@ func (f *newFile) publish() error {
 		return exists(f.path)
 	}
 	if err == nil {
-		return nil // discard removes the other name
+		return nil // Discard removes the other name
 	}
 	if _, found := os.Lstat(f.path); found == nil {
 		return exists(f.path)
@@ -73,8 +74,8 @@ func (f *newFile) publish() error {
 	return os.Rename(f.Name(), f.path)
 }
 
-// discard removes the temporary file if there is one.
-func (f *newFile) discard() {
+// Discard removes the temporary file if there is one.
+func (f *NewFile) Discard() {
 	_ = f.Close()
 	_ = os.Remove(f.Name())
 }

@@ -15,24 +15,24 @@ type Streams struct {
 	Out, ErrOut io.Writer
 }
 
-// report is the result of a subcommand. Its JSON form is for programs.
-type report interface {
-	// text writes the report for people.
-	text(w *terminal.Writer)
+// Report is the result of a subcommand. Its JSON form is for programs.
+type Report interface {
+	// Text writes the report for people.
+	Text(w *terminal.Writer)
 }
 
 var (
-	// errUsage means that an argument is invalid.
-	errUsage = errors.New("invalid arguments")
-	// errReported makes the process exit with code 1. The output already explains why.
-	errReported = errors.New("not Ready")
+	// ErrUsage means that an argument is invalid.
+	ErrUsage = errors.New("invalid arguments")
+	// ErrReported makes the process exit with code 1. The output already explains why.
+	ErrReported = errors.New("not Ready")
 )
 
-// stdio is the file name of standard input or output.
-const stdio = "-"
+// Stdio is the file name of standard input or output.
+const Stdio = "-"
 
-// writeReport writes a report in a format: json, yaml, or text if it is empty.
-func writeReport(out io.Writer, format string, r report) error {
+// Write writes a report in a format: json, yaml, or text if it is empty.
+func Write(out io.Writer, format string, r Report) error {
 	marshal := map[string]func(any) ([]byte, error){"json": untrusted.MarshalJSON, "yaml": untrusted.MarshalYAML}[format]
 	if marshal != nil {
 		encoded, err := marshal(r)
@@ -43,10 +43,11 @@ func writeReport(out io.Writer, format string, r report) error {
 		return err
 	}
 	w := terminal.NewWriter(out)
-	r.text(w)
+	r.Text(w)
 	return w.Err()
 }
 
-func writeLine(out io.Writer, format string, args ...any) {
+// Line writes a line for people.
+func Line(out io.Writer, format string, args ...any) {
 	terminal.NewWriter(out).Line(terminal.Plain, "%s", fmt.Sprintf(format, args...))
 }

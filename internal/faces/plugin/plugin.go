@@ -28,7 +28,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		if errors.Is(err, errReported) {
+		if errors.Is(err, ErrReported) {
 			return 1
 		}
 		if moved, ok := errors.AsType[movedError](err); ok {
@@ -37,7 +37,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 		}
 		// Errors can contain line breaks, and text from objects of other users.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
-		if errors.Is(err, errSkipped) {
+		if errors.Is(err, ErrSkipped) {
 			return exitSkipped
 		}
 		return 1

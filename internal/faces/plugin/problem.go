@@ -58,27 +58,27 @@ func isProblem(reason v1beta1.ConditionReason) bool {
 }
 
 // add adds the problems of an object.
-func (p *problems) add(t *target) {
-	if isProblem(v1beta1.ConditionReason(t.state())) {
-		p.record(t, t.findings()[0], false)
+func (p *problems) add(t *Target) {
+	if isProblem(v1beta1.ConditionReason(t.State())) {
+		p.record(t, t.Findings()[0], false)
 	}
-	for _, f := range t.warnings() {
+	for _, f := range t.Warnings() {
 		p.record(t, f, true)
 	}
 }
 
-func (p *problems) record(t *target, f finding, warning bool) {
-	key := [2]string{t.kind, f.Reason}
+func (p *problems) record(t *Target, f Finding, warning bool) {
+	key := [2]string{t.Kind, f.Reason}
 	known := p.byReason[key]
 	if known == nil {
 		known = &problem{
-			Warning: warning, Reason: f.Reason, Kind: t.kind, Message: cmp.Or(f.Message, f.Cause), Action: f.Action, Commands: []string{t.command("explain")},
+			Warning: warning, Reason: f.Reason, Kind: t.Kind, Message: cmp.Or(f.Message, f.Cause), Action: f.Action, Commands: []string{t.Command("explain")},
 		}
 		p.byReason[key] = known
 	}
 	known.Count++
 	if len(known.Objects) < maxNamed {
-		known.Objects = append(known.Objects, t.name())
+		known.Objects = append(known.Objects, t.Name())
 	}
 }
 
@@ -89,7 +89,7 @@ func (p *problems) sorted() []problem {
 		result = append(result, *known)
 	}
 	slices.SortFunc(result, func(a, b problem) int {
-		return cmp.Or(order(a.Warning)-order(b.Warning), order(a.Kind == kindClient)-order(b.Kind == kindClient), strings.Compare(a.Reason, b.Reason))
+		return cmp.Or(order(a.Warning)-order(b.Warning), order(a.Kind == KindClient)-order(b.Kind == KindClient), strings.Compare(a.Reason, b.Reason))
 	})
 	return result
 }

@@ -38,12 +38,12 @@ type signingKeyReport struct {
 	RemovalTime    *metav1.Time `json:"removalTime,omitempty"`
 }
 
-func newRealmReport(t *target) *realmReport {
-	realm := t.realm
+func newRealmReport(t *Target) *realmReport {
+	realm := t.Realm
 	r := &realmReport{
 		Issuer: realm.Status.Issuer, TokenEndpoint: realm.Status.TokenEndpoint, TokenLifetime: describe.Duration(realm.Status.TokenLifetime),
 		TokensValidAfterTime: realm.Spec.TokensValidAfterTime, Scopes: realm.Spec.Scopes, Audiences: realm.Spec.Audiences,
-		Grants: realm.Spec.Grants, Exchanges: describe.ExchangeRules(realm), NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: t.managedBy(),
+		Grants: realm.Spec.Grants, Exchanges: describe.ExchangeRules(realm), NextKeyTransitionTime: realm.Status.NextKeyTransitionTime, ManagedBy: t.ManagedBy(),
 	}
 	for _, c := range realm.Spec.Claims {
 		r.Claims = append(r.Claims, string(c.Name))
@@ -69,8 +69,8 @@ func (r *realmReport) text(w *terminal.Writer, now time.Time) {
 		{"Token endpoint", r.TokenEndpoint},
 		{"Token lifetime", r.TokenLifetime},
 		{"Tokens valid after", instantOrEmpty(r.TokensValidAfterTime, now)},
-		{"Scopes", orNone(r.Scopes, "none")},
-		{"Audiences", orNone(r.Audiences, "the issuer")},
+		{"Scopes", OrNone(r.Scopes, "none")},
+		{"Audiences", OrNone(r.Audiences, "the issuer")},
 		{"Claims", strings.Join(r.Claims, ", ")},
 		{"Allowed claims", strings.Join(r.AllowedClaims, ", ")},
 		{"Trusted issuers", strings.Join(r.TrustedIssuers, ", ")},
@@ -116,7 +116,7 @@ func (r *realmReport) keys(w *terminal.Writer, now time.Time) {
 
 // grantText describes a grant in one paragraph.
 func grantText(g *v1beta1.Grant) string {
-	text := "namespaces: " + describe.Namespaces(&g.Namespaces) + "; scopes: " + orNone(g.Scopes, "none") + "; audiences: " + strings.Join(g.Audiences, ", ")
+	text := "namespaces: " + describe.Namespaces(&g.Namespaces) + "; scopes: " + OrNone(g.Scopes, "none") + "; audiences: " + strings.Join(g.Audiences, ", ")
 	if len(g.ClientIDs) > 0 {
 		text += "; client IDs: " + strings.Join(g.ClientIDs, ", ")
 	}

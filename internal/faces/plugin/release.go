@@ -34,47 +34,47 @@ const releaseExamples = `  # Let another ApiClient have the client ID of this on
 
 func newReleaseCommand(streams Streams) *cobra.Command {
 	o := newChangeOptions(streams)
-	command := o.aboutObject(&cobra.Command{
+	command := o.AboutObject(&cobra.Command{
 		Use:     "release (apiclient/NAME | realm/NAME)",
 		Short:   "Let another client have the client ID of a client",
 		Long:    releaseUsage,
 		Example: releaseExamples,
 	}, o.release)
-	o.clusterOptions.addTo(command)
+	o.Options.AddTo(command)
 	flags := command.Flags()
-	flags.BoolVar(&o.wait, "wait", true, "Wait until the operator has released what an ApiClient holds")
-	flags.DurationVar(&o.timeout, "timeout", time.Minute, "How long to wait")
+	flags.BoolVar(&o.Wait, "wait", true, "Wait until the operator has released what an ApiClient holds")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "How long to wait")
 	return command
 }
 
-func (o *changeOptions) release(ctx context.Context, c *cluster, t *target) (report, error) {
-	r, at := newChanged(t, "released"), c.clock.next()
+func (o *changeOptions) release(ctx context.Context, c *Cluster, t *Target) (Report, error) {
+	r, at := newChanged(t, "released"), c.Clock.Next()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": t.object.GetUID(), "annotations": map[string]string{v1beta1.ReleaseAnnotation: timestamp.Format(at)},
+		"uid": t.Object.GetUID(), "annotations": map[string]string{v1beta1.ReleaseAnnotation: timestamp.Format(at)},
 	}})
 	if err != nil {
 		return r, err
 	}
-	if err := c.Patch(ctx, t.object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(gitops.FieldOwnerPlugin)); err != nil {
-		return r, describeError(err, "changing "+t.String())
+	if err := c.Patch(ctx, t.Object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(gitops.FieldOwnerPlugin)); err != nil {
+		return r, DescribeError(err, "changing "+t.String())
 	}
-	if t.client == nil {
+	if t.Client == nil {
 		r.Action = "will be released"
 		r.Messages = append(r.Messages, fmt.Sprintf("The operator releases the client IDs and subjects that ApiClients without a grant acquired up to %s.", timestamp.Format(at)))
 		return r, nil
 	}
-	if !o.wait {
+	if !o.Wait {
 		r.Action = "will be released"
-		r.Commands = []string{t.command("explain")}
+		r.Commands = []string{t.Command("explain")}
 		return r, nil
 	}
-	err = o.await(ctx, c, t, func() (string, bool, error) {
-		done := t.client.Status.LastReleaseTime
+	err = o.Await(ctx, c, t, func() (string, bool, error) {
+		done := t.Client.Status.LastReleaseTime
 		return "Waiting for the operator", done != nil && !done.Time.Before(at), nil
 	})
 	if err != nil {
 		return r, err
 	}
-	r.Messages = append(r.Messages, fmt.Sprintf("Another ApiClient can acquire client ID %s. If none does within a minute and a grant covers this one, it acquires it again.", t.client.EffectiveClientID()))
+	r.Messages = append(r.Messages, fmt.Sprintf("Another ApiClient can acquire client ID %s. If none does within a minute and a grant covers this one, it acquires it again.", t.Client.EffectiveClientID()))
 	return r, nil
 }

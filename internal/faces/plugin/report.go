@@ -50,7 +50,7 @@ const reportExamples = `  # Write a bundle to a new file in this directory
 
 // reportOptions are the arguments of the report subcommand.
 type reportOptions struct {
-	*clusterOptions
+	*Options
 
 	file      string
 	logsSince time.Duration
@@ -58,7 +58,7 @@ type reportOptions struct {
 }
 
 func newReportCommand(streams Streams) *cobra.Command {
-	o := &reportOptions{clusterOptions: newClusterOptions(streams), logsLimit: resource.QuantityValue{Quantity: resource.MustParse("5Mi")}}
+	o := &reportOptions{Options: NewOptions(streams), logsLimit: resource.QuantityValue{Quantity: resource.MustParse("5Mi")}}
 	command := &cobra.Command{
 		Use:               "report [--file NAME.zip]",
 		Short:             "Write a support bundle without secrets: objects, Events, logs, metrics, versions",
@@ -68,7 +68,7 @@ func newReportCommand(streams Streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(command *cobra.Command, _ []string) error { return o.run(command.Context()) },
 	}
-	o.addConnection(command)
+	o.AddConnection(command)
 	flags := command.Flags()
 	flags.StringVarP(&o.file, "file", "f", "", "New file to write, a directory for a new file with the time in its name, or - for standard output. Defaults to the current directory")
 	flags.DurationVar(&o.logsSince, "logs-since", time.Hour, "Age of the oldest log lines, such as 24h. Logs of former containers are included regardless of their age. 0 omits all logs")
@@ -78,27 +78,27 @@ func newReportCommand(streams Streams) *cobra.Command {
 
 func (o *reportOptions) run(ctx context.Context) error {
 	if o.logsSince < 0 || o.logsLimit.Value() < 1 {
-		return fmt.Errorf("%w: --logs-since must not be negative, and --logs-limit must be positive", errUsage)
+		return fmt.Errorf("%w: --logs-since must not be negative, and --logs-limit must be positive", ErrUsage)
 	}
 	if err := o.checkTerminal(); err != nil {
 		return err
 	}
-	c, err := o.connect()
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
-	server, err := c.discovery.ServerVersionWithContext(ctx)
+	server, err := c.Discovery.ServerVersionWithContext(ctx)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("connecting to the API server: %w", err)
 	}
-	return o.write(c.clock.now(), func(b *bundle) error {
+	return o.write(c.Clock.Now(), func(b *bundle) error {
 		versions := map[string]any{"plugin": version.Version}
 		if err != nil {
 			b.miss("version of Kubernetes", "get the path /version", err)
 		} else {
 			versions["kubernetes"] = server.GitVersion
 		}
-		(&reporter{cluster: c, bundle: b, options: o}).collect(ctx, versions)
+		(&reporter{Cluster: c, bundle: b, options: o}).collect(ctx, versions)
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("collecting the report: %w", err)
 		}
@@ -108,7 +108,7 @@ func (o *reportOptions) run(ctx context.Context) error {
 
 // reporter collects the parts of a support bundle. Parts that can't be read are recorded in the bundle.
 type reporter struct {
-	*cluster
+	*Cluster
 
 	bundle  *bundle
 	options *reportOptions
@@ -150,14 +150,14 @@ var (
 )
 
 func (r *reporter) collect(ctx context.Context, versions map[string]any) {
-	r.clients = r.options.namespaceFlag()
+	r.clients = r.options.NamespaceFlag()
 	r.status(ctx)
 	r.objects(ctx, kind{ownAPI, "instances", instanceFields}, part{})
 	r.objects(ctx, kind{ownAPI, "realms", realmFields}, part{})
 	r.apiClients(ctx)
 	r.objects(ctx, kind{coreAPI, "nodes", nodeFields}, part{})
 
-	instance, _ := r.readInstance(ctx) // An error has been recorded.
+	instance, _ := r.ReadInstance(ctx) // An error has been recorded.
 	servers := map[string]string{}
 	for _, s := range instance.Status.TokenServers {
 		servers[s.Name] = s.Version
@@ -166,13 +166,13 @@ func (r *reporter) collect(ctx context.Context, versions map[string]any) {
 	r.bundle.describe("versions.yaml", "versions of the plugin, Kubernetes, the operator, and the token servers")
 	r.bundle.document(r.bundle.create("versions.yaml"), versions)
 
-	system, records, err := r.namespaces(ctx, &instance.Status)
+	system, records, err := r.Namespaces(ctx, &instance.Status)
 	if system == "" || records == "" { // An empty name means all namespaces.
 		system = ""
 		if err == nil {
-			err = errNoInstance
+			err = ErrNoInstance
 		}
-		r.bundle.miss("workloads, logs, metrics, and records of the instance", "get the Instance or ClusterRoleBinding "+instanceBinding+", which name its namespaces", err)
+		r.bundle.miss("workloads, logs, metrics, and records of the instance", "get the Instance or ClusterRoleBinding "+InstanceBinding+", which name its namespaces", err)
 	} else {
 		r.workloads(ctx, system, records)
 		r.pods(ctx, system)
@@ -183,15 +183,15 @@ func (r *reporter) collect(ctx context.Context, versions map[string]any) {
 
 // status adds the output of "kubectl realmkeeper status".
 func (r *reporter) status(ctx context.Context) {
-	o := *r.options.clusterOptions
-	o.allNamespaces = r.clients == ""
-	report, err := readStatus(ctx, r.cluster, &o, nil)
+	o := *r.options.Options
+	o.AllNamespaces = r.clients == ""
+	report, err := ReadStatus(ctx, r.Cluster, &o, nil)
 	if err != nil {
 		r.bundle.miss("output of kubectl realmkeeper status", "list realms, and list apiclients"+in(r.clients), err)
 		return
 	}
 	var out bytes.Buffer
-	report.text(terminal.NewWriter(&out))
+	report.Text(terminal.NewWriter(&out))
 	r.bundle.text("status.txt", "output of kubectl realmkeeper status", out.Bytes())
 }
 
@@ -202,7 +202,7 @@ func (r *reporter) apiClients(ctx context.Context) {
 	if r.clients == "" {
 		if err := r.request(k.path(""), url.Values{"limit": {"1"}}).Do(ctx).Error(); apierrors.IsForbidden(err) {
 			r.miss(k, "", err)
-			r.clients = r.namespace
+			r.clients = r.Namespace
 		}
 	}
 	r.objects(ctx, k, part{namespace: r.clients})
@@ -240,8 +240,8 @@ func (r *reporter) events(ctx context.Context, system string) {
 		return strings.HasPrefix(involved(u, "apiVersion"), v1beta1.GroupVersion.Group+"/")
 	}
 	parts := []part{
-		{r.clients, "involvedObject.kind=" + kindClient, own},
-		{metav1.NamespaceDefault, "involvedObject.kind!=" + kindClient, own}, // of objects without a namespace
+		{r.clients, "involvedObject.kind=" + KindClient, own},
+		{metav1.NamespaceDefault, "involvedObject.kind!=" + KindClient, own}, // of objects without a namespace
 	}
 	if system != "" {
 		parts = append(parts, part{system, "", func(u *unstructured.Unstructured) bool {
@@ -278,7 +278,7 @@ func (r *reporter) objects(ctx context.Context, k kind, parts ...part) {
 		})
 	}
 	if file != nil {
-		r.bundle.describe(name, number(count, "object"))
+		r.bundle.describe(name, Number(count, "object"))
 	}
 }
 
@@ -300,7 +300,7 @@ func (r *reporter) miss(k kind, namespace string, err error) {
 }
 
 func (r *reporter) request(path string, query url.Values) *rest.Request {
-	request := r.discovery.RESTClient().Get().AbsPath(path)
+	request := r.Discovery.RESTClient().Get().AbsPath(path)
 	for name, values := range query {
 		request.Param(name, values[0])
 	}
@@ -312,7 +312,7 @@ const tableOfSecrets = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 // pages calls page with each page of a list. page returns the token of the next page.
 func (r *reporter) pages(ctx context.Context, k kind, namespace string, query url.Values, page func([]byte) (string, error)) {
-	query.Set("limit", strconv.Itoa(pageSize))
+	query.Set("limit", strconv.Itoa(PageSize))
 	for {
 		request := r.request(k.path(namespace), query)
 		if k.name == secrets.name {
@@ -409,7 +409,7 @@ func (r *reporter) pods(ctx context.Context, system string) {
 // isOwnContainer reports whether a container is the operator, a token server, or the portal. It has the name of the
 // component in the labels of its Pod.
 func isOwnContainer(pod *corev1.Pod, name string) bool {
-	return pod.Labels[nameLabel] == "realmkeeper" && pod.Labels[componentLabel] == name && slices.Contains(ownContainers, name)
+	return pod.Labels[NameLabel] == "realmkeeper" && pod.Labels[ComponentLabel] == name && slices.Contains(ownContainers, name)
 }
 
 // metricsPort returns the port of the operator, a token server, or the portal with its metrics, or 0.

@@ -159,45 +159,45 @@ func bulleted(lines []string) string {
 // written before the bundle is complete.
 func (o *reportOptions) write(now time.Time, collect func(*bundle) error) error {
 	var buffer bytes.Buffer
-	var file *newFile
+	var file *NewFile
 	path, to := o.file, io.Writer(&buffer)
-	if o.file != stdio {
+	if o.file != Stdio {
 		name := "realmkeeper-report-" + now.UTC().Format("20060102T150405Z") + ".zip"
 		if info, err := os.Stat(path); path == "" || err == nil && info.IsDir() {
 			path = filepath.Join(path, name)
 		}
 		var err error
-		if file, err = createFile(path, false); err != nil {
+		if file, err = CreateFile(path, false); err != nil {
 			return err
 		}
-		defer file.discard()
+		defer file.Discard()
 		to = file
 	}
 	b := &bundle{zip: zip.NewWriter(to), now: now}
 	err := collect(b)
 	for _, m := range b.missing {
 		if !errors.Is(m.err, context.Canceled) {
-			o.progress("Not included: %s", m)
+			o.Progress("Not included: %s", m)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if file == nil {
-		_, err := untrusted.Raw(o.streams.Out).Write(buffer.Bytes())
+		_, err := untrusted.Raw(o.Streams.Out).Write(buffer.Bytes())
 		return err
 	}
-	if err := file.commit(); err != nil {
+	if err := file.Commit(); err != nil {
 		return err
 	}
-	writeLine(o.streams.Out, "Wrote %s. Read README.txt in it before you send it.", path)
+	Line(o.Streams.Out, "Wrote %s. Read README.txt in it before you send it.", path)
 	return nil
 }
 
 // checkTerminal returns an error if the bundle would be written to a terminal.
 func (o *reportOptions) checkTerminal() error {
-	if out, ok := untrusted.Raw(o.streams.Out).(*os.File); ok && o.file == stdio && term.IsTerminal(int(out.Fd())) {
-		return fmt.Errorf("%w: the report is a zip file; redirect standard output to a file", errUsage)
+	if out, ok := untrusted.Raw(o.Streams.Out).(*os.File); ok && o.file == Stdio && term.IsTerminal(int(out.Fd())) {
+		return fmt.Errorf("%w: the report is a zip file; redirect standard output to a file", ErrUsage)
 	}
 	return nil
 }

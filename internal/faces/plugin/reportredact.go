@@ -57,7 +57,7 @@ func (f fields) with(path ...string) fields {
 var metadataFields = newFields(map[string]string{
 	"": "name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp deletionGracePeriodSeconds finalizers ownerReferences",
 }).keys("labels",
-	nameLabel, componentLabel, "app.kubernetes.io/instance", "app.kubernetes.io/version", v1beta1.ManagedByLabel, "helm.sh/chart", "pod-template-hash",
+	NameLabel, ComponentLabel, "app.kubernetes.io/instance", "app.kubernetes.io/version", v1beta1.ManagedByLabel, "helm.sh/chart", "pod-template-hash",
 	v1beta1.RecordLabel, v1beta1.ClientSecretLabel, heartbeat.Label, "kubernetes.io/arch", "kubernetes.io/os",
 ).keys("annotations",
 	"deployment.kubernetes.io/revision", "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas",
@@ -107,7 +107,7 @@ var (
 		"": "apiVersion kind type reason message count firstTimestamp lastTimestamp eventTime series action reportingComponent reportingInstance source involvedObject",
 	}).with()
 	configMapFields = fields{map[string]fields{
-		"apiVersion": {}, "kind": {}, "metadata": metadataFields, "data": {map[string]fields{instanceFile: configurationFields}},
+		"apiVersion": {}, "kind": {}, "metadata": metadataFields, "data": {map[string]fields{InstanceFile: configurationFields}},
 	}}
 	secretFields        = newFields(map[string]string{"": "type data age"}).with()
 	configurationFields = newFields(map[string]string{
@@ -147,8 +147,8 @@ func redactObject(u *unstructured.Unstructured, keep fields) map[string]any {
 	u.SetManagedFields(nil)
 	if data, ok := u.Object["data"].(map[string]any); ok && u.GetKind() == "ConfigMap" {
 		var configuration map[string]any // It is omitted if it can't be parsed.
-		if text, ok := data[instanceFile].(string); ok && yaml.Unmarshal([]byte(text), &configuration) == nil {
-			data[instanceFile] = configuration
+		if text, ok := data[InstanceFile].(string); ok && yaml.Unmarshal([]byte(text), &configuration) == nil {
+			data[InstanceFile] = configuration
 		}
 	}
 	kept, _ := keep.redact(u.Object).(map[string]any)

@@ -51,7 +51,7 @@ const restoreExamples = `  # Show what would be done
 
 // restoreOptions are the arguments of the restore subcommand.
 type restoreOptions struct {
-	*clusterOptions
+	*Options
 
 	identities       []string
 	dryRun           bool
@@ -65,7 +65,7 @@ type restoreOptions struct {
 }
 
 func newRestoreCommand(streams Streams) *cobra.Command {
-	o := &restoreOptions{clusterOptions: newClusterOptions(streams)}
+	o := &restoreOptions{Options: NewOptions(streams)}
 	command := &cobra.Command{
 		Use:     "restore (--identity FILE BACKUP | --finish | --abort)",
 		Short:   "Restore realms, clients, and their keys from a backup",
@@ -83,7 +83,7 @@ func newRestoreCommand(streams Streams) *cobra.Command {
 			}
 		},
 	}
-	o.addTo(command)
+	o.AddTo(command)
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.identities, "identity", "i", nil, "File with the age identity of a recipient, or - for standard input; can be repeated")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "Only show what would be done. The API server checks every object")
@@ -94,24 +94,24 @@ func newRestoreCommand(streams Streams) *cobra.Command {
 	flags.StringVar(&o.serviceURL, "service-url", "", "Base URL of the token service of this cluster, such as https://api.example.com, if it cannot be read from the cluster")
 	flags.StringVar(&o.systemNamespace, "system-namespace", "", "Namespace of the operator. Defaults to that of the installation in the cluster")
 	addRecordsNamespace(command, &o.recordsNamespace)
-	completeFlag(command, "realm", o.completeNames(kindRealm))
+	CompleteFlag(command, "realm", o.CompleteNames(KindRealm))
 	return command
 }
 
 func (o *restoreOptions) checkArguments(_ *cobra.Command, args []string) error {
 	switch {
 	case o.finish && o.abort:
-		return fmt.Errorf("%w: use either --finish or --abort", errUsage)
+		return fmt.Errorf("%w: use either --finish or --abort", ErrUsage)
 	case (o.finish || o.abort) && (len(args) > 0 || len(o.identities) > 0 || o.replace):
-		return fmt.Errorf("%w: --finish and --abort take no backup, --identity, or --replace", errUsage)
+		return fmt.Errorf("%w: --finish and --abort take no backup, --identity, or --replace", ErrUsage)
 	case o.abort && (o.dryRun || o.realm != ""):
-		return fmt.Errorf("%w: --abort takes no --dry-run or --realm", errUsage)
+		return fmt.Errorf("%w: --abort takes no --dry-run or --realm", ErrUsage)
 	case o.finish || o.abort:
 		return nil
 	case len(args) != 1:
-		return fmt.Errorf("%w: specify one backup file, or - for standard input; got %d arguments", errUsage, len(args))
+		return fmt.Errorf("%w: specify one backup file, or - for standard input; got %d arguments", ErrUsage, len(args))
 	case len(o.identities) == 0:
-		return fmt.Errorf("%w: set --identity to the identity file of a recipient of the backup", errUsage)
+		return fmt.Errorf("%w: set --identity to the identity file of a recipient of the backup", ErrUsage)
 	}
 	return nil
 }
@@ -138,40 +138,40 @@ func (o *restoreOptions) run(ctx context.Context, path string) error {
 	}
 	report, err := do(ctx)
 	if err != nil {
-		if described := describeError(err, ""); errors.Is(described, errNotInstalled) {
+		if described := DescribeError(err, ""); errors.Is(described, ErrNotInstalled) {
 			return described
 		}
 		return err
 	}
-	if err := o.print(restoreReport{Report: report, DryRun: o.dryRun, realm: o.realm}); err != nil {
+	if err := o.Print(restoreReport{Report: report, DryRun: o.dryRun, realm: o.realm}); err != nil {
 		return err
 	}
 	if n := report.Problems(); n > 0 {
-		return fmt.Errorf("%w: %s a problem; correct the causes that the report names, and run the same command again", errSkipped, number(n, "ApiClient")+has(n))
+		return fmt.Errorf("%w: %s a problem; correct the causes that the report names, and run the same command again", ErrSkipped, Number(n, "ApiClient")+Has(n))
 	}
 	return nil
 }
 
-// errSkipped makes the process exit with exitSkipped.
-var errSkipped = errors.New("not everything can be restored")
+// ErrSkipped makes the process exit with exitSkipped.
+var ErrSkipped = errors.New("not everything can be restored")
 
 // newRestore connects to the cluster.
 func (o *restoreOptions) newRestore(ctx context.Context) (*restore.Restore, error) {
-	c, err := o.connect()
+	c, err := o.Connect()
 	if err != nil {
 		return nil, err
 	}
-	inst, err := c.installation(ctx, o.recordsNamespace, o.serviceURL)
+	inst, err := c.FindInstallation(ctx, o.recordsNamespace, o.serviceURL)
 	if err != nil {
 		return nil, err
 	}
-	system := cmp.Or(o.systemNamespace, inst.systemNamespace)
+	system := cmp.Or(o.systemNamespace, inst.SystemNamespace)
 	if system == "" {
-		return nil, fmt.Errorf("%w: ClusterRoleBinding %s does not name the namespace of the operator; set --system-namespace", errNoInstance, instanceBinding)
+		return nil, fmt.Errorf("%w: ClusterRoleBinding %s does not name the namespace of the operator; set --system-namespace", ErrNoInstance, InstanceBinding)
 	}
 	return &restore.Restore{
-		Client: c, SystemNamespace: system, RecordsNamespace: inst.recordsNamespace, ServiceURL: inst.serviceURL,
-		Realm: o.realm, Replace: o.replace, Now: c.clock.now, Progress: func(text string) { o.progress("%s", text) },
+		Client: c, SystemNamespace: system, RecordsNamespace: inst.RecordsNamespace, ServiceURL: inst.ServiceURL,
+		Realm: o.realm, Replace: o.replace, Now: c.Clock.Now, Progress: func(text string) { o.Progress("%s", text) },
 	}, nil
 }
 
@@ -185,7 +185,7 @@ func (o *restoreOptions) open(path string) (*backup.Source, func(), error) {
 		}
 		s.Identities = append(s.Identities, identities...)
 	}
-	if path != stdio {
+	if path != Stdio {
 		file, err := os.Open(path)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the backup: %w", err)
@@ -201,7 +201,7 @@ func (o *restoreOptions) open(path string) (*backup.Source, func(), error) {
 		_ = file.Close()
 		_ = os.Remove(file.Name())
 	}
-	if _, err = io.Copy(file, o.streams.In); err != nil {
+	if _, err = io.Copy(file, o.Streams.In); err != nil {
 		remove()
 		return nil, nil, fmt.Errorf("reading the backup from standard input: %w", err)
 	}
@@ -210,11 +210,11 @@ func (o *restoreOptions) open(path string) (*backup.Source, func(), error) {
 }
 
 func (o *restoreOptions) readIdentities(name, backupPath string) ([]age.Identity, error) {
-	if name == stdio {
-		if backupPath == stdio {
-			return nil, fmt.Errorf("%w: only one of --identity and the backup can be read from standard input", errUsage)
+	if name == Stdio {
+		if backupPath == Stdio {
+			return nil, fmt.Errorf("%w: only one of --identity and the backup can be read from standard input", ErrUsage)
 		}
-		return backup.ParseIdentities(o.streams.In)
+		return backup.ParseIdentities(o.Streams.In)
 	}
 	file, err := os.Open(name)
 	if err != nil {
@@ -235,7 +235,7 @@ func (o *restoreOptions) runFinish(ctx context.Context) error {
 	}
 	finished, err := r.Finish(ctx, o.dryRun)
 	// After an error, the report shows what was done until then.
-	if printed := o.print(finishReport{DryRun: o.dryRun, Clients: finished}); err == nil {
+	if printed := o.Print(finishReport{DryRun: o.dryRun, Clients: finished}); err == nil {
 		err = printed
 	}
 	return err
@@ -250,7 +250,7 @@ func (o *restoreOptions) runAbort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.print(abortReport{aborted})
+	return o.Print(abortReport{aborted})
 }
 
 // restoreReport is the report of restore.
@@ -265,14 +265,14 @@ type restoreReport struct {
 // dataText describes the keys or secrets of an object.
 func dataText(o *restore.Object) string {
 	thing := "secret"
-	if o.Kind == kindRealm {
+	if o.Kind == KindRealm {
 		thing = "key"
 	}
 	switch o.Data {
 	case restore.Restored:
-		return number(o.Count, thing) + " restored"
+		return Number(o.Count, thing) + " restored"
 	case restore.Added:
-		return number(o.Count, thing) + " added"
+		return Number(o.Count, thing) + " added"
 	case restore.Unchanged:
 		return "unchanged"
 	case restore.NotRestored:
@@ -281,7 +281,7 @@ func dataText(o *restore.Object) string {
 	return "none in the backup"
 }
 
-func (r restoreReport) text(w *terminal.Writer) {
+func (r restoreReport) Text(w *terminal.Writer) {
 	var rows []terminal.Row
 	var problems, omitted, credentials []string
 	accepting := false
@@ -295,7 +295,7 @@ func (r restoreReport) text(w *terminal.Writer) {
 			color = terminal.Yellow
 		}
 		rows = append(rows, terminal.Row{Color: color, Cells: []string{o.Kind, o.String(), string(o.Result), dataText(o)}})
-		accepting = accepting || o.Kind == kindClient && o.Count > 0 && (o.Data == restore.Restored || o.Data == restore.Added)
+		accepting = accepting || o.Kind == KindClient && o.Count > 0 && (o.Data == restore.Restored || o.Data == restore.Added)
 		if len(o.Omitted) > 0 {
 			omitted = append(omitted, o.String()+": "+strings.Join(o.Omitted, ", "))
 		}
@@ -309,8 +309,8 @@ func (r restoreReport) text(w *terminal.Writer) {
 	}
 	w.Paragraph(0, terminal.Bold, title)
 	w.Table([]string{"KIND", "NAME", "OBJECT", "KEYS OR SECRETS"}, rows)
-	named(w, terminal.Yellow, fmt.Sprintf("A client accepts at most %d secrets of a backup. These older ones are not restored:", record.MaxRestoredSecrets), omitted)
-	named(w, terminal.Plain, "Credentials Secrets that belong to their ApiClient again:", credentials)
+	Named(w, terminal.Yellow, fmt.Sprintf("A client accepts at most %d secrets of a backup. These older ones are not restored:", record.MaxRestoredSecrets), omitted)
+	Named(w, terminal.Plain, "Credentials Secrets that belong to their ApiClient again:", credentials)
 	if len(problems) > 0 {
 		w.Heading("PROBLEMS")
 		for _, problem := range problems {
@@ -339,7 +339,7 @@ type finishReport struct {
 	Clients []restore.Finished `json:"clients"`
 }
 
-func (r finishReport) text(w *terminal.Writer) {
+func (r finishReport) Text(w *terminal.Writer) {
 	if len(r.Clients) == 0 {
 		w.Paragraph(0, terminal.Plain, "No client accepts secrets of a backup.")
 		return
@@ -362,11 +362,11 @@ type abortReport struct {
 	*restore.Aborted
 }
 
-func (r abortReport) text(w *terminal.Writer) {
+func (r abortReport) Text(w *terminal.Writer) {
 	if r.Aborted == nil {
 		w.Paragraph(0, terminal.Plain, "No restore holds the leader Lease.")
 		return
 	}
 	w.Paragraph(0, terminal.Plain, fmt.Sprintf("Released the leader Lease of %s. The operator continues.", &r.Restore))
-	w.Paragraph(0, terminal.Plain, fmt.Sprintf("The restore had written %s. What it has written stays. To complete it, run it again.", number(r.Records, "record")))
+	w.Paragraph(0, terminal.Plain, fmt.Sprintf("The restore had written %s. What it has written stays. To complete it, run it again.", Number(r.Records, "record")))
 }

@@ -17,13 +17,13 @@ func retry(ctx context.Context, timeout time.Duration, try func() error) error {
 	deadline := time.Now().Add(timeout)
 	for {
 		err := try()
-		if _, ok := errors.AsType[retryable](err); !ok || time.Now().Add(interval).After(deadline) {
+		if _, ok := errors.AsType[retryable](err); !ok || time.Now().Add(Interval).After(deadline) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(interval):
+		case <-time.After(Interval):
 		}
 	}
 }

@@ -44,18 +44,18 @@ type revokeOptions struct {
 
 func newRevokeCommand(streams Streams) *cobra.Command {
 	o := &revokeOptions{changeOptions: newChangeOptions(streams)}
-	command := o.aboutObject(&cobra.Command{
+	command := o.AboutObject(&cobra.Command{
 		Use:     "revoke (apiclient/NAME | realm/NAME)",
 		Short:   "Revoke the tokens of a client or realm, and a leaked secret",
 		Long:    revokeUsage,
 		Example: revokeExamples,
-	}, func(ctx context.Context, c *cluster, t *target) (report, error) { return o.run(ctx, c, t) })
+	}, func(ctx context.Context, c *Cluster, t *Target) (Report, error) { return o.run(ctx, c, t) })
 	o.addTo(command, false, "every live token server has loaded the change")
 	command.Flags().BoolVar(&o.secret, "secret", false, "Also replace the generated secret, and reject the old one immediately")
 	return command
 }
 
-func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed, error) {
+func (o *revokeOptions) run(ctx context.Context, c *Cluster, t *Target) (changed, error) {
 	r := newChanged(t, "revoked")
 	old := map[string]bool{}
 	if o.secret {
@@ -64,30 +64,30 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 		}
 		// The operator drops a retiring generated secret together with the current one. A retiring secret of
 		// another kind stays valid until the end of its overlap.
-		for _, s := range t.client.Status.Secrets() {
+		for _, s := range t.Client.Status.Secrets() {
 			old[s.Name] = s.State != v1beta1.CredentialRetiring
 		}
 	}
-	at := c.clock.next()
+	at := c.Clock.Next()
 	if err := o.set(ctx, c, t, timestamp.Format(at), "tokensValidAfterTime"); err != nil {
 		return r, err
 	}
 	if o.secret {
-		if err := removeSecrets(ctx, c, t.client); err != nil {
+		if err := removeSecrets(ctx, c, t.Client); err != nil {
 			return r, err
 		}
-		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.client.EffectiveSecretName()))
+		r.Messages = append(r.Messages, fmt.Sprintf("The operator writes a new secret to Secret %s. Workloads fail until they use it.", t.Client.EffectiveSecretName()))
 	}
-	if o.wait {
+	if o.Wait {
 		if err := o.awaitRevoked(ctx, c, t, old); err != nil {
 			return r, err
 		}
 	}
 	switch {
 	case !o.secret:
-	case o.wait:
+	case o.Wait:
 		// Until now, anyone with the old secret could get tokens, so revoke these tokens too.
-		at = c.clock.next()
+		at = c.Clock.Next()
 		if err := o.set(ctx, c, t, timestamp.Format(at), "tokensValidAfterTime"); err != nil {
 			return r, err
 		}
@@ -95,20 +95,20 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster, t *target) (changed
 			return r, err
 		}
 	default:
-		r.Commands = []string{t.command("revoke") + " --wait"}
+		r.Commands = []string{t.Command("revoke") + " --wait"}
 	}
 	r.Messages = append(r.Messages, fmt.Sprintf("Tokens issued before %s are rejected by introspection and verification. Resource servers that verify offline accept them until they expire, unless they use the status list of the realm.", timestamp.Format(at)))
 	if len(r.Commands) > 0 {
 		r.Messages = append(r.Messages, "Until every token server rejects the old secret, it can still get tokens. Revoke these after the client is Ready again:")
 	}
-	r.Effective = o.wait
+	r.Effective = o.Wait
 	return r, nil
 }
 
 // awaitRevoked waits until every live token server has loaded the change and none of the old secrets is
 // left. old is empty if the secret isn't replaced.
-func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target, old map[string]bool) error {
-	return o.await(ctx, c, t, func() (string, bool, error) {
+func (o *revokeOptions) awaitRevoked(ctx context.Context, c *Cluster, t *Target, old map[string]bool) error {
+	return o.Await(ctx, c, t, func() (string, bool, error) {
 		for _, s := range secretsOf(t) {
 			if old[s.Name] {
 				return "Waiting for a new secret", false, nil
@@ -121,25 +121,25 @@ func (o *revokeOptions) awaitRevoked(ctx context.Context, c *cluster, t *target,
 	})
 }
 
-func secretsOf(t *target) []v1beta1.CredentialStatus {
-	if t.client == nil {
+func secretsOf(t *Target) []v1beta1.CredentialStatus {
+	if t.Client == nil {
 		return nil
 	}
-	return t.client.Status.Secrets()
+	return t.Client.Status.Secrets()
 }
 
 var errNotGenerated = errors.New("has no generated secret")
 
 // checkGenerated returns an error that says how to replace the credential of a client whose secret
 // the operator doesn't generate.
-func checkGenerated(t *target) error {
-	if t.client == nil {
-		return fmt.Errorf("%w: a Realm has no secret; name an ApiClient", errUsage)
+func checkGenerated(t *Target) error {
+	if t.Client == nil {
+		return fmt.Errorf("%w: a Realm has no secret; name an ApiClient", ErrUsage)
 	}
-	source := t.client.Spec.Secret
+	source := t.Client.Spec.Secret
 	switch {
 	case source == nil:
-		return fmt.Errorf("%s %w; replace its keys or identities in the spec: kubectl edit apiclient %s -n %s", t, errNotGenerated, untrusted.Quote(t.client.Name), untrusted.Quote(t.client.Namespace))
+		return fmt.Errorf("%s %w; replace its keys or identities in the spec: kubectl edit apiclient %s -n %s", t, errNotGenerated, untrusted.Quote(t.Client.Name), untrusted.Quote(t.Client.Namespace))
 	case source.Provided != nil:
 		return fmt.Errorf("%s %w; change the value of key %q in Secret %q, and the token servers follow", t, errNotGenerated, source.Provided.SecretRef.EffectiveKey(), source.Provided.SecretRef.Name)
 	case source.Generated == nil:
@@ -151,11 +151,11 @@ func checkGenerated(t *target) error {
 // removeSecrets removes all client secrets from the credentials Secret. The operator then generates a new
 // secret and revokes the old ones. What others have added to the Secret stays. A Secret that the client
 // doesn't own doesn't change.
-func removeSecrets(ctx context.Context, c *cluster, owner *v1beta1.ApiClient) error {
+func removeSecrets(ctx context.Context, c *Cluster, owner *v1beta1.ApiClient) error {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: owner.Namespace, Name: owner.EffectiveSecretName()}
 	if err := c.Get(ctx, key, secret); err != nil {
-		return describeError(err, "reading Secret "+key.String())
+		return DescribeError(err, "reading Secret "+key.String())
 	}
 	if !metav1.IsControlledBy(secret, owner) {
 		return fmt.Errorf("credentials Secret %s %w by ApiClient %s/%s, so it is not changed", key, errNotOwned, owner.Namespace, owner.Name)
@@ -164,7 +164,7 @@ func removeSecrets(ctx context.Context, c *cluster, owner *v1beta1.ApiClient) er
 	maps.DeleteFunc(emptied.Data, func(_ string, value []byte) bool { return clientsecret.WellFormed(string(value)) })
 	patch := client.MergeFromWithOptions(secret, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, emptied, patch, client.FieldOwner(gitops.FieldOwnerPlugin)); err != nil {
-		return describeError(err, "changing Secret "+key.String())
+		return DescribeError(err, "changing Secret "+key.String())
 	}
 	return nil
 }

@@ -33,13 +33,13 @@ const rotateExamples = `  # Rotate a client secret, wait until it is delivered, 
 
 func newRotateCommand(streams Streams) *cobra.Command {
 	o := newChangeOptions(streams)
-	command := o.aboutObject(&cobra.Command{
+	command := o.AboutObject(&cobra.Command{
 		Use:     "rotate (apiclient/NAME | realm/NAME | --all)",
 		Short:   "Rotate the secret of a client or the signing key of a realm",
 		Long:    rotateUsage,
 		Example: rotateExamples,
-	}, func(ctx context.Context, c *cluster, t *target) (report, error) {
-		if t.realm != nil {
+	}, func(ctx context.Context, c *Cluster, t *Target) (Report, error) {
+		if t.Realm != nil {
 			return o.rotateRealm(ctx, c, t)
 		}
 		return o.rotateClient(ctx, c, t)
@@ -49,10 +49,10 @@ func newRotateCommand(streams Streams) *cobra.Command {
 	one := command.RunE
 	command.Args = func(command *cobra.Command, args []string) error {
 		if !*all {
-			return exactlyOneObject(command, args)
+			return ExactlyOneObject(command, args)
 		}
 		if len(args) > 0 {
-			return fmt.Errorf("%w: --all rotates the keys of all realms; specify no object with it", errUsage)
+			return fmt.Errorf("%w: --all rotates the keys of all realms; specify no object with it", ErrUsage)
 		}
 		return nil
 	}
@@ -70,47 +70,47 @@ type changedAll struct {
 	Items []changed `json:"items"`
 }
 
-func (r changedAll) text(w *terminal.Writer) {
+func (r changedAll) Text(w *terminal.Writer) {
 	if len(r.Items) == 0 {
 		w.Paragraph(0, terminal.Plain, "There are no realms.")
 	}
 	for _, item := range r.Items {
-		item.text(w)
+		item.Text(w)
 	}
 }
 
 // rotateAll requests new signing keys for all realms. It continues after an error and reports it.
 func (o *changeOptions) rotateAll(ctx context.Context) error {
-	c, err := o.connect()
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
 	realms := &v1beta1.RealmList{}
 	if err := c.List(ctx, realms); err != nil {
-		return describeError(err, "listing the realms")
+		return DescribeError(err, "listing the realms")
 	}
-	after, failed := timestamp.Format(c.clock.next()), false
+	after, failed := timestamp.Format(c.Clock.Next()), false
 	r := changedAll{Items: []changed{}}
 	for i := range realms.Items {
-		t := &target{kind: kindRealm, object: &realms.Items[i], realm: &realms.Items[i]}
+		t := &Target{Kind: KindRealm, Object: &realms.Items[i], Realm: &realms.Items[i]}
 		item := newChanged(t, "will be rotated")
 		if err := o.set(ctx, c, t, after, "signing", "rotationRequestTime"); err != nil {
 			item.Action, item.Messages, failed = "was not changed", []string{err.Error()}, true
 		}
 		r.Items = append(r.Items, item)
 	}
-	if err := o.print(r); err != nil {
+	if err := o.Print(r); err != nil {
 		return err
 	}
 	if failed {
-		return errReported
+		return ErrReported
 	}
 	return nil
 }
 
 var errOverlap = errors.New("the previous rotation is not complete")
 
-func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target) (changed, error) {
+func (o *changeOptions) rotateClient(ctx context.Context, c *Cluster, t *Target) (changed, error) {
 	r := newChanged(t, "rotated")
 	if err := checkGenerated(t); err != nil {
 		return r, err
@@ -118,64 +118,64 @@ func (o *changeOptions) rotateClient(ctx context.Context, c *cluster, t *target)
 	if err := o.checkRotatable(t); err != nil {
 		return r, err
 	}
-	if o.wait {
+	if o.Wait {
 		if err := checkRotated(t); err != nil {
 			return r, err
 		}
 	}
 	old := map[string]bool{}
-	for _, s := range t.client.Status.Secrets() {
+	for _, s := range t.Client.Status.Secrets() {
 		old[s.Name] = true
 	}
-	if err := o.set(ctx, c, t, timestamp.Format(c.clock.next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
+	if err := o.set(ctx, c, t, timestamp.Format(c.Clock.Next()), "secret", "generated", "rotation", "rotationRequestTime"); err != nil {
 		return r, err
 	}
-	if !o.wait {
+	if !o.Wait {
 		r.Action = "will be rotated"
-		r.Commands = []string{t.command("explain")}
+		r.Commands = []string{t.Command("explain")}
 		return r, nil
 	}
-	err := o.await(ctx, c, t, func() (string, bool, error) { return delivered(t, old) })
+	err := o.Await(ctx, c, t, func() (string, bool, error) { return delivered(t, old) })
 	if err != nil {
 		return r, err
 	}
 	r.Effective = true
-	describeSecrets(&r, t.client, old, c.clock.now())
+	describeSecrets(&r, t.Client, old, c.Clock.Now())
 	return r, nil
 }
 
 // checkRotatable returns an error if --wait is set and the Ready condition is False, because the
 // rotation would not complete.
-func (o *changeOptions) checkRotatable(t *target) error {
-	c := t.condition(v1beta1.ConditionReady)
-	if !o.wait || c == nil || c.Status != metav1.ConditionFalse {
+func (o *changeOptions) checkRotatable(t *Target) error {
+	c := t.Condition(v1beta1.ConditionReady)
+	if !o.Wait || c == nil || c.Status != metav1.ConditionFalse {
 		return nil
 	}
-	return notReady(t, c)
+	return NotReady(t, c)
 }
 
 // checkRotated returns an error if an earlier rotation isn't complete, because the next one waits for it.
-func checkRotated(t *target) error {
-	for _, s := range t.client.Status.Secrets() {
+func checkRotated(t *Target) error {
+	for _, s := range t.Client.Status.Secrets() {
 		switch {
 		case s.State == v1beta1.CredentialNext:
 			return fmt.Errorf("%w: secret %s replaces the current one as soon as every live token server accepts it; follow it with %q, or request another rotation after it with --wait=false",
-				errOverlap, s.Name, t.command("explain"))
+				errOverlap, s.Name, t.Command("explain"))
 		case s.ExpirationTime != nil:
 			return fmt.Errorf("%w: secret %s is valid until %s, and a rotation waits for that; try again then, or request it now with --wait=false. If the secret leaked, use %q",
-				errOverlap, s.Name, timestamp.Format(s.ExpirationTime.Time), t.command("revoke")+" --secret")
+				errOverlap, s.Name, timestamp.Format(s.ExpirationTime.Time), t.Command("revoke")+" --secret")
 		}
 	}
 	return nil
 }
 
 // delivered reports whether a new secret is the current one.
-func delivered(t *target, old map[string]bool) (state string, ok bool, err error) {
-	if c := t.condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
-		return "", false, notReady(t, c)
+func delivered(t *Target, old map[string]bool) (state string, ok bool, err error) {
+	if c := t.Condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+		return "", false, NotReady(t, c)
 	}
 	state = "Waiting for a new secret"
-	for _, s := range t.client.Status.Secrets() {
+	for _, s := range t.Client.Status.Secrets() {
 		switch {
 		case old[s.Name]:
 		case s.State == v1beta1.CredentialCurrent:
@@ -207,45 +207,45 @@ func describeSecrets(r *changed, c *v1beta1.ApiClient, old map[string]bool, now 
 	}
 }
 
-func (o *changeOptions) rotateRealm(ctx context.Context, c *cluster, t *target) (changed, error) {
+func (o *changeOptions) rotateRealm(ctx context.Context, c *Cluster, t *Target) (changed, error) {
 	r := newChanged(t, "rotated")
 	if err := o.checkRotatable(t); err != nil {
 		return r, err
 	}
 	old := map[string]bool{}
-	for _, k := range t.realm.Status.SigningKeys {
+	for _, k := range t.Realm.Status.SigningKeys {
 		old[k.KeyID] = true
-		if k.State == v1beta1.SigningKeyPending && o.wait {
-			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.command("explain"))
+		if k.State == v1beta1.SigningKeyPending && o.Wait {
+			return r, fmt.Errorf("%w: key %s is published and does not sign yet; follow it with %q", errOverlap, k.KeyID, t.Command("explain"))
 		}
 	}
-	if err := o.set(ctx, c, t, timestamp.Format(c.clock.next()), "signing", "rotationRequestTime"); err != nil {
+	if err := o.set(ctx, c, t, timestamp.Format(c.Clock.Next()), "signing", "rotationRequestTime"); err != nil {
 		return r, err
 	}
-	if !o.wait {
+	if !o.Wait {
 		r.Action = "will be rotated"
-		r.Commands = []string{t.command("explain")}
+		r.Commands = []string{t.Command("explain")}
 		return r, nil
 	}
 	published := ""
-	err := o.await(ctx, c, t, func() (string, bool, error) {
-		if c := t.condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
-			return "", false, notReady(t, c)
+	err := o.Await(ctx, c, t, func() (string, bool, error) {
+		if c := t.Condition(v1beta1.ConditionAccepted); c != nil && c.Status == metav1.ConditionFalse {
+			return "", false, NotReady(t, c)
 		}
 		active := false
-		for _, k := range t.realm.Status.SigningKeys {
+		for _, k := range t.Realm.Status.SigningKeys {
 			if !old[k.KeyID] {
 				published, active = k.KeyID, k.State == v1beta1.SigningKeyActive
 			}
 		}
 		// The time of the next change is unset until every live token server publishes the key.
-		return "Waiting for a new key to be published", published != "" && (active || t.realm.Status.NextKeyTransitionTime != nil), nil
+		return "Waiting for a new key to be published", published != "" && (active || t.Realm.Status.NextKeyTransitionTime != nil), nil
 	})
 	if err != nil {
 		return r, err
 	}
 	r.Effective = true
-	describeKeys(&r, t.realm, published, c.clock.now())
+	describeKeys(&r, t.Realm, published, c.Clock.Now())
 	return r, nil
 }
 

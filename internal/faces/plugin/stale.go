@@ -27,14 +27,14 @@ const staleExamples = `  # List the credentials of all namespaces that were not 
 
 // staleOptions are the arguments of the stale subcommand.
 type staleOptions struct {
-	*clusterOptions
+	*Options
 
 	older string
 	realm string
 }
 
 func newStaleCommand(streams Streams) *cobra.Command {
-	o := &staleOptions{clusterOptions: newClusterOptions(streams)}
+	o := &staleOptions{Options: NewOptions(streams)}
 	command := &cobra.Command{
 		Use:               "stale",
 		Short:             "List credentials that have not been used for a while",
@@ -46,11 +46,11 @@ func newStaleCommand(streams Streams) *cobra.Command {
 			return o.run(command)
 		},
 	}
-	o.addTo(command)
-	o.addAllNamespaces(command)
+	o.AddTo(command)
+	o.AddAllNamespaces(command)
 	command.Flags().StringVar(&o.older, "older", "90d", "How long a credential must have been unused, in days or as a duration, such as 90d or 36h")
 	command.Flags().StringVar(&o.realm, "realm", "", "List the credentials of this realm only")
-	completeFlag(command, "realm", o.completeNames(kindRealm))
+	CompleteFlag(command, "realm", o.CompleteNames(KindRealm))
 	return command
 }
 
@@ -74,33 +74,33 @@ type staleReport struct {
 }
 
 func (o *staleOptions) run(command *cobra.Command) error {
-	age, err := parseAge("older", o.older)
+	age, err := ParseAge("older", o.older)
 	if err != nil {
 		return err
 	}
-	c, err := o.connect()
+	c, err := o.Connect()
 	if err != nil {
 		return err
 	}
-	options := []client.ListOption{o.inNamespace(c)}
+	options := []client.ListOption{o.InNamespace(c)}
 	if o.realm != "" {
 		options = append(options, client.MatchingFields{realmField: o.realm})
 	}
-	r := staleReport{Credentials: []staleCredential{}, allNamespaces: o.allNamespaces}
-	visit := func(a *v1beta1.ApiClient) { r.add(a, c.clock.now().Add(-age)) }
-	if err := c.eachClient(command.Context(), visit, options...); err != nil {
+	r := staleReport{Credentials: []staleCredential{}, allNamespaces: o.AllNamespaces}
+	visit := func(a *v1beta1.ApiClient) { r.add(a, c.Clock.Now().Add(-age)) }
+	if err := c.EachClient(command.Context(), visit, options...); err != nil {
 		return err
 	}
-	r.now = c.clock.now()
+	r.now = c.Clock.Now()
 	r.UnusedSinceBefore = metav1.NewTime(r.now.Add(-age).UTC().Truncate(time.Second))
 	slices.SortStableFunc(r.Credentials, func(a, b staleCredential) int {
 		return cmp.Or(a.UnusedSince.Compare(b.UnusedSince.Time), strings.Compare(a.Namespace+"/"+a.Client+"/"+a.Name, b.Namespace+"/"+b.Client+"/"+b.Name))
 	})
-	if len(r.Credentials) == 0 && o.output == "" {
-		o.progress("No credentials were unused for %s in %s.", o.older, o.scope(c))
+	if len(r.Credentials) == 0 && o.Output == "" {
+		o.Progress("No credentials were unused for %s in %s.", o.older, o.Scope(c))
 		return nil
 	}
-	return o.print(r)
+	return o.Print(r)
 }
 
 // realmField is the field that selects the ApiClients of a realm in requests to the API server.
@@ -119,7 +119,7 @@ func (r *staleReport) add(c *v1beta1.ApiClient, before time.Time) {
 	}
 }
 
-func (r staleReport) text(w *terminal.Writer) {
+func (r staleReport) Text(w *terminal.Writer) {
 	header := []string{"CLIENT", "TYPE", "CREDENTIAL", "LAST USED", "CREATED"}
 	if r.allNamespaces {
 		header = append([]string{"NAMESPACE"}, header...)

@@ -35,34 +35,34 @@ func inspectCommands(streams Streams) []*cobra.Command {
 }
 
 func newStatusCommand(streams Streams) *cobra.Command {
-	o := newClusterOptions(streams)
+	o := NewOptions(streams)
 	command := &cobra.Command{
 		Use:               "status [REALM]",
 		Short:             "Show the state of the instance or of a realm, problems first",
 		Long:              statusUsage,
 		Example:           statusExamples,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: o.completeNames(kindRealm),
+		ValidArgsFunction: o.CompleteNames(KindRealm),
 		RunE: func(command *cobra.Command, args []string) error {
-			c, err := o.connect()
+			c, err := o.Connect()
 			if err != nil {
 				return err
 			}
-			o.allNamespaces = o.allNamespaces || o.namespaceFlag() == ""
-			r, err := readStatus(command.Context(), c, o, args)
+			o.AllNamespaces = o.AllNamespaces || o.NamespaceFlag() == ""
+			r, err := ReadStatus(command.Context(), c, o, args)
 			if err != nil {
 				return err
 			}
-			return o.print(r)
+			return o.Print(r)
 		},
 	}
-	o.addTo(command)
-	o.addAllNamespaces(command)
+	o.AddTo(command)
+	o.AddAllNamespaces(command)
 	return command
 }
 
-// statusReport is the report of status.
-type statusReport struct {
+// Status is the report of status.
+type Status struct {
 	Problems     []problem `json:"problems"`
 	Kubernetes   string    `json:"kubernetes,omitempty"`
 	Operator     *workload `json:"operator,omitempty"`
@@ -88,34 +88,34 @@ type realmSummary struct {
 	NextKeyTransitionTime *metav1.Time       `json:"nextKeyTransitionTime,omitempty"`
 }
 
-// readStatus reads the status of the instance, or of the realm in the arguments.
-func readStatus(ctx context.Context, c *cluster, o *clusterOptions, args []string) (*statusReport, error) {
-	r := &statusReport{Problems: []problem{}, Realms: []realmSummary{}, Clients: map[string]int{}}
+// ReadStatus reads the status of the instance, or of the realm in the arguments.
+func ReadStatus(ctx context.Context, c *Cluster, o *Options, args []string) (*Status, error) {
+	r := &Status{Problems: []problem{}, Realms: []realmSummary{}, Clients: map[string]int{}}
 	problems := newProblems()
 	realms, err := readRealms(ctx, c, args)
 	if err != nil {
 		return nil, err
 	}
-	options := []client.ListOption{o.inNamespace(c)}
+	options := []client.ListOption{o.InNamespace(c)}
 	if len(args) == 1 {
 		options = append(options, client.MatchingFields{realmField: args[0]})
 	}
 	inRealm := map[string]int{}
 	visit := func(a *v1beta1.ApiClient) {
-		t := &target{kind: kindClient, object: a, client: a}
-		r.Clients[t.state()]++
+		t := &Target{Kind: KindClient, Object: a, Client: a}
+		r.Clients[t.State()]++
 		inRealm[a.Spec.RealmRef.Name]++
 		problems.add(t)
 	}
-	if err := c.eachClient(ctx, visit, options...); err != nil {
+	if err := c.EachClient(ctx, visit, options...); err != nil {
 		return nil, err
 	}
 	for _, realm := range realms {
-		t := &target{kind: kindRealm, object: realm, realm: realm}
+		t := &Target{Kind: KindRealm, Object: realm, Realm: realm}
 		problems.add(t)
 		report := newRealmReport(t)
 		r.Realms = append(r.Realms, realmSummary{
-			Name: realm.Name, State: t.state(), Issuer: realm.Status.Issuer, Clients: inRealm[realm.Name],
+			Name: realm.Name, State: t.State(), Issuer: realm.Status.Issuer, Clients: inRealm[realm.Name],
 			SigningKeys: report.SigningKeys, NextKeyTransitionTime: report.NextKeyTransitionTime,
 		})
 		if len(args) == 1 {
@@ -125,24 +125,24 @@ func readStatus(ctx context.Context, c *cluster, o *clusterOptions, args []strin
 	r.addKubernetes(ctx, c)
 	instance := r.addInstance(ctx, c)
 	r.addWorkloads(ctx, c, instance)
-	r.now = c.clock.now()
+	r.now = c.Clock.Now()
 	r.Problems = slices.Concat(
 		r.kubernetesProblems(), r.restoreProblems(), r.operatorProblems(), instanceProblems(instance), r.workloadProblems(), problems.sorted())
 	return r, nil
 }
 
 // readRealms returns the realm that the user named, or all of them.
-func readRealms(ctx context.Context, c *cluster, args []string) ([]*v1beta1.Realm, error) {
+func readRealms(ctx context.Context, c *Cluster, args []string) ([]*v1beta1.Realm, error) {
 	if len(args) == 1 {
-		t, err := c.find(ctx, "realm/"+args[0])
+		t, err := c.Find(ctx, "realm/"+args[0])
 		if err != nil {
 			return nil, err
 		}
-		return []*v1beta1.Realm{t.realm}, nil
+		return []*v1beta1.Realm{t.Realm}, nil
 	}
 	list := &v1beta1.RealmList{}
 	if err := c.List(ctx, list); err != nil {
-		return nil, describeError(err, "listing Realms")
+		return nil, DescribeError(err, "listing Realms")
 	}
 	var realms []*v1beta1.Realm
 	for i := range list.Items {

@@ -11,7 +11,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 )
 
-func (r *statusReport) text(w *terminal.Writer) {
+// Text implements output.Report.
+func (r *Status) Text(w *terminal.Writer) {
 	r.problemsText(w)
 	w.Heading("INSTANCE")
 	fields := [][2]string{{"Kubernetes", cmp.Or(r.Kubernetes, "unknown")}}
@@ -34,7 +35,7 @@ func (r *statusReport) text(w *terminal.Writer) {
 	}
 }
 
-func (r *statusReport) problemsText(w *terminal.Writer) {
+func (r *Status) problemsText(w *terminal.Writer) {
 	if len(r.Problems) == 0 {
 		w.Line(terminal.Green, "No problems found")
 		return
@@ -62,7 +63,7 @@ func describeWorkload(d *workload) string {
 	return d.String()
 }
 
-func (r *statusReport) serversText(w *terminal.Writer) {
+func (r *Status) serversText(w *terminal.Writer) {
 	if r.Instance == nil || len(r.Instance.TokenServers) == 0 {
 		return
 	}
@@ -80,7 +81,7 @@ func (r *statusReport) serversText(w *terminal.Writer) {
 	w.Table(nil, rows)
 }
 
-func (r *statusReport) realmsText(w *terminal.Writer) {
+func (r *Status) realmsText(w *terminal.Writer) {
 	w.Heading("REALMS")
 	var rows []terminal.Row
 	for _, realm := range r.Realms {
@@ -104,7 +105,7 @@ func (r *statusReport) realmsText(w *terminal.Writer) {
 	w.Table([]string{"NAME", "STATE", "CLIENTS", "ALGORITHM", "KEYS", "NEXT KEY CHANGE"}, rows)
 }
 
-func (r *statusReport) clientsText(w *terminal.Writer) {
+func (r *Status) clientsText(w *terminal.Writer) {
 	w.Heading("CLIENTS")
 	// Ready comes first, then the most frequent reasons.
 	states := slices.SortedFunc(maps.Keys(r.Clients), func(a, b string) int {

@@ -40,7 +40,7 @@ func newResumeCommand(streams Streams) *cobra.Command {
 // newSuspensionCommand completes the command that sets spec.suspend to the given value.
 func newSuspensionCommand(streams Streams, suspend bool, command *cobra.Command) *cobra.Command {
 	o := newChangeOptions(streams)
-	o.aboutObject(command, func(ctx context.Context, c *cluster, t *target) (report, error) {
+	o.AboutObject(command, func(ctx context.Context, c *Cluster, t *Target) (Report, error) {
 		return o.setSuspended(ctx, c, t, suspend)
 	})
 	until := "every live token server has loaded the change"
@@ -51,7 +51,7 @@ func newSuspensionCommand(streams Streams, suspend bool, command *cobra.Command)
 	return command
 }
 
-func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target, suspend bool) (changed, error) {
+func (o *changeOptions) setSuspended(ctx context.Context, c *Cluster, t *Target, suspend bool) (changed, error) {
 	r, verb := newChanged(t, "resumed"), "resume"
 	if suspend {
 		r.Action, verb = "suspended", "suspend"
@@ -64,29 +64,29 @@ func (o *changeOptions) setSuspended(ctx context.Context, c *cluster, t *target,
 	} else if err := o.set(ctx, c, t, suspend, "suspend"); err != nil {
 		return r, err
 	}
-	if !o.wait {
+	if !o.Wait {
 		r.Messages = append(r.Messages, "This command waits until every token server has the change:")
-		r.Commands = []string{t.command(verb) + " --wait"}
+		r.Commands = []string{t.Command(verb) + " --wait"}
 		return r, nil
 	}
-	err := o.await(ctx, c, t, func() (string, bool, error) {
+	err := o.Await(ctx, c, t, func() (string, bool, error) {
 		state, ok, err := loaded(t)
 		// A client without a grant gets no tokens either, so its suspension is effective.
-		if suspend && err != nil && t.condition(v1beta1.ConditionReady).Reason == string(v1beta1.ReasonSuspended) {
+		if suspend && err != nil && t.Condition(v1beta1.ConditionReady).Reason == string(v1beta1.ReasonSuspended) {
 			return "", true, nil
 		}
 		if !ok || err != nil || suspend {
 			return state, ok, err
 		}
-		return ready(t)
+		return Ready(t)
 	})
 	r.Effective = err == nil
 	return r, err
 }
 
-func suspended(t *target) bool {
-	if t.realm != nil {
-		return t.realm.Spec.Suspend
+func suspended(t *Target) bool {
+	if t.Realm != nil {
+		return t.Realm.Spec.Suspend
 	}
-	return t.client.Spec.Suspend
+	return t.Client.Spec.Suspend
 }

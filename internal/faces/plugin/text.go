@@ -7,8 +7,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/terminal"
 )
 
-// named writes a heading and the first of the names.
-func named(w *terminal.Writer, color terminal.Color, heading string, names []string) {
+// Named writes a heading and the first of the names.
+func Named(w *terminal.Writer, color terminal.Color, heading string, names []string) {
 	const most = 20
 	if len(names) == 0 {
 		return
@@ -22,24 +22,24 @@ func named(w *terminal.Writer, color terminal.Color, heading string, names []str
 	}
 }
 
-// has returns the verb for a number of things.
-func has(n int) string {
+// Has returns the verb for a number of things.
+func Has(n int) string {
 	if n == 1 {
 		return " has"
 	}
 	return " have"
 }
 
-// number formats a number of things, such as "2 realms".
-func number(n int, thing string) string {
+// Number formats a number of things, such as "2 realms".
+func Number(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// orNone lists values, or returns none if there are no values.
-func orNone(values []string, none string) string {
+// OrNone lists values, or returns none if there are no values.
+func OrNone(values []string, none string) string {
 	if len(values) == 0 {
 		return none
 	}

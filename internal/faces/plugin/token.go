@@ -29,7 +29,7 @@ const outputToken = "token"
 
 // tokenOptions are the arguments of the token subcommand.
 type tokenOptions struct {
-	*clusterOptions
+	*Options
 
 	name       string
 	directory  string
@@ -39,13 +39,13 @@ type tokenOptions struct {
 }
 
 func newTokenCommand(streams Streams) *cobra.Command {
-	o := tokenOptions{clusterOptions: newClusterOptions(streams)}
+	o := tokenOptions{Options: NewOptions(streams)}
 	command := &cobra.Command{
 		Use:               "token (NAME | --from-directory DIR)",
 		Short:             "Get an access token for an ApiClient and print its claims",
 		Long:              tokenUsage,
 		Example:           tokenExamples,
-		ValidArgsFunction: o.completeNames(kindClient),
+		ValidArgsFunction: o.CompleteNames(KindClient),
 		RunE: func(command *cobra.Command, args []string) error {
 			if !command.Flags().Changed("cluster-url") {
 				o.clusterURL = o.directory != ""
@@ -56,7 +56,7 @@ func newTokenCommand(streams Streams) *cobra.Command {
 			return o.run(command.Context())
 		},
 	}
-	o.addConnection(command)
+	o.AddConnection(command)
 	flags := command.Flags()
 	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
 	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
@@ -69,14 +69,14 @@ func newTokenCommand(streams Streams) *cobra.Command {
 func (o *tokenOptions) complete(args []string) error {
 	switch {
 	case len(args) > 1, len(args) == 1 && o.directory != "":
-		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", errUsage, args[len(args)-1])
+		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", ErrUsage, args[len(args)-1])
 	case len(args) == 1:
 		o.name = args[0]
 	case o.directory == "":
-		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", errUsage)
+		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", ErrUsage)
 	}
 	if o.format != "" && o.format != outputToken {
-		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", errUsage, o.format, outputToken)
+		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", ErrUsage, o.format, outputToken)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (o *tokenOptions) run(ctx context.Context) error {
 	read := fromDirectory(o.directory, o.clusterURL)
 	if o.directory == "" {
 		var err error
-		if read, err = fromCluster(o.clusterOptions, o.name, o.clusterURL); err != nil {
+		if read, err = fromCluster(o.Options, o.name, o.clusterURL); err != nil {
 			return err
 		}
 	}
@@ -102,8 +102,8 @@ func (o *tokenOptions) run(ctx context.Context) error {
 		return err
 	}
 	if o.format == outputToken {
-		_, err := fmt.Fprintln(o.streams.Out, token.AccessToken)
+		_, err := fmt.Fprintln(o.Streams.Out, token.AccessToken)
 		return err
 	}
-	return describeToken(o.streams.Out, from.endpoint, token)
+	return describeToken(o.Streams.Out, from.endpoint, token)
 }

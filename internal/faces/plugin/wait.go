@@ -12,22 +12,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// interval is the time between two attempts.
-const interval = 500 * time.Millisecond
+// Interval is the time between two attempts.
+const Interval = 500 * time.Millisecond
 
-// waitOptions are the flags of the subcommands that wait until a change is effective.
-type waitOptions struct {
-	*clusterOptions
+// WaitOptions are the flags of the subcommands that wait until a change is effective.
+type WaitOptions struct {
+	*Options
 
-	wait    bool
-	timeout time.Duration
+	Wait    bool
+	Timeout time.Duration
 }
 
 var errTimeout = errors.New("timed out")
 
-// await reads the object until done returns true. It reports each new state while it waits.
-func (o *waitOptions) await(ctx context.Context, c *cluster, t *target, done func() (state string, ok bool, err error)) error {
-	deadline := time.Now().Add(o.timeout)
+// Await reads the object until done returns true. It reports each new state while it waits.
+func (o *WaitOptions) Await(ctx context.Context, c *Cluster, t *Target, done func() (state string, ok bool, err error)) error {
+	deadline := time.Now().Add(o.Timeout)
 	last := ""
 	for {
 		if err := c.read(ctx, t); err != nil && !isTransient(err) {
@@ -38,16 +38,16 @@ func (o *waitOptions) await(ctx context.Context, c *cluster, t *target, done fun
 			return err
 		}
 		if state != last {
-			o.progress("%s", state)
+			o.Progress("%s", state)
 			last = state
 		}
-		if time.Now().Add(interval).After(deadline) {
-			return fmt.Errorf("%w after %s: %s; it can still happen. Look at %q", errTimeout, o.timeout, state, t.command("explain"))
+		if time.Now().Add(Interval).After(deadline) {
+			return fmt.Errorf("%w after %s: %s; it can still happen. Look at %q", errTimeout, o.Timeout, state, t.Command("explain"))
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(interval):
+		case <-time.After(Interval):
 		}
 	}
 }
@@ -57,21 +57,22 @@ func isTransient(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err)
 }
 
-// ready reports whether the object is Ready. It returns an error if the Ready condition is False.
-func ready(t *target) (state string, ok bool, err error) {
-	c := t.condition(v1beta1.ConditionReady)
+// Ready reports whether the object is Ready. It returns an error if the Ready condition is False.
+func Ready(t *Target) (state string, ok bool, err error) {
+	c := t.Condition(v1beta1.ConditionReady)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
 		return "Waiting until it is Ready", false, nil
 	case c.Status == metav1.ConditionTrue:
 		return "", true, nil
 	}
-	return "", false, notReady(t, c)
+	return "", false, NotReady(t, c)
 }
 
-var errNotReady = errors.New("is not Ready")
+// ErrNotReady means that an object isn't Ready, for a reason that doesn't end by itself.
+var ErrNotReady = errors.New("is not Ready")
 
-// notReady returns an error with the reason and message of a condition and the next command.
-func notReady(t *target, c *metav1.Condition) error {
-	return fmt.Errorf("%s %w (%s): %s Look at %q", t, errNotReady, c.Reason, c.Message, t.command("explain"))
+// NotReady returns an error with the reason and message of a condition and the next command.
+func NotReady(t *Target, c *metav1.Condition) error {
+	return fmt.Errorf("%s %w (%s): %s Look at %q", t, ErrNotReady, c.Reason, c.Message, t.Command("explain"))
 }

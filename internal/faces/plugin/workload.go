@@ -41,28 +41,28 @@ func (d *workload) version() string {
 
 // addWorkloads adds the Deployments of the operator and the token servers to a status, and who leads. Users
 // without permission to read the Deployments get a note instead.
-func (r *statusReport) addWorkloads(ctx context.Context, c *cluster, instance *v1beta1.Instance) {
+func (r *Status) addWorkloads(ctx context.Context, c *Cluster, instance *v1beta1.Instance) {
 	r.Operator = r.workload(ctx, c, "operator")
 	r.TokenService = r.workload(ctx, c, "token-server")
 	if instance == nil {
 		instance = &v1beta1.Instance{}
 	}
-	system, _, err := c.namespaces(ctx, &instance.Status)
+	system, _, err := c.Namespaces(ctx, &instance.Status)
 	if err != nil {
 		return
 	}
 	// Users without permission to read the leader Lease get no note, because the status is complete if an
 	// operator leads.
-	if found, err := leader.FindRestore(ctx, c, system, c.clock.now()); err == nil {
+	if found, err := leader.FindRestore(ctx, c, system, c.Clock.Now()); err == nil {
 		r.restore = found
 	}
-	if stopped, err := leader.FindStopped(ctx, c, system, c.clock.now()); err == nil {
+	if stopped, err := leader.FindStopped(ctx, c, system, c.Clock.Now()); err == nil {
 		r.stopped = stopped
 	}
 }
 
 // restoreProblems returns a problem if a restore keeps the operator from working.
-func (r *statusReport) restoreProblems() []problem {
+func (r *Status) restoreProblems() []problem {
 	switch {
 	case r.restore == nil:
 		return nil
@@ -77,8 +77,8 @@ func (r *statusReport) restoreProblems() []problem {
 }
 
 // addKubernetes adds the version of Kubernetes to a status.
-func (r *statusReport) addKubernetes(ctx context.Context, c *cluster) {
-	server, err := c.discovery.ServerVersionWithContext(ctx)
+func (r *Status) addKubernetes(ctx context.Context, c *Cluster) {
+	server, err := c.Discovery.ServerVersionWithContext(ctx)
 	if err != nil {
 		r.Notes = append(r.Notes, fmt.Sprintf("The version of Kubernetes is unknown: %v.", err))
 		return
@@ -87,9 +87,9 @@ func (r *statusReport) addKubernetes(ctx context.Context, c *cluster) {
 }
 
 // workload returns the Deployment of a component, or nil if there is none.
-func (r *statusReport) workload(ctx context.Context, c *cluster, component string) *workload {
+func (r *Status) workload(ctx context.Context, c *Cluster, component string) *workload {
 	list := &appsv1.DeploymentList{}
-	if err := c.List(ctx, list, client.MatchingLabels{nameLabel: "realmkeeper", componentLabel: component}); err != nil {
+	if err := c.List(ctx, list, client.MatchingLabels{NameLabel: "realmkeeper", ComponentLabel: component}); err != nil {
 		r.note(component, "Deployments", err)
 		return nil
 	}
@@ -108,7 +108,7 @@ func (r *statusReport) workload(ctx context.Context, c *cluster, component strin
 }
 
 // note adds a note that a part of the status is missing.
-func (r *statusReport) note(part, resource string, err error) {
+func (r *Status) note(part, resource string, err error) {
 	if apierrors.IsForbidden(err) {
 		r.Notes = append(r.Notes, fmt.Sprintf("The status of the %s is missing, because you have no permission to list %s in all namespaces.", part, resource))
 		return
@@ -117,7 +117,7 @@ func (r *statusReport) note(part, resource string, err error) {
 }
 
 // kubernetesProblems returns a problem if the version of Kubernetes is not supported.
-func (r *statusReport) kubernetesProblems() []problem {
+func (r *Status) kubernetesProblems() []problem {
 	if !errors.Is(version.CheckKubernetes(r.Kubernetes), version.ErrKubernetesTooOld) {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (r *statusReport) kubernetesProblems() []problem {
 }
 
 // workloadProblems returns a problem if token servers have not even started.
-func (r *statusReport) workloadProblems() []problem {
+func (r *Status) workloadProblems() []problem {
 	t := r.TokenService
 	if r.Instance == nil || t == nil || t.Ready >= t.Replicas || int(t.Replicas) <= len(r.Instance.TokenServers) {
 		return nil
@@ -137,6 +137,6 @@ func (r *statusReport) workloadProblems() []problem {
 	return []problem{{
 		Reason: "Token servers are missing", Message: fmt.Sprintf("%d of %d replicas are ready.", t.Ready, t.Replicas),
 		Action:   "Check the Pods of the token server, and the Events of their ReplicaSet.",
-		Commands: []string{"kubectl describe replicasets,pods -A -l " + nameLabel + "=realmkeeper," + componentLabel + "=token-server"},
+		Commands: []string{"kubectl describe replicasets,pods -A -l " + NameLabel + "=realmkeeper," + ComponentLabel + "=token-server"},
 	}}
 }
