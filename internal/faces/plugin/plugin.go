@@ -1,5 +1,6 @@
 // Package plugin implements the kubectl plugin `kubectl realmkeeper`. The subcommands use
 // the caller's permissions. They never print an existing secret, and print a token only on request.
+// Each package below it has the subcommands of one group, except for cluster and output, which they share.
 package plugin
 
 import (
@@ -10,6 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/backup"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/change"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/inspect"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/provision"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/report"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/token"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
@@ -20,15 +28,18 @@ const (
 	exitSkipped = 3
 )
 
+// Streams are the standard streams of the process.
+type Streams = output.Streams
+
 // Run runs the plugin with the given arguments and returns the exit code of the process. On failure
 // it prints one line to the error stream and returns 1, exitMoved, or exitSkipped.
-func Run(ctx context.Context, streams Streams, args []string) int {
+func Run(ctx context.Context, streams output.Streams, args []string) int {
 	// Almost everything that the subcommands print contains text from objects of other users.
 	streams.Out, streams.ErrOut = untrusted.NewWriter(streams.Out), untrusted.NewWriter(streams.ErrOut)
 	command := newCommand(streams) //nolint:contextcheck // cobra passes the context to the subcommands
 	command.SetArgs(args)
 	if err := command.ExecuteContext(ctx); err != nil {
-		if errors.Is(err, ErrReported) {
+		if errors.Is(err, output.ErrReported) {
 			return 1
 		}
 		if moved, ok := errors.AsType[movedError](err); ok {
@@ -37,7 +48,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 		}
 		// Errors can contain line breaks, and text from objects of other users.
 		fmt.Fprintln(streams.ErrOut, "kubectl realmkeeper:", strings.Join(strings.Fields(untrusted.Printable(err.Error())), " "))
-		if errors.Is(err, ErrSkipped) {
+		if errors.Is(err, backup.ErrSkipped) {
 			return exitSkipped
 		}
 		return 1
@@ -45,7 +56,7 @@ func Run(ctx context.Context, streams Streams, args []string) int {
 	return 0
 }
 
-func newCommand(streams Streams) *cobra.Command {
+func newCommand(streams output.Streams) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubectl-realmkeeper",
 		Short: "Inspect and operate Realmkeeper: realms, API clients, and their credentials",
@@ -59,13 +70,13 @@ func newCommand(streams Streams) *cobra.Command {
 	command.SetIn(streams.In)
 	command.SetOut(untrusted.Raw(streams.Out)) // for help, and for completions, which contain tabs
 	command.SetErr(streams.ErrOut)
-	command.AddCommand(inspectCommands(streams)...)
-	command.AddCommand(changeCommands(streams)...)
-	command.AddCommand(provisionCommands(streams)...)
-	command.AddCommand(backupCommands(streams)...)
+	command.AddCommand(inspect.Commands(streams)...)
+	command.AddCommand(change.Commands(streams)...)
+	command.AddCommand(provision.Commands(streams)...)
+	command.AddCommand(backup.Commands(streams)...)
 	command.AddCommand(
-		newReportCommand(streams),
-		newTokenCommand(streams),
+		report.NewCommand(streams),
+		token.NewCommand(streams),
 		newVersionCommand(streams),
 		newMovedCommand("import", "realmkeeper-import", "docs/migration.md"),
 		newMovedCommand("serve", "realmkeeper-local", "docs/local-issuer.md"),

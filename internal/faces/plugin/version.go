@@ -6,9 +6,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/version"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
 )
 
-func newVersionCommand(streams Streams) *cobra.Command {
+func newVersionCommand(streams output.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the plugin version",

@@ -1,0 +1,171 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/cluster"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
+	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
+)
+
+func nothingCreated(err error) error { return fmt.Errorf("nothing was created: %w", err) }
+
+var (
+	errNotDefined    = errors.New("not defined by Realm")
+	errNotGranted    = errors.New("not granted by the realm")
+	errAlreadyExists = errors.New("already exists")
+	errNotPermitted  = errors.New("you have no permission to create ApiClients")
+)
+
+// checkRealm returns an error if the realm does not exist, or would not accept a new client. Users of a single
+// namespace may not read Realms; notes then say what was not checked, and the status of the client says
+// whether it is accepted.
+func checkRealm(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (notes []string, err error) {
+	name := t.Client.Spec.RealmRef.Name
+	parent, err := c.Find(ctx, "realm/"+name)
+	if apierrors.IsForbidden(err) {
+		return []string{fmt.Sprintf("You have no permission to get Realm %s, so its scopes and grants were not checked.", name)}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	realm := parent.Realm
+	t.Parent = realm
+	spec := &t.Client.Spec
+	if err := checkDefined(name, "scopes", spec.Scopes, realm.Spec.Scopes); err != nil {
+		return nil, err
+	}
+	if audiences := effectiveAudiences(realm); len(audiences) > 0 {
+		if err := checkDefined(name, "audiences", spec.Audiences, audiences); err != nil {
+			return nil, err
+		}
+	}
+	return checkGrants(ctx, c, t)
+}
+
+// effectiveAudiences returns the audiences of a realm. Without its own, its issuer is the only one, which is
+// unknown until the operator has processed the realm.
+func effectiveAudiences(realm *v1beta1.Realm) []string {
+	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
+		return []string{realm.Status.Issuer}
+	}
+	return realm.Spec.Audiences
+}
+
+func checkDefined(realm, what string, requested, defined []string) error {
+	missing := slices.DeleteFunc(slices.Clone(requested), func(s string) bool { return slices.Contains(defined, s) })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w %s, which defines %s; choose from these, or have them added to spec.%s of the Realm",
+		what, strings.Join(missing, ", "), errNotDefined, realm, output.OrNone(defined, "none"), what)
+}
+
+// checkGrants checks that a single grant covers the client.
+func checkGrants(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (notes []string, err error) {
+	labels, known, err := namespaceLabels(ctx, c, t)
+	if err != nil {
+		return nil, err
+	}
+	var allowed []string
+	undecided := false
+	for i := range t.Parent.Spec.Grants {
+		grant := &t.Parent.Spec.Grants[i]
+		switch {
+		case grant.Namespaces.Selector != nil && !known:
+			undecided = undecided || covers(grant, &t.Client.Spec)
+		case !grant.Namespaces.Includes(t.Client.Namespace, labels):
+		case covers(grant, &t.Client.Spec):
+			return nil, nil
+		default:
+			allowed = append(allowed, fmt.Sprintf("grant %s allows scopes %s and audiences %s",
+				grant.Name, output.OrNone(grant.Scopes, "none"), output.OrNone(grant.Audiences, "none")))
+		}
+	}
+	if undecided {
+		return []string{fmt.Sprintf("You have no permission to get namespace %s, so grants that select namespaces by label were not checked.", t.Client.Namespace)}, nil
+	}
+	if len(allowed) == 0 {
+		return nil, fmt.Errorf("%w: no grant of Realm %s includes namespace %s; choose another namespace with -n, or %s",
+			errNotGranted, t.Parent.Name, t.Client.Namespace, addGrant(t, v1beta1.ReasonNamespaceNotAllowed))
+	}
+	return nil, fmt.Errorf("%w: in namespace %s, no single grant of Realm %s covers this client: %s; request less, or %s",
+		errNotGranted, t.Client.Namespace, t.Parent.Name, strings.Join(allowed, "; "), addGrant(t, v1beta1.ReasonNotGranted))
+}
+
+// covers reports whether a grant that includes the namespace covers a client with a secret and the default
+// client ID. A grant without audiences covers no client.
+func covers(grant *v1beta1.Grant, spec *v1beta1.ApiClientSpec) bool {
+	return len(grant.Audiences) > 0 &&
+		!slices.ContainsFunc(spec.Scopes, func(s string) bool { return !grant.AllowsScope(s) }) &&
+		!slices.ContainsFunc(spec.Audiences, func(a string) bool { return !grant.AllowsAudience(a) })
+}
+
+// addGrant says how an administrator lets the realm accept the client.
+func addGrant(t *cluster.Target, reason v1beta1.ConditionReason) string {
+	known, ok := remedy.ForClient(t.Client, func() *v1beta1.Realm { return t.Parent }, reason)
+	if !ok || len(known.Commands) == 0 {
+		return "have a grant added to the Realm"
+	}
+	return "ask an administrator of the realm to run: " + known.Commands[len(known.Commands)-1]
+}
+
+// namespaceLabels returns the labels of the client's namespace if a grant depends on them. known is false if the
+// user may not read them.
+func namespaceLabels(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (labels map[string]string, known bool, err error) {
+	if !slices.ContainsFunc(t.Parent.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
+		return nil, true, nil
+	}
+	namespace := &corev1.Namespace{}
+	err = c.Get(ctx, client.ObjectKey{Name: t.Client.Namespace}, namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, false, nil
+	case apierrors.IsNotFound(err):
+		return nil, false, noNamespace(t.Client.Namespace)
+	case err != nil:
+		return nil, false, cluster.DescribeError(err, "reading namespace "+t.Client.Namespace)
+	}
+	return namespace.Labels, true, nil
+}
+
+func noNamespace(name string) error {
+	return fmt.Errorf("namespace %s %w; create it with \"kubectl create namespace %s\", or choose another one with -n", name, cluster.ErrNotFound, untrusted.Quote(name))
+}
+
+// createError says why the API server did not create the object, and what to do.
+func createError(ctx context.Context, c *cluster.Cluster, t *cluster.Target, err error) error {
+	switch status, ok := errors.AsType[*apierrors.StatusError](err); {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("%s %w, and nothing was changed; choose another name, or look at it with %q", t, errAlreadyExists, t.Command("explain"))
+	case ok && apierrors.IsNotFound(err) && status.ErrStatus.Details != nil && status.ErrStatus.Details.Kind == "namespaces":
+		return nothingCreated(noNamespace(t.Client.Namespace))
+	case apierrors.IsForbidden(err) && !mayCreate(ctx, c, t.Client.Namespace):
+		return nothingCreated(fmt.Errorf("%w in namespace %s; ask an administrator for the verb create on %s, which the ClusterRoles manage-api-credentials and edit contain (%w)",
+			errNotPermitted, t.Client.Namespace, "apiclients."+v1beta1.GroupVersion.Group, err))
+	case ok && status.ErrStatus.Code < 500:
+		return nothingCreated(cluster.DescribeError(err, "creating "+t.String()))
+	}
+	return fmt.Errorf("creating %s: %w; it is unknown whether it was created: if %q finds it, delete it before you try again",
+		t, err, "kubectl get apiclient "+untrusted.Quote(t.Client.Name)+" -n "+untrusted.Quote(t.Client.Namespace))
+}
+
+// mayCreate reports whether the user may create ApiClients. It returns true if this is unknown.
+func mayCreate(ctx context.Context, c *cluster.Cluster, namespace string) bool {
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "apiclients"},
+	}}
+	err := c.Create(ctx, review)
+	return err != nil || review.Status.Allowed
+}

@@ -1,0 +1,114 @@
+// Package token has the subcommand token, which gets an access token and shows its claims.
+package token
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/oauth2"
+
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/cluster"
+	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
+)
+
+const tokenUsage = `Get an access token with the credentials of an ApiClient and print its header and claims.
+
+The credentials are read from the Secret of the ApiClient, which requires permission to get
+ApiClients and Secrets in the namespace, or from a directory where that Secret is mounted. The
+client secret is never printed. The token itself is printed only with --output=token.`
+
+const tokenExamples = `  # Check that a client can get tokens and show their claims
+  kubectl realmkeeper token billing -n acme-apps
+
+  # Call an API with an access token
+  curl -H "Authorization: Bearer $(kubectl realmkeeper token billing -n acme-apps -o token)" https://orders.example.com
+
+  # In a Pod, read the credentials from a mounted Secret and retry for up to one minute
+  kubectl-realmkeeper token --from-directory /credentials --wait 60s`
+
+// outputToken is the --output value that prints only the access token.
+const outputToken = "token"
+
+// tokenOptions are the arguments of the token subcommand.
+type tokenOptions struct {
+	*cluster.Options
+
+	name       string
+	directory  string
+	clusterURL bool
+	format     string
+	wait       time.Duration
+}
+
+// NewCommand returns the verb.
+func NewCommand(streams output.Streams) *cobra.Command {
+	o := tokenOptions{Options: cluster.NewOptions(streams)}
+	command := &cobra.Command{
+		Use:               "token (NAME | --from-directory DIR)",
+		Short:             "Get an access token for an ApiClient and print its claims",
+		Long:              tokenUsage,
+		Example:           tokenExamples,
+		ValidArgsFunction: o.CompleteNames(cluster.KindClient),
+		RunE: func(command *cobra.Command, args []string) error {
+			if !command.Flags().Changed("cluster-url") {
+				o.clusterURL = o.directory != ""
+			}
+			if err := o.complete(args); err != nil {
+				return err
+			}
+			return o.run(command.Context())
+		},
+	}
+	o.AddConnection(command)
+	flags := command.Flags()
+	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
+	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
+	flags.StringVarP(&o.format, "output", "o", "", "Output format. Use \"token\" to print only the access token")
+	flags.DurationVar(&o.wait, "wait", 0, "How long to retry transient failures, such as 60s")
+	return command
+}
+
+// complete reads the positional arguments and validates all options.
+func (o *tokenOptions) complete(args []string) error {
+	switch {
+	case len(args) > 1, len(args) == 1 && o.directory != "":
+		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", output.ErrUsage, args[len(args)-1])
+	case len(args) == 1:
+		o.name = args[0]
+	case o.directory == "":
+		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", output.ErrUsage)
+	}
+	if o.format != "" && o.format != outputToken {
+		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", output.ErrUsage, o.format, outputToken)
+	}
+	return nil
+}
+
+func (o *tokenOptions) run(ctx context.Context) error {
+	read := fromDirectory(o.directory, o.clusterURL)
+	if o.directory == "" {
+		var err error
+		if read, err = fromCluster(o.Options, o.name, o.clusterURL); err != nil {
+			return err
+		}
+	}
+	var from credentials
+	var token *oauth2.Token
+	err := retry(ctx, o.wait, func() (err error) {
+		if from, err = read(ctx); err != nil {
+			return err
+		}
+		token, err = requestToken(ctx, from)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if o.format == outputToken {
+		_, err := fmt.Fprintln(o.Streams.Out, token.AccessToken)
+		return err
+	}
+	return describeToken(o.Streams.Out, from.endpoint, token)
+}
