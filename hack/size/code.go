@@ -10,21 +10,6 @@ import (
 	"strings"
 )
 
-// areas are the parts of the product, with the folders that belong to each.
-var areas = map[string][]string{
-	"api":          {"api/v1beta1"},
-	"api/verify":   {"api/verify"},
-	"cmd":          {"cmd"},
-	"contract":     {"internal/contract/record", "internal/contract/beacon", "internal/contract/heartbeat", "internal/contract/usage", "internal/contract/leader", "internal/contract/keyencryption"},
-	"protocol":     {"internal/protocol/oauth", "internal/protocol/signingkey", "internal/protocol/clientsecret", "internal/protocol/statuslist"},
-	"operator":     {"internal/operator", "internal/contract/watchlist", "internal/contract/version"},
-	"token server": {"internal/tokenserver"},
-	"serve":        {"internal/serve/httpserver", "internal/serve/ratelimit", "internal/serve/source", "internal/serve/audit", "internal/serve/buildinfo"},
-	"kubeapi":      {"internal/kubeapi/memory"},
-	"tools":        {"internal/tools/backup", "internal/tools/restore", "internal/tools/migration", "internal/tools/localissuer", "internal/tools/gitops"},
-	"faces":        {"internal/faces/portal", "internal/faces/plugin", "internal/faces/describe", "internal/faces/remedy", "internal/faces/terminal", "internal/serve/untrusted"},
-}
-
 var (
 	generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
 	reasons   = regexp.MustCompile(`(?m)^\tReason\w+ +ConditionReason = "`)
@@ -82,16 +67,18 @@ func countCode(root string, measured map[string]int) error {
 	return err
 }
 
+// areaOf returns what a file belongs to: a folder of internal, api, api/verify, cmd, the tests, or everything else.
 func areaOf(path string) string {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") || strings.HasPrefix(path, "hack/testkit/") || strings.HasPrefix(path, "internal/operator/simulation/") {
+	folders := strings.Split(filepath.Dir(path), "/")
+	switch {
+	case strings.HasSuffix(path, "_test.go"), folders[0] == "test", strings.HasPrefix(path, "hack/testkit/"):
 		return "code tests"
-	}
-	for name, folders := range areas {
-		for _, folder := range folders {
-			if strings.HasPrefix(path, folder+"/") {
-				return "code " + name
-			}
-		}
+	case folders[0] == "internal" && len(folders) > 1:
+		return "code " + folders[1]
+	case strings.HasPrefix(path, "api/verify/"):
+		return "code api/verify"
+	case folders[0] == "api", folders[0] == "cmd":
+		return "code " + folders[0]
 	}
 	return "code hack" // with docs/ and config/
 }

@@ -18,7 +18,7 @@ func measure(root, bin string, planes int) (map[string]int, error) {
 		return nil, err
 	}
 	for path, files := range biggest {
-		measured["circle "+strings.TrimPrefix(path, module)] = files
+		measured[circle+strings.TrimPrefix(path, module)] = files
 	}
 	if err := countCode(root, measured); err != nil {
 		return nil, err
@@ -83,12 +83,7 @@ func directModules(path string) (int, error) {
 // print prints a table, and returns an error for each value above its ceiling.
 func print(out io.Writer, recorded []value, measured map[string]int) error {
 	var problems []error
-	other := -1
-	for _, v := range recorded {
-		if v.name == "circle of others" {
-			other = v.number
-		}
-	}
+	other, _ := ceiling(recorded, others)
 	row := func(name string, now, limit int, hard bool) {
 		kind, label := "baseline", name
 		switch {
@@ -114,7 +109,7 @@ func print(out io.Writer, recorded []value, measured map[string]int) error {
 	}
 	slices.Sort(rest)
 	for _, name := range rest {
-		if strings.HasPrefix(name, "circle ") {
+		if strings.HasPrefix(name, circle) {
 			if measured[name] > other {
 				row(name, measured[name], other, true)
 			}
