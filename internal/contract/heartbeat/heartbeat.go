@@ -77,7 +77,7 @@ type Heartbeat struct {
 	// Renewed is the time of the write on the server's clock.
 	Renewed time.Time
 	// UsageUntil is the time on the server's clock before which it has reported all uses of credentials
-	// in its ConfigMaps; see internal/usage. Zero if it has not done so yet.
+	// in its ConfigMaps; see package usage. Zero if it has not done so yet.
 	UsageUntil time.Time
 	// UsageResolution is the resolution of the reported uses. Zero if the server reports none.
 	UsageResolution time.Duration

@@ -5,7 +5,7 @@
 // program that removes the Leases of dead servers, and the token servers' feed with its watch, its registry, and
 // its heartbeat. They are built in product_test.go, the only file that knows how.
 //
-// What is modeled: the API server (api_test.go), whose store is package memoryapi. A request is in flight until
+// What is modeled: the API server (api_test.go), whose store is internal/kubeapi/memory. A request is in flight until
 // the search lets it land, and lands even if its sender has died. A watch delivers one event at a time, and
 // the watches of one process are independent, so its caches show different times. A watch cache of the
 // API server can stop, and reads with resource version 0 come from there. Time is that of a

@@ -1,5 +1,5 @@
 // Package usereport remembers when credentials were last used, and reports it to the operator in
-// ConfigMaps; see internal/usage.
+// ConfigMaps; see package usage.
 //
 // A request usually only compares the number of the current period with the number in the client. The
 // first use of a credential in a period also adds an entry to a map. The next report removes the entry.
