@@ -49,12 +49,12 @@ rm -rf "$work/previous"
 mkdir -p "$work/previous"
 git archive "$from" | tar --extract --directory "$work/previous"
 
-stamp=github.com/realmkeeper/realmkeeper/internal/contract/version
 packing=()
 for version in "$previous" "$current"; do
 	source=.
 	[[ $version == "$current" ]] || source=$work/previous
 	mkdir -p "$work/$version"
+	stamp=$(go list -C "$source" ./internal/... | grep /version$) # the package has moved
 	go build -C "$source" -trimpath -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" \
 		./cmd/{operator,token-server,portal,kubectl-realmkeeper}
 	# Compressing an image takes one core for several seconds.
