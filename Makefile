@@ -38,7 +38,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 # Files that `make generate` writes and `make verify` checks.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
-	charts/realmkeeper/README.md
+	charts/realmkeeper/README.md docs/images/packages.svg
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build.
@@ -158,8 +158,8 @@ clean: ## Remove build output of this checkout, but not shared caches or a runni
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the API reference, and their copies in the chart.
-	@echo "Generating code, CRDs, RBAC, the API reference, and the chart; about 20 s, 2 min the first time ..."
+generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the API reference, their copies in the chart, and the drawing of the packages.
+	@echo "Generating code, CRDs, RBAC, the API reference, the chart, and the drawing of the packages; about 20 s, 2 min the first time ..."
 	@$(TOOL) controller-gen paths=./api/... \
 		object:headerFile=hack/boilerplate.go.txt \
 		applyconfiguration:headerFile=hack/boilerplate.go.txt \
@@ -172,6 +172,7 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 	@$(TOOL) crd-ref-docs --log-level=ERROR --source-path=api/v1beta1 --renderer=markdown \
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
 	@go run ./hack/reasons > docs/reasons.md
+	@go run ./hack/packages > docs/images/packages.svg
 	@$(HELM_TOOL) helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning
 
 # golangci-lint with kube-api-linter. It collects garbage less often, which saves a sixth of the time.
