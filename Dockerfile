@@ -16,7 +16,7 @@ ARG TARGETARCH
 ARG VERSION=unknown
 ARG REVISION=unknown
 RUN stamp=github.com/realmkeeper/realmkeeper/internal/contract/version && \
-    CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+    CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -tags=grpcnotrace \
     -ldflags "-s -w -X $stamp.Version=$VERSION -X $stamp.Revision=$REVISION" -o /image/ $(go list ./cmd/... | grep -v /realmkeeper-)
 
 FROM scratch

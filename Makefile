@@ -14,6 +14,9 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 FUZZTIME ?= 60s
 
 STAMP := github.com/realmkeeper/realmkeeper/internal/contract/version
+# All builds of the product have these flags. Without grpcnotrace, gRPC links html/template. Because templates
+# call methods by name, the linker then keeps the exported methods of all types.
+BUILD_FLAGS := -trimpath -buildvcs=false -tags=grpcnotrace
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
 # The supported minor versions of Kubernetes, oldest first. The tests, the demo, and the cluster run
@@ -25,7 +28,7 @@ KUBERNETES_VERSIONS := $(shell ls test/controlplane/kubernetes | sort -V)
 export CGO_ENABLED := 0
 # Without the paths of this checkout, what one target or checkout has compiled is cached for all. Without the
 # symbol table, linking takes half as long. The traces of panics and races don't need it.
-export GOFLAGS := -trimpath -ldflags=-s $(shell go env GOFLAGS 2>/dev/null)
+export GOFLAGS := $(BUILD_FLAGS) -ldflags=-s $(shell go env GOFLAGS 2>/dev/null)
 # By default, every program with the race detector sleeps for a second before it exits.
 export GORACE := atexit_sleep_ms=0 $(GORACE)
 
@@ -65,7 +68,7 @@ PORT ?= 8443
 .PHONY: serve
 serve: ## Serve the objects in config/samples on this machine at PORT (8443), without a cluster.
 	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
-	@GOGC=off GOMEMLIMIT=1GiB hack/quiet.sh go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
+	@GOGC=off GOMEMLIMIT=1GiB hack/quiet.sh go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
 	@bin/realmkeeper-local -f config/samples --port $(PORT)
 
 .PHONY: demo-down
@@ -87,7 +90,7 @@ cluster-down: ## Stop the cluster and remove everything it created.
 build: ## Build the binaries into bin/.
 	@echo "Building bin/ (version $(VERSION)); about 2 min the first time ..."
 	@mkdir -p bin
-	@go build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	@go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: image
 image: ## Build the container image for amd64 and arm64, or for ONLY, into dist/, without Docker.
@@ -333,7 +336,7 @@ scale: control-plane build ## As root, measure CLIENTS (20000) ApiClients and a 
 .PHONY: race-binaries
 race-binaries: c-compiler
 	@echo "Building the binaries with the race detector; a few seconds, 3 min the first time ..."
-	@CGO_ENABLED=1 go build -race -trimpath -buildvcs=false -o $(RACE_BINARIES)/ ./cmd/...
+	@CGO_ENABLED=1 go build -race $(BUILD_FLAGS) -o $(RACE_BINARIES)/ ./cmd/...
 
 .PHONY: e2e
 e2e: ## Test in a real cluster: the node of cluster-up, or the cluster of KUBECONFIG.

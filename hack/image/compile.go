@@ -41,7 +41,8 @@ func compile(ctx context.Context, o options, p platform, dir string) error {
 	if err != nil {
 		return err
 	}
-	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", dir + string(filepath.Separator)}
+	// As in the Makefile.
+	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags", o.ldflags, "-o", dir + string(filepath.Separator)}
 	for _, main := range commands {
 		if command := filepath.Base(filepath.Dir(main)); !strings.HasPrefix(command, withoutCluster) {
 			arguments = append(arguments, "./cmd/"+command)

@@ -56,7 +56,8 @@ func buildCommand(ctx context.Context, o options, name string, p platform, stagi
 		bin, archive, pack = bin+".exe", name+"-"+p.os+"-"+p.arch+".zip", packZip
 	}
 	path := filepath.Join(staging, p.os+"-"+p.arch, bin)
-	build := command(ctx, o, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", o.ldflags, "-o", path, "./cmd/"+name)
+	// As in the Makefile.
+	build := command(ctx, o, "go", "build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags", o.ldflags, "-o", path, "./cmd/"+name)
 	build.Env = goEnvironment(p)
 	if err := build.Run(); err != nil {
 		return builtCommand{}, fmt.Errorf("go build: %w", err)

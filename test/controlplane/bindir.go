@@ -32,6 +32,9 @@ func BinDir(ctx context.Context, progress io.Writer, others ...string) (string, 
 	return string(bytes.TrimSpace(out)), nil
 }
 
+// ProductFlags are the flags with which the Makefile builds the product, and tests do.
+var ProductFlags = []string{"-trimpath", "-buildvcs=false", "-tags=grpcnotrace"}
+
 // productModule is the first line of the go.mod in the root of the repository.
 const productModule = "module github.com/realmkeeper/realmkeeper\n"
 

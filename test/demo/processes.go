@@ -57,8 +57,8 @@ func (d *demo) build(ctx context.Context) error {
 		return nil
 	}
 	d.Step("Building the operator, the token server and the portal; about 20 s after a change ...")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w",
-		"-o", d.file("bin")+string(filepath.Separator), "./cmd/operator", "./cmd/token-server", "./cmd/portal")
+	args := slices.Concat([]string{"build"}, controlplane.ProductFlags, []string{"-ldflags=-s -w", "-o", d.file("bin") + string(filepath.Separator)})
+	build := exec.CommandContext(ctx, "go", append(args, "./cmd/operator", "./cmd/token-server", "./cmd/portal")...)
 	build.Dir = d.root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr

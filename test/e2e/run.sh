@@ -55,7 +55,8 @@ for version in "$previous" "$current"; do
 	[[ $version == "$current" ]] || source=$work/previous
 	mkdir -p "$work/$version"
 	stamp=$(go list -C "$source" ./internal/... | grep /version$) # the package has moved
-	go build -C "$source" -trimpath -buildvcs=false -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" \
+	# As in the Makefile.
+	go build -C "$source" -trimpath -buildvcs=false -tags=grpcnotrace -ldflags "-s -w -X $stamp.Version=$version" -o "$work/$version/" \
 		./cmd/{operator,token-server,portal,kubectl-realmkeeper}
 	# Compressing an image takes one core for several seconds.
 	go run -C hack/image . archive --image "realmkeeper:$version" --output "$work/$version.tar" \

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -69,8 +70,8 @@ func build(name, path string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", path}, buildFlags...)
-	command := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
+	args := slices.Concat([]string{"build"}, controlplane.ProductFlags, buildFlags, []string{"-o", path, "./cmd/" + name})
+	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", name, err, out)

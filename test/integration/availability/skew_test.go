@@ -263,7 +263,8 @@ func buildNextVersion(t *testing.T) string {
 	if err := os.WriteFile(overlay, encoded, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-trimpath", "-buildvcs=false", "-o", dir+"/", "./cmd/operator", "./cmd/token-server")
+	args := slices.Concat([]string{"build", "-overlay", overlay, "-o", dir + "/"}, controlplane.ProductFlags)
+	build := exec.CommandContext(t.Context(), "go", append(args, "./cmd/operator", "./cmd/token-server")...)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the next version: %v\n%s", err, out)
