@@ -50,7 +50,7 @@ func Interrupt(t *testing.T, ready func() bool, args ...string) (code int, stdou
 
 func run(t *testing.T, started func(*exec.Cmd), args []string) (code int, stdout, stderr string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // The test binary runs itself.
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = []string{"HOME=" + t.TempDir(), programVariable + "=1"}
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -87,7 +87,7 @@ func PublicAuthorities(t *testing.T) {
 		}
 		return
 	}
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // The test binary runs itself.
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	again.Env = append(os.Environ(), child+"=1", "SSL_CERT_FILE="+os.DevNull, "SSL_CERT_DIR="+t.TempDir())
 	if output, err := again.CombinedOutput(); err != nil {
 		t.Errorf("Without system roots: %v\n%s", err, output)
