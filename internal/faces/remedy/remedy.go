@@ -1,5 +1,5 @@
-// Package remedy adds commands that a user can copy to the explanations of the reasons of conditions. The
-// portal and the kubectl plugin show them.
+// Package remedy adds commands that a user can copy to the explanations of the reasons of conditions, whose
+// text is in api/v1beta1/reasons.go. The portal and the kubectl plugin show them.
 package remedy
 
 import "github.com/realmkeeper/realmkeeper/api/v1beta1"

@@ -1,5 +1,5 @@
 // Package pki generates, signs, and reads X.509 certificates in PEM format, among them the serving
-// certificate of token servers with managed TLS.
+// certificate of token servers with managed TLS. The tokenservice controller decides when to issue one.
 package pki
 
 import (

@@ -1,6 +1,6 @@
 // Package signingkey owns the keys that sign a realm's tokens: it generates, encodes, publishes and
-// rotates them, and signs with them. It also parses third parties' public keys and verifies their
-// signatures.
+// rotates them, and signs with them. Records contain them in its encoding. It also parses third parties'
+// public keys and verifies their signatures.
 package signingkey
 
 import (

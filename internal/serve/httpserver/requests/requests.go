@@ -1,5 +1,6 @@
 // Package requests limits the requests that a server processes at the same time, and receives their
-// bodies before they are processed.
+// bodies before they are processed. It receives one byte of a body beyond the limit, so that the handler
+// can reject the request.
 package requests
 
 import (
