@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -310,4 +311,35 @@ func TestFailedCallbacksAreThrottled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A response without an OAuth error can contain anything, so only its status is logged.
+func TestTokenResponseIsNotLogged(t *testing.T) {
+	t.Parallel()
+	i := startIssuer(t)
+	i.set(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/token" {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, "confidential")
+		return true
+	})
+	logged := make(logWriter, 1)
+	f := startPortalWith(t, i, time.Minute, func(o *portal.Options, _ *access.Sessions) {
+		o.Logger = slog.New(slog.NewTextHandler(logged, nil))
+	})
+	b := f.browser(elsewhere)
+	b.get(b.begin())
+	if line := <-logged; !strings.Contains(line, "500 Internal Server Error") || strings.Contains(line, "confidential") {
+		t.Errorf("The log contains %s", line)
+	}
+}
+
+// logWriter sends each line of a log.
+type logWriter chan string
+
+func (w logWriter) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }

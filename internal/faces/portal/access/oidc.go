@@ -117,8 +117,13 @@ func (p *Provider) Complete(ctx context.Context, w http.ResponseWriter, r *http.
 // exchange exchanges the code from the issuer for an ID token.
 func (p *Provider) exchange(ctx context.Context, discovered *oidc.Provider, code string, pending signIn) (string, error) {
 	response, err := p.flow(discovered).Exchange(ctx, code, oauth2.VerifierOption(pending.Verifier))
-	if rejected, ok := errors.AsType[*oauth2.RetrieveError](err); ok && rejected.ErrorCode == "invalid_grant" {
-		return "", fmt.Errorf("%w: the identity provider rejected the code; sign in again", ErrSignIn)
+	if rejected, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		switch rejected.ErrorCode {
+		case "invalid_grant":
+			return "", fmt.Errorf("%w: the identity provider rejected the code; sign in again", ErrSignIn)
+		case "": // The text of the error would be the response, which can contain anything.
+			return "", fmt.Errorf("%w: exchanging the code for a token: the response is %s", ErrIssuer, rejected.Response.Status)
+		}
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: exchanging the code for a token: %w", ErrIssuer, err)
