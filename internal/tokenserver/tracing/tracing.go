@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -39,6 +40,7 @@ func Start(ctx context.Context, version string, logger *slog.Logger) (tracer tra
 	if !Enabled() {
 		return nil, func(context.Context) {}, nil
 	}
+	otel.SetLogger(logr.Discard()) // It would log headers that it can't parse, and they can contain a token.
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating the OTLP trace exporter from OTEL_* variables: %w", err)

@@ -5,6 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -68,5 +71,23 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	if attributes["service.name"] != "custom" || attributes["service.version"] != "v1" || attributes["k8s.pod.name"] != "a" {
 		t.Errorf("unexpected resource attributes %v", attributes)
+	}
+}
+
+// OpenTelemetry logs headers that it can't parse to standard error, and they can contain a token. The test runs
+// again in a process of its own, whose standard error it reads.
+func TestHeadersAreNotLogged(t *testing.T) {
+	const child = "REALMKEEPER_WITH_INVALID_HEADERS"
+	if os.Getenv(child) != "" {
+		_, stop, err := tracing.Start(t.Context(), "v1", slog.New(slog.DiscardHandler))
+		testkit.Do(t, err)
+		stop(t.Context())
+		return
+	}
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	again.Env = append(os.Environ(), child+"=1", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=confidential,b=%zzconfidential")
+	output, err := again.CombinedOutput()
+	if err != nil || strings.Contains(string(output), "confidential") {
+		t.Errorf("%v, output %s", err, output)
 	}
 }
