@@ -251,7 +251,8 @@ func plantInWorkloads(t *testing.T, inst *install.Installation, c canaries) {
 		&corev1.Secret{ObjectMeta: meta("realmkeeper-kms"), Data: map[string][]byte{"password": []byte(c.word("a Secret of the instance"))}},
 	)
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "Failed to read " + c.known("a termination message")}}
-	running.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "operator", RestartCount: 3, LastTerminationState: ended}, {Name: "kms-plugin"}}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "RunContainerError", Message: "exec: " + c.word("why another container waits")}}
+	running.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "operator", RestartCount: 3, LastTerminationState: ended}, {Name: "kms-plugin", State: waiting}}
 	running.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "kms-plugin", LastTerminationState: ended}}
 	node.Status.NodeInfo.KubeletVersion = "v1.99.0"
 	for _, obj := range []client.Object{running, node} {

@@ -102,7 +102,7 @@ const bundleReadme = `Support bundle of Realmkeeper
 Created %s with version %s of the plugin
 
 READ IT BEFORE YOU SEND IT. Logs, Events, and messages are included as they are. Realmkeeper writes no secrets to
-them, but other programs also write Events.
+them, but other programs also write Events, and the logs contain error messages of your KMS plugin.
 The bundle contains names of namespaces, realms, clients, users, and nodes, URLs, and IP addresses.
 
 CONTENTS

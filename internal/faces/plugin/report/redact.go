@@ -170,6 +170,7 @@ func (f fields) redact(value any) any {
 					kept[arguments] = redacted
 				}
 			}
+			omitWaiting(kept["state"])
 		}
 		return kept
 	case []any:
@@ -231,6 +232,14 @@ func redactTermination(value any) any {
 		ended["message"] = redacted
 	}
 	return value
+}
+
+// omitWaiting omits from the state of a container why it waits, which can contain its command and output.
+func omitWaiting(state any) {
+	states, _ := state.(map[string]any)
+	if waiting, ok := states["waiting"].(map[string]any); ok && waiting["message"] != nil {
+		waiting["message"] = redacted
+	}
 }
 
 // redactArguments keeps the known arguments of a container.
