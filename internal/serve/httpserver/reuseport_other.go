@@ -8,5 +8,5 @@ import (
 )
 
 // setReusePort fails, because the system can't share a port. Servers run on Linux; on other systems,
-// only the local issuer of the kubectl plugin does.
+// only the local issuer does.
 func setReusePort(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
