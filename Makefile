@@ -15,7 +15,8 @@ FUZZTIME ?= 60s
 
 STAMP := github.com/realmkeeper/realmkeeper/internal/contract/version
 # All builds of the product have these flags. Without grpcnotrace, gRPC links html/template. Because templates
-# call methods by name, the linker then keeps the exported methods of all types.
+# call methods by name, the linker then keeps the exported methods of all types. A -tags of a command
+# replaces this one, so it repeats it.
 BUILD_FLAGS := -trimpath -buildvcs=false -tags=grpcnotrace
 LDFLAGS := -s -w -X $(STAMP).Version=$(VERSION) -X $(STAMP).Revision=$(REVISION)
 
@@ -262,7 +263,7 @@ test-nightly: test-properties test-versions test-release verify-release ## Run t
 .PHONY: test-properties
 test-properties: c-compiler ## Test the plan of status indexes with random steps, and run the simulation with the race detector.
 	@echo "Testing the plan of status indexes and the simulation with the race detector; 10 min ..."
-	@EXPLORE=100s CGO_ENABLED=1 go test -race -tags nightly -count=1 -timeout 30m ./internal/operator/apiclient/statusindex $(SIMULATION)
+	@EXPLORE=100s CGO_ENABLED=1 go test -race -tags nightly,grpcnotrace -count=1 -timeout 30m ./internal/operator/apiclient/statusindex $(SIMULATION)
 
 .PHONY: test-versions
 test-versions: override export KUBEBUILDER_ASSETS =
@@ -271,7 +272,7 @@ test-versions: build race-binaries softhsm helm ## Run the integration tests, th
 	for version in $(KUBERNETES_VERSIONS); do \
 		echo "Running the integration and chart tests on Kubernetes $$version, always built from source; 12 min, 19 min the first time ..."; \
 		export KUBERNETES=$$version; \
-		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly $(INTEGRATION) ./integration/observers ./integration/... ./chart || failed=1; \
+		test/controlplane/build.sh kubectl etcdctl etcdutl >/dev/null && $(SUITES) -tags nightly,grpcnotrace $(INTEGRATION) ./integration/observers ./integration/... ./chart || failed=1; \
 	done; \
 	exit $$failed
 
@@ -285,7 +286,7 @@ test-release: ## Build the image and the release of one platform, and check thei
 test-extra: control-plane build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the permissions, the demo, the test framework, and the API on the oldest version of Kubernetes, then attack the servers.
 	@echo "Running the other tests, the longest first; 5 min ..."
 	@go test -C hack/size ./...
-	@go test -tags peers $(TEST_FLAGS) ./internal/faces/portal -run TestScriptSnippets
+	@go test -tags peers,grpcnotrace $(TEST_FLAGS) ./internal/faces/portal -run TestScriptSnippets
 	@code=0; $(MAKE) test-oldest & oldest=$$!; \
 	$(SUITES) -p 4 ./{interop,chart} $(EXTRA_SUITES:%=./integration/%) ./portal $$(go list -C test ./... | grep -v -e /test/integration/ -e /test/attack -e /test/site) || code=$$?; \
 	wait "$$oldest" || code=$$?; exit "$$code"
@@ -306,7 +307,7 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 	@echo "Attacking the token server and the portal at full length; 45 min ..."
 	@mkdir -p dist; rm -f dist/soak.md
 	@failed=0; \
-	$(ATTACKS) -v -tags nightly ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
+	$(ATTACKS) -v -tags nightly,grpcnotrace ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
 	$(ATTACKS) -parallel 1 ./attack -args -attack.duration 60s -attack.corpus 10s \
 		-attack.report "$(CURDIR)/dist/soak.md" || failed=$$?; \
 	cat dist/soak.md; exit $$failed
@@ -327,9 +328,9 @@ scale: control-plane build ## As root, measure CLIENTS (20000) ApiClients and a 
 	@echo "Measuring the operator with $(CLIENTS) ApiClients, and the token server; 25 min for 20,000 ..."
 	@mkdir -p dist; rm -f dist/scale.txt
 	@failed=0; \
-	$(ATTACKS) -tags scale ./integration/scale -run 'Scale$$' \
+	$(ATTACKS) -tags scale,grpcnotrace ./integration/scale -run 'Scale$$' \
 		-args -scale $(CLIENTS) -scale.report "$(CURDIR)/dist/scale.txt" || failed=$$?; \
-	$(ATTACKS) -tags scale ./attack -run TestTokenServerScale \
+	$(ATTACKS) -tags scale,grpcnotrace ./attack -run TestTokenServerScale \
 		-args -attack.clients $$((5 * $(CLIENTS))) -attack.clients.report "$(CURDIR)/dist/scale.txt" || failed=$$?; \
 	cat dist/scale.txt; exit $$failed
 
