@@ -47,11 +47,13 @@ func (c *caches) add(mgr ctrl.Manager, instance *config.Instance) (err error) {
 // secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
 func secretCache(mgr ctrl.Manager, namespace string, selector labels.Selector, strip toolscache.TransformFunc, set *informers.Set) (cache.Cache, error) {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme:            mgr.GetScheme(),
-		Mapper:            mgr.GetRESTMapper(),
-		HTTPClient:        mgr.GetHTTPClient(),
-		NewInformer:       set.NewInformer,
-		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector, Transform: strip}},
+		Scheme:      mgr.GetScheme(),
+		Mapper:      mgr.GetRESTMapper(),
+		HTTPClient:  mgr.GetHTTPClient(),
+		NewInformer: set.NewInformer,
+		// Nothing changes an object that it has read; see cacheOptions.
+		DefaultUnsafeDisableDeepCopy: new(true),
+		DefaultNamespaces:            map[string]cache.Config{namespace: {LabelSelector: selector, Transform: strip}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of the Secrets in namespace %s: %w", namespace, err)

@@ -247,6 +247,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 // client secret label from the served namespaces, or from all namespaces if served is empty. Heartbeat
 // Leases and usage reports are cached only from the records namespace, and the token service's
 // objects only from the system namespace, the bundle of the CA by its name.
+//
+// Reads return the cached objects, because copies would take most of the time of a reconcile that changes
+// nothing. No caller changes what it has read; the integration tests fail if one does.
 func cacheOptions(instance *config.Instance, served []string, set *informers.Set) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: has(heartbeat.Label)}}
@@ -258,7 +261,7 @@ func cacheOptions(instance *config.Instance, served []string, set *informers.Set
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
 	}
-	return cache.Options{NewInformer: set.NewInformer, ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{NewInformer: set.NewInformer, DefaultUnsafeDisableDeepCopy: new(true), ByObject: map[client.Object]cache.ByObject{
 		&v1beta1.ApiClient{}:            {Namespaces: clients, Transform: stripApiClient},
 		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},

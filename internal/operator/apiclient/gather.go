@@ -397,15 +397,13 @@ func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *o
 	return nil
 }
 
-// gatherSubjects reads the records of the subjects that the client holds and, if it is accepted, who holds
-// those that it lists. A client that is not Accepted acquires nothing, so it costs no reads of missing
+// gatherSubjects reads who holds the subjects that an accepted client lists. A client that is not Accepted acquires nothing, so it costs no reads of missing
 // records, which the API server would serve. If the client would acquire a subject, gatherSubjects reads
 // the Realm again from the API server: with a grant that only the cache still contains, the client could
 // take a subject and keep it.
 func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepted bool) error {
-	var err error
-	if seen.ownSubjects, err = r.Records.OfOwner(ctx, record.KindSubject, client.ObjectKeyFromObject(seen.client)); err != nil || !accepted {
-		return err
+	if !accepted {
+		return nil
 	}
 	free, err := r.lookUpSubjects(ctx, seen)
 	if err != nil || !free {

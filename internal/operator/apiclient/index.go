@@ -58,7 +58,7 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 // OfRealm returns the ApiClients in the cache that refer to a Realm. The caller must not change them.
 func OfRealm(ctx context.Context, cache client.Reader, realm string) ([]v1beta1.ApiClient, error) {
 	clients := &v1beta1.ApiClientList{}
-	if err := cache.List(ctx, clients, client.MatchingFields{byRealm: realm}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := cache.List(ctx, clients, client.MatchingFields{byRealm: realm}); err != nil {
 		return nil, fmt.Errorf("listing the ApiClients of Realm %q: %w", realm, err)
 	}
 	return clients.Items, nil

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -66,10 +65,7 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 		}
 		seen.index.Served = lists != nil && lists.Number != 0
 	}
-	held, err := r.Records.OfOwner(ctx, record.KindIndex, client.ObjectKeyFromObject(seen.client))
-	if err != nil {
-		return err
-	}
+	held := recordstore.OfKind(record.KindIndex, seen.own)
 	for i := range held {
 		seen.hold(&held[i])
 	}
@@ -338,13 +334,9 @@ func (r *Reconciler) retireIndex(ctx context.Context, secret *corev1.Secret, bod
 	return secret, nil
 }
 
-// releaseOrphans retires the indexes of deleted ApiClients with the same name, and releases those to which no
+// releaseOrphans retires those of the given indexes that are orphaned, and releases those to which no
 // valid token refers. It returns when the next one is due; zero if there is none.
-func (r *Reconciler) releaseOrphans(ctx context.Context, req ctrl.Request, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
-	held, err := r.Records.OfOwner(ctx, record.KindIndex, req.NamespacedName)
-	if err != nil {
-		return next, err
-	}
+func (r *Reconciler) releaseOrphans(ctx context.Context, held []corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
 	var orphaned recordstore.Orphaned // according to the API server; nil until it is needed
 	holds := map[types.UID]time.Duration{}
 	for i := range held {

@@ -26,6 +26,9 @@ type observed struct {
 	// subjects, owned, acknowledged, the uses of credentials, and the CA bundle.
 	live bool
 
+	// own are the records of all ApiClients that have or had this name, from the cache.
+	own []corev1.Secret
+
 	request
 	holding
 	delivery

@@ -43,12 +43,12 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *
 	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
-		if err := r.Records.DeleteOrphans(ctx, kind, req.NamespacedName, orphaned(uid, realmUID), current); err != nil {
+		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, seen.own), orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
 	}
 	var err error
-	seen.orphanRelease, err = r.releaseOrphans(ctx, req, orphaned(uid, realmUID), current)
+	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.own), orphaned(uid, realmUID), current)
 	return err
 }
 
@@ -78,17 +78,11 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 // records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.forget(req)
-	var all [3][]corev1.Secret
-	for i, kind := range []record.Kind{record.KindClient, record.KindSubject, record.KindIndex} {
-		var err error
-		if all[i], err = r.Records.OfOwner(ctx, kind, req.NamespacedName); err != nil {
-			return ctrl.Result{}, err
-		}
+	own, err := r.Records.OfOwner(ctx, req.NamespacedName)
+	if err != nil || len(own) == 0 {
+		return ctrl.Result{}, err
 	}
-	clients, subjects, indexes := all[0], all[1], all[2]
-	if len(clients)+len(subjects)+len(indexes) == 0 {
-		return ctrl.Result{}, nil
-	}
+	clients, subjects := recordstore.OfKind(record.KindClient, own), recordstore.OfKind(record.KindSubject, own)
 	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -112,7 +106,7 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 	}
 	every := orphaned("", "")
-	next, err := r.releaseOrphans(ctx, req, every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
+	next, err := r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, own), every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
 	return ctrl.Result{RequeueAfter: until(next, r.Now())}, err
 }
 

@@ -14,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 )
 
 // recheckInterval is the period after which a conflicting or unreadable Secret is read again. Such
@@ -98,6 +100,9 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (
 	if err != nil {
 		return seen, err
 	}
+	if seen.own, err = r.Records.OfOwner(ctx, req.NamespacedName); err != nil {
+		return seen, err
+	}
 	if err := r.deleteOrphans(ctx, req, &seen); err != nil {
 		return seen, err
 	}
@@ -115,6 +120,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (
 		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.recordSecret.Name)
 	}
 	accepted := accepted(&seen).Status == metav1.ConditionTrue
+	seen.ownSubjects = recordstore.OfKind(record.KindSubject, seen.own)
 	if err := r.gatherSubjects(ctx, &seen, accepted); err != nil {
 		return seen, err
 	}

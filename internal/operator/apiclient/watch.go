@@ -113,7 +113,7 @@ func (r *Reconciler) bundleSpread() time.Duration {
 
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
 	clients := &v1beta1.ApiClientList{}
-	if err := r.Client.List(ctx, clients, append(selection, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.Client.List(ctx, clients, selection...); err != nil {
 		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list ApiClients")
 		return nil

@@ -50,7 +50,7 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
 	realms, clients := &v1beta1.RealmList{}, &v1beta1.ApiClientList{}
-	if c.cache.List(ctx, realms, client.UnsafeDisableDeepCopy) != nil || c.cache.List(ctx, clients, client.UnsafeDisableDeepCopy) != nil {
+	if c.cache.List(ctx, realms) != nil || c.cache.List(ctx, clients) != nil {
 		return
 	}
 	stale := make(map[string]int, len(realms.Items)+1)

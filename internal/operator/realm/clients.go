@@ -65,7 +65,7 @@ func (r *Reconciler) countHandler() handler.EventHandler {
 func (r *Reconciler) realmOf(ctx context.Context, object client.Object) *v1beta1.Realm {
 	c, ok := object.(*v1beta1.ApiClient)
 	realm := &v1beta1.Realm{}
-	if !ok || r.Client.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm, client.UnsafeDisableDeepCopy) != nil {
+	if !ok || r.Client.Get(ctx, client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm) != nil {
 		return nil
 	}
 	return realm

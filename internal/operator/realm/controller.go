@@ -95,7 +95,7 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 // would wait for their next retry.
 func (r *Reconciler) ReconcileAll(ctx context.Context) {
 	realms := &v1beta1.RealmList{}
-	if err := r.Client.List(ctx, realms, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, realms); err != nil {
 		// A running cache does not return errors, so the process must be stopping.
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list Realms")
 		return

@@ -69,7 +69,11 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
 		return notOf(current), err
 	}
-	if err := r.Records.DeleteOrphans(ctx, record.KindRealm, req.NamespacedName, notOf(uid), newest); err != nil {
+	own, err := r.Records.OfOwner(ctx, req.NamespacedName)
+	if err != nil {
+		return observed{}, err
+	}
+	if err := r.Records.DeleteOrphans(ctx, own, notOf(uid), newest); err != nil {
 		return observed{}, err
 	}
 	if deleted {

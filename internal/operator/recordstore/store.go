@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,12 +28,13 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
-// byOwner is the name of the cache index of records by kind and name of the owner. Several owners
-// share a key, because an index with one key for each owner would need as much memory as the records.
+// byOwner is the name of the cache index of records by name of the owner. Several owners share a key, because
+// an index with one key for each owner would need as much memory as the records.
 const byOwner = "owner"
 
-// ownerKeys is the number of keys for each kind.
-const ownerKeys = 1024
+// ownerKeys is the number of keys. A read of one owner's records costs time for each owner with the same key:
+// for 12 of 100,000.
+const ownerKeys = 1 << 13
 
 // byRetired is the name of the cache index of retired indexes by namespace of the owner.
 const byRetired = "retired"
@@ -52,7 +54,7 @@ func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.
 	err := secrets.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		secret, ok := obj.(*corev1.Secret)
 		if kind := record.KindOf(secret); ok && kind != "" {
-			return []string{ownerKey(kind, record.OwnerName(secret))}
+			return []string{ownerKey(record.OwnerName(secret))}
 		}
 		return nil
 	})
@@ -144,26 +146,32 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// OfOwner returns the records of all owners that have or had the given name.
-func (s *Store) OfOwner(ctx context.Context, kind record.Kind, owner types.NamespacedName) ([]corev1.Secret, error) {
-	var records []corev1.Secret
+// OfOwner returns the records of all Realms or ApiClients that have or had the given name. The caller must not
+// change them.
+func (s *Store) OfOwner(ctx context.Context, owner types.NamespacedName) ([]corev1.Secret, error) {
 	candidates := &corev1.SecretList{}
-	if err := s.cache.List(ctx, candidates, client.MatchingFields{byOwner: ownerKey(kind, owner)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the records of %s %s: %w", kind, owner, err)
+	if err := s.cache.List(ctx, candidates, client.MatchingFields{byOwner: ownerKey(owner)}); err != nil {
+		return nil, fmt.Errorf("listing the records of %s: %w", owner, err)
 	}
-	for i := range candidates.Items {
-		if record.OwnerName(&candidates.Items[i]) == owner {
-			records = append(records, *candidates.Items[i].DeepCopy())
+	return slices.DeleteFunc(candidates.Items, func(secret corev1.Secret) bool { return record.OwnerName(&secret) != owner }), nil
+}
+
+// OfKind returns those of several records that have the given kind.
+func OfKind(kind record.Kind, records []corev1.Secret) []corev1.Secret {
+	var selected []corev1.Secret
+	for i := range records {
+		if record.KindOf(&records[i]) == kind {
+			selected = append(selected, records[i])
 		}
 	}
-	return records, nil
+	return selected
 }
 
 // RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace, at most
 // limit unless that is 0. The caller must not change them.
 func (s *Store) RetiredIndexes(ctx context.Context, namespace string, limit int64) ([]corev1.Secret, error) {
 	records := &corev1.SecretList{}
-	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.Limit(limit), client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.Limit(limit)); err != nil {
 		return nil, fmt.Errorf("listing the retired indexes of namespace %s: %w", namespace, err)
 	}
 	return records.Items, nil
@@ -172,15 +180,10 @@ func (s *Store) RetiredIndexes(ctx context.Context, namespace string, limit int6
 // Orphaned reports whether a record belongs to an owner that no longer exists.
 type Orphaned func(*corev1.Secret) bool
 
-// DeleteOrphans deletes the orphaned records with the owner's name. Verifiers and keys can't be
-// restored, so DeleteOrphans deletes a record only if it is also orphaned according to the API
-// server. cached checks against the cached state, and current returns the check against the state
-// in the API server.
-func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types.NamespacedName, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
-	records, err := s.OfOwner(ctx, kind, owner)
-	if err != nil {
-		return err
-	}
+// DeleteOrphans deletes those of the given records that are orphaned. Verifiers and keys can't be restored, so
+// DeleteOrphans deletes a record only if it is also orphaned according to the API server. cached checks
+// against the cached state, and current returns the check against the state in the API server.
+func (s *Store) DeleteOrphans(ctx context.Context, records []corev1.Secret, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
 	for i := range records {
 		orphan := &records[i]
 		if !cached(orphan) {
@@ -194,7 +197,7 @@ func (s *Store) DeleteOrphans(ctx context.Context, kind record.Kind, owner types
 			continue
 		}
 		if err := s.Delete(ctx, orphan); err != nil {
-			return fmt.Errorf("deleting an orphaned record of %s %s: %w", kind, owner, err)
+			return fmt.Errorf("deleting an orphaned record of %s: %w", record.OwnerName(orphan), err)
 		}
 		s.collected()
 		ctrl.LoggerFrom(ctx).Info("Deleted orphaned record", "record", orphan.Name)
@@ -225,8 +228,10 @@ func CurrentUID(ctx context.Context, live client.Reader, key client.ObjectKey, i
 	return into.GetUID(), nil
 }
 
-func ownerKey(kind record.Kind, owner types.NamespacedName) string {
+func ownerKey(owner types.NamespacedName) string {
 	hash := fnv.New32a()
-	_, _ = io.WriteString(hash, owner.String()) // it never fails
-	return string(kind) + ":" + strconv.Itoa(int(hash.Sum32()%ownerKeys))
+	_, _ = io.WriteString(hash, owner.Namespace) // it never fails
+	_, _ = io.WriteString(hash, "/")
+	_, _ = io.WriteString(hash, owner.Name)
+	return strconv.Itoa(int(hash.Sum32() % ownerKeys))
 }

@@ -46,8 +46,13 @@ func (i *Installation) startOperator(path, kubeconfig string) (err error) {
 }
 
 func (i *Installation) operatorCommand(path, kubeconfig, metrics string) process.Command {
+	environment := append([]string{"POD_NAME=" + i.Pod}, i.OperatorEnv...)
+	if i.Env.RaceDetector {
+		// client-go ends the operator if it changes an object of a cache. Reads don't copy these.
+		environment = append(environment, "KUBE_CACHE_MUTATION_DETECTOR=true")
+	}
 	return process.Command{
-		Name: "operator", Path: path, Dir: i.dir, Env: append([]string{"POD_NAME=" + i.Pod}, i.OperatorEnv...),
+		Name: "operator", Path: path, Dir: i.dir, Env: environment,
 		Args: []string{
 			"--config", i.config, "--namespace", i.Namespace, "--records-namespace", i.RecordsNamespace, "--kubeconfig", kubeconfig,
 			"--leader-elect=" + strconv.FormatBool(i.LeaderElection), "--health-probe-bind-address=0", "--metrics-bind-address=" + metrics,
