@@ -272,7 +272,7 @@ func (r *beaconReader) arrived(obj any) {
 	secret, ok := obj.(*corev1.Secret)
 	switch {
 	case !ok:
-	case r.rollbacks.arrived(secret.ResourceVersion, beacon.Read(secret)):
+	case r.rollbacks.arrived(secret.ResourceVersion, beacon.Read(apply.Unpack(secret))):
 		r.startOver()
 	default:
 		r.monitor.Arrived(secret.ResourceVersion)

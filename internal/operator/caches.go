@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,6 +25,8 @@ type caches struct {
 	manager cache.Cache
 	system  cache.Cache // the certificates
 	records cache.Cache // the records and the beacon
+	// recordInformer is the informer in records.
+	recordInformer toolscache.SharedIndexInformer
 
 	// The informers of the caches. Those of the records are separate, because the beacon is about them.
 	objects       *informers.Set
@@ -35,22 +39,33 @@ func newCaches(ctx context.Context) *caches {
 }
 
 // add creates the caches and adds them to the manager, which starts them before an election.
-func (c *caches) add(mgr ctrl.Manager, instance *config.Instance) (err error) {
+func (c *caches) add(ctx context.Context, mgr ctrl.Manager, instance *config.Instance) (err error) {
 	c.manager = mgr.GetCache()
-	if c.system, err = secretCache(mgr, instance.SystemNamespace, managedByOperator(), nil, c.systemSecrets); err != nil {
+	if c.system, err = secretCache(mgr, instance.SystemNamespace, managedByOperator(), nil, c.systemSecrets.NewInformer); err != nil {
 		return err
 	}
-	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), stripRecord, c.recordSecrets)
-	return err
+	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), stripRecord, func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		c.recordInformer = c.recordSecrets.NewInformer(lw, object, resync, indexers)
+		return c.recordInformer
+	})
+	if err != nil {
+		return err
+	}
+	if _, err = c.records.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("creating the informer of the records: %w", err)
+	}
+	return nil
 }
 
+type newInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+
 // secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
-func secretCache(mgr ctrl.Manager, namespace string, selector labels.Selector, strip toolscache.TransformFunc, set *informers.Set) (cache.Cache, error) {
+func secretCache(mgr ctrl.Manager, namespace string, selector labels.Selector, strip toolscache.TransformFunc, newInformer newInformer) (cache.Cache, error) {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:      mgr.GetScheme(),
 		Mapper:      mgr.GetRESTMapper(),
 		HTTPClient:  mgr.GetHTTPClient(),
-		NewInformer: set.NewInformer,
+		NewInformer: newInformer,
 		// Nothing changes an object that it has read; see cacheOptions.
 		DefaultUnsafeDisableDeepCopy: new(true),
 		DefaultNamespaces:            map[string]cache.Config{namespace: {LabelSelector: selector, Transform: strip}},

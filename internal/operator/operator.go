@@ -148,7 +148,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 	if err != nil {
 		return nil, nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	if err := caches.add(mgr, o.Instance); err != nil {
+	if err := caches.add(ctx, mgr, o.Instance); err != nil {
 		return nil, nil, err
 	}
 	if o.LeaderElection {
@@ -163,7 +163,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
 	operatorMetrics := metrics.New(registerer, tracker.LiveServers)
-	records, err := recordstore.New(ctx, caches.records, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
+	records, err := recordstore.New(caches.recordInformer, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
 	}

@@ -21,15 +21,15 @@ const maxCachedSecret = 8 << 10
 func stripSecrets(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	switch {
-	case !ok, apply.Summarized(secret):
+	case !ok, apply.Stripped(secret):
 		return obj, nil
 	case providedsecrets.Readable(secret):
 		stripped := providedsecrets.Identity(secret)
-		stripped.Annotations = apply.NoSummary()
+		stripped.Annotations = apply.NoSummary
 		return stripped, nil
 	case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
 		stripped := providedsecrets.Identity(secret)
-		stripped.Annotations = apply.NoSummary()
+		stripped.Annotations = apply.NoSummary
 		return stripped, nil
 	}
 	return stripCredentials(secret), nil
@@ -38,38 +38,40 @@ func stripSecrets(obj any) (any, error) {
 // stripCredentials keeps only the identity of a credentials Secret and the client secrets in it.
 // The rest is the same for all clients of a realm, or follows from the ApiClient.
 func stripCredentials(secret *corev1.Secret) *corev1.Secret {
-	stripped := providedsecrets.Identity(secret)
-	stripped.Data = map[string][]byte{}
+	data, marks := map[string][]byte{}, map[string]string{}
 	for key, value := range secret.Data {
 		if clientsecret.WellFormed(string(value)) {
-			stripped.Data[key] = value
+			data[key] = value
 		}
 	}
-	stripped.Annotations, stripped.Labels = apply.Summary(secret), generatedLabels
 	for _, key := range []string{v1beta1.CurrentSecretAnnotation, v1beta1.NextSecretAnnotation} {
 		if mark, ok := secret.Annotations[key]; ok {
-			stripped.Annotations[key] = mark
+			marks[key] = mark
 		}
 	}
-	for i := range stripped.OwnerReferences {
-		share(&stripped.OwnerReferences[i].APIVersion, &stripped.OwnerReferences[i].Kind)
+	owner := *metav1.GetControllerOf(secret)
+	share(&owner.APIVersion, &owner.Kind, &secret.Namespace, (*string)(&secret.Type))
+	if owner.Name == secret.Name {
+		owner.Name = secret.Name // one string in memory
 	}
-	share(&stripped.Namespace, (*string)(&stripped.Type))
-	return stripped
+	apply.Pack(secret, marks, data)
+	secret.OwnerReferences, secret.Labels = []metav1.OwnerReference{owner}, generatedLabels
+	secret.GenerateName, secret.Finalizers = "", nil
+	return secret
 }
 
-// stripRecord removes the metadata of a record except for its identity and its owner.
+// stripRecord removes the metadata of a record except for its identity and its owner, and packs it.
 func stripRecord(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
-	if !ok || apply.Summarized(secret) {
+	if !ok || apply.Stripped(secret) {
 		return obj, nil
 	}
-	annotations := apply.Summary(secret)
-	if owner, ok := secret.Annotations[v1beta1.OwnerAnnotation]; ok {
-		annotations[v1beta1.OwnerAnnotation] = owner
-	}
-	secret.Labels, secret.Annotations, secret.ManagedFields = nil, annotations, nil
 	share(&secret.Namespace, (*string)(&secret.Type))
+	var annotations map[string]string
+	if owner, ok := secret.Annotations[v1beta1.OwnerAnnotation]; ok {
+		annotations = map[string]string{v1beta1.OwnerAnnotation: owner}
+	}
+	apply.Pack(secret, annotations, secret.Data)
 	return secret, nil
 }
 

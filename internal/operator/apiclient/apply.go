@@ -144,7 +144,7 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed, a *applied) {
 // giveUpSubjects deletes the records of subjects that the client does not keep according to the API
 // server, either. With the cache alone, it could lose a subject that it lists again. A decision to release
 // subjects was made from live reads.
-func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, seen *observed, obsolete []corev1.Secret) error {
+func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, seen *observed, obsolete []*corev1.Secret) error {
 	if len(obsolete) == 0 {
 		return nil
 	}
@@ -157,11 +157,11 @@ func (r *Reconciler) giveUpSubjects(ctx context.Context, req ctrl.Request, seen 
 	if err != nil || realmUID == "" {
 		return err
 	}
-	for i := range obsolete {
-		if !heldUntil(&obsolete[i], seen.releasedUntil()) && keepsSubject(realm, c, &obsolete[i]) {
+	for _, secret := range obsolete {
+		if !heldUntil(secret, seen.releasedUntil()) && keepsSubject(realm, c, secret) {
 			continue
 		}
-		if err := r.Records.Delete(ctx, &obsolete[i]); err != nil {
+		if err := r.Records.Delete(ctx, secret); err != nil {
 			return fmt.Errorf("giving up a subject of ApiClient %s: %w", req, err)
 		}
 	}

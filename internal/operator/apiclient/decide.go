@@ -33,7 +33,7 @@ type decision struct {
 	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
 	// the records of the subjects that it gives up.
 	subjects         []record.Subject
-	obsoleteSubjects []corev1.Secret
+	obsoleteSubjects []*corev1.Secret
 	// index is the plan for the client's index in the status lists of the realm.
 	index statusindex.Plan
 	// plan is the plan for the client's secrets. Its secrets are already included in record.

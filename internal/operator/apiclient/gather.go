@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 )
@@ -78,7 +80,7 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 	case seen.client.Status.ObservedGeneration <= 0:
 		// A new client has no record yet, which saves a request. If it has one, the creation fails, and
 		// the API server is asked.
-		get = r.Records.Cached
+		get = func(_ context.Context, name string) (*corev1.Secret, error) { return r.Records.Cached(name) }
 	}
 	secret, err := get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
 	if err != nil {
@@ -182,6 +184,9 @@ func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1beta1.ApiClient) ([]
 	if found && isOwned(namesake, c) {
 		owned.Items = append(owned.Items, *namesake)
 	}
+	for i := range owned.Items {
+		owned.Items[i] = *apply.Unpack(&owned.Items[i])
+	}
 	return owned.Items, err
 }
 
@@ -201,12 +206,16 @@ func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) erro
 		seen.credentials, err = r.readOwned(ctx, key, seen.client)
 		return err
 	}
+	if i := slices.IndexFunc(seen.owned, func(s corev1.Secret) bool { return s.Name == key.Name }); i >= 0 {
+		seen.credentials = &seen.owned[i]
+		return nil
+	}
 	cached := &corev1.Secret{}
 	found, err := get(ctx, r.Client, key, cached)
 	if found && mayBelong(cached) {
 		seen.credentials, err = r.readOwned(ctx, key, seen.client) // The cache doesn't say whether it is empty.
 	} else if found {
-		seen.credentials = cached
+		seen.credentials = apply.Unpack(cached)
 	}
 	return err
 }

@@ -66,8 +66,8 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 		seen.index.Served = lists != nil && lists.Number != 0
 	}
 	held := recordstore.OfKind(record.KindIndex, seen.own)
-	for i := range held {
-		seen.hold(&held[i])
+	for _, secret := range held {
+		seen.hold(secret)
 	}
 	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (r *Reconciler) gatherFreeIndex(ctx context.Context, seen *observed, accept
 	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
 		return err
 	}
-	seen.index.Free, err = r.freeIndex(ctx, seen.realm)
+	seen.index.Free, err = r.freeIndex(seen.realm)
 	return err
 }
 
@@ -187,23 +187,20 @@ func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Durat
 // who deletes and creates clients could use up the indexes of a realm.
 func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, error) {
 	namespace := seen.client.Namespace
-	retired, err := r.Records.RetiredIndexes(ctx, namespace, statusindex.PerNamespace)
-	if err != nil || len(retired) < statusindex.PerNamespace {
+	number, err := r.Records.CountRetired(namespace)
+	if err != nil || number < statusindex.PerNamespace || number < statusindex.PerNamespace+2*len(r.requests(ctx, client.InNamespace(namespace))) {
 		return false, err
 	}
-	if retired, err = r.Records.RetiredIndexes(ctx, namespace, 0); err != nil {
+	retired, err := r.Records.RetiredIndexes(namespace)
+	if err != nil {
 		return false, err
-	}
-	clients := r.requests(ctx, client.InNamespace(namespace))
-	if len(retired) < statusindex.PerNamespace+2*len(clients) {
-		return false, nil
 	}
 	hold, err := r.indexHold(ctx, seen.realm.UID)
 	if err != nil {
 		return false, err
 	}
 	for _, secret := range retired {
-		if body, err := record.ReadIndex(&secret); err == nil {
+		if body, err := record.ReadIndex(secret); err == nil {
 			seen.namespaceRelease = timestamp.Earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
 		}
 	}
@@ -220,7 +217,7 @@ const (
 
 // freeIndex returns a random index that is free according to the cache, or statusindex.None. It chooses below
 // the smallest power of two that is at least the number of clients, and doubles this range while it is too full.
-func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, error) {
+func (r *Reconciler) freeIndex(realm *v1beta1.Realm) (int, error) {
 	size := minIndexes
 	if clients := realm.Status.Clients; clients != nil && *clients > minIndexes {
 		size = min(1<<bits.Len32(uint32(*clients-1)), record.MaxIndexes) // Clients that aren't Accepted count, too.
@@ -232,7 +229,7 @@ func (r *Reconciler) freeIndex(ctx context.Context, realm *v1beta1.Realm) (int, 
 				return 0, fmt.Errorf("choosing an index: %w", err)
 			}
 			index := int(binary.BigEndian.Uint32(random[:])) & (size - 1)
-			holder, err := r.Records.Cached(ctx, record.IndexSecretName(realm.UID, index))
+			holder, err := r.Records.Cached(record.IndexSecretName(realm.UID, index))
 			if err != nil {
 				return 0, err
 			}
@@ -336,11 +333,10 @@ func (r *Reconciler) retireIndex(ctx context.Context, secret *corev1.Secret, bod
 
 // releaseOrphans retires those of the given indexes that are orphaned, and releases those to which no
 // valid token refers. It returns when the next one is due; zero if there is none.
-func (r *Reconciler) releaseOrphans(ctx context.Context, held []corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
+func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
 	var orphaned recordstore.Orphaned // according to the API server; nil until it is needed
 	holds := map[types.UID]time.Duration{}
-	for i := range held {
-		secret := &held[i]
+	for _, secret := range held {
 		if !cached(secret) {
 			continue
 		}

@@ -27,7 +27,7 @@ type observed struct {
 	live bool
 
 	// own are the records of all ApiClients that have or had this name, from the cache.
-	own []corev1.Secret
+	own []*corev1.Secret
 
 	request
 	holding
@@ -106,7 +106,7 @@ type identitySet struct {
 	// this client holds, including those that the spec no longer lists.
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
-	ownSubjects    []corev1.Secret
+	ownSubjects    []*corev1.Secret
 }
 
 // useReports are the uses of the client's credentials.

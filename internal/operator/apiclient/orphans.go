@@ -78,7 +78,7 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 // records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.forget(req)
-	own, err := r.Records.OfOwner(ctx, req.NamespacedName)
+	own, err := r.Records.OfOwner(req.NamespacedName)
 	if err != nil || len(own) == 0 {
 		return ctrl.Result{}, err
 	}
@@ -87,11 +87,11 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	for i := range clients {
+	for _, secret := range clients {
 		if gone {
-			err = r.Records.Delete(ctx, &clients[i])
+			err = r.Records.Delete(ctx, secret)
 		} else {
-			err = r.disable(ctx, &clients[i])
+			err = r.disable(ctx, secret)
 		}
 		if err != nil {
 			return ctrl.Result{}, fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
@@ -100,8 +100,8 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if !gone {
 		return ctrl.Result{}, nil
 	}
-	for i := range subjects {
-		if err := r.Records.Delete(ctx, &subjects[i]); err != nil {
+	for _, secret := range subjects {
+		if err := r.Records.Delete(ctx, secret); err != nil {
 			return ctrl.Result{}, fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}

@@ -100,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (
 	if err != nil {
 		return seen, err
 	}
-	if seen.own, err = r.Records.OfOwner(ctx, req.NamespacedName); err != nil {
+	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil {
 		return seen, err
 	}
 	if err := r.deleteOrphans(ctx, req, &seen); err != nil {

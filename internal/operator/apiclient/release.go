@@ -55,8 +55,8 @@ func heldUntil(secret *corev1.Secret, until time.Time) bool {
 
 // mustRelease reports whether the client holds a client ID or a subject that it must release.
 func (seen *observed) mustRelease(until time.Time) bool {
-	for i := range seen.ownSubjects {
-		if heldUntil(&seen.ownSubjects[i], until) {
+	for _, secret := range seen.ownSubjects {
+		if heldUntil(secret, until) {
 			return true
 		}
 	}

@@ -45,13 +45,13 @@ func wantedSubjects(seen *observed) []record.Subject {
 }
 
 // obsoleteSubjects returns the records of subjects that the client gives up.
-func obsoleteSubjects(seen *observed) []corev1.Secret {
+func obsoleteSubjects(seen *observed) []*corev1.Secret {
 	if seen.realm == nil {
 		return nil
 	}
 	until := seen.releasedUntil()
-	return slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(secret corev1.Secret) bool {
-		return !heldUntil(&secret, until) && keepsSubject(seen.realm, seen.client, &secret)
+	return slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(secret *corev1.Secret) bool {
+		return !heldUntil(secret, until) && keepsSubject(seen.realm, seen.client, secret)
 	})
 }
 

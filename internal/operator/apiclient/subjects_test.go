@@ -118,6 +118,15 @@ func TestDecideAcquiresNoSubject(t *testing.T) {
 	}
 }
 
+// pointers returns pointers to copies of Secrets.
+func pointers(secrets []corev1.Secret) []*corev1.Secret {
+	var copies []*corev1.Secret
+	for i := range secrets {
+		copies = append(copies, secrets[i].DeepCopy())
+	}
+	return copies
+}
+
 // A client gives up a subject if its spec no longer lists the subject, or if the client is released. It
 // keeps the others, even if it loses its grant or the issuer is renamed.
 func TestObsoleteSubjects(t *testing.T) {
@@ -160,7 +169,7 @@ func TestObsoleteSubjects(t *testing.T) {
 		"realm is deleted": {held, func(s *observed) { s.realm = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, test.own }, test.change)
+			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, pointers(test.own) }, test.change)
 			d, err := decide(&seen, now, rand.Reader)
 			if err != nil || len(d.obsoleteSubjects) != test.want {
 				t.Errorf("%d subjects are given up, want %d; error %v", len(d.obsoleteSubjects), test.want, err)

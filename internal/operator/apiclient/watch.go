@@ -37,6 +37,17 @@ func readiness(realm *v1beta1.Realm) string {
 	return string(ready.Status) + ready.Reason
 }
 
+// clientsWaiting returns the ApiClients that can acquire what the holder of a deleted record held.
+func (r *Reconciler) clientsWaiting(ctx context.Context, secret *corev1.Secret) []reconcile.Request {
+	switch record.KindOf(secret) {
+	case record.KindClient:
+		return r.clientsWaitingForID(ctx, secret)
+	case record.KindSubject:
+		return r.clientsWaitingForSubject(ctx, secret)
+	}
+	return nil
+}
+
 // clientsWaitingForID returns the ApiClients with the client ID of a deleted record. One of them can
 // acquire the ID.
 func (r *Reconciler) clientsWaitingForID(ctx context.Context, secret *corev1.Secret) []reconcile.Request {

@@ -3,11 +3,12 @@ package apply
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"unique"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,12 +20,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
-// digestKey is the annotation of a cached Secret with the digest of what the operator has set. The API
-// server rejects this key, so no user can set the annotation.
-const digestKey = "Realmkeeper Digest"
-
 // Secret creates the desired Secret or changes known, and returns the result. known is nil if no Secret is
-// known to exist. It may be one with a Summary, as in a cache.
+// known to exist. It may be one from a cache; see Unpack.
 //
 // Secret never changes a Secret other than known. A creation fails if the Secret already exists, and a
 // change fails with a conflict if known is not the latest version. Therefore no decision based on a stale
@@ -66,35 +63,15 @@ func createSecret(ctx context.Context, c client.Client, desired *corev1ac.Secret
 	return secret, nil
 }
 
-// Summary returns the annotations with which a Secret is cached instead of what the operator has set. With
-// these annotations, the function Secret still detects every change to it.
-func Summary(live *corev1.Secret) map[string]string {
-	summary := map[string]string{digestKey: digestOf(live)}
-	if fields, ok := live.Annotations[v1beta1.AppliedFieldsAnnotation]; ok {
-		summary[v1beta1.AppliedFieldsAnnotation] = unique.Make(fields).Value() // It is the same for many Secrets.
-	}
-	return summary
-}
-
-// NoSummary returns the annotations of a cached Secret that the operator doesn't write.
-func NoSummary() map[string]string { return map[string]string{digestKey: ""} }
-
-// Summarized reports whether a Secret has annotations from Summary. Client libraries transform objects
-// more than once before they cache them.
-func Summarized(cached *corev1.Secret) bool {
-	_, ok := cached.Annotations[digestKey]
-	return ok
-}
-
 // content is what the operator sets in a Secret.
 type content struct {
 	// Fields is the value of v1beta1.AppliedFieldsAnnotation.
 	Fields      string
 	Type        corev1.SecretType
-	Controller  string            // UID
-	Labels      map[string]string `json:",omitempty"`
-	Annotations map[string]string `json:",omitempty"`
-	Data        map[string][]byte `json:",omitempty"`
+	Controller  string // UID
+	Labels      map[string]string
+	Annotations map[string]string
+	Data        map[string][]byte
 }
 
 // fieldNames contains the keys that the operator has set in a Secret.
@@ -136,9 +113,26 @@ func digestOf(live *corev1.Secret) string {
 	return c.digest()
 }
 
-func (c content) digest() string {
-	sum := sha256.Sum256(encode(c))
-	return string(sum[:])
+// digest returns a digest that differs for different content.
+func (c *content) digest() string {
+	hash := sha256.New()
+	text := func(values ...string) {
+		for _, value := range values {
+			hash.Write(binary.AppendUvarint(nil, uint64(len(value))))
+			hash.Write([]byte(value))
+		}
+	}
+	text(c.Fields, string(c.Type), c.Controller)
+	for _, values := range []map[string]string{c.Labels, c.Annotations} {
+		text(strconv.Itoa(len(values)))
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			text(key, values[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Data)) {
+		text(key, string(c.Data[key]))
+	}
+	return string(hash.Sum(nil))
 }
 
 func encode(v any) []byte {

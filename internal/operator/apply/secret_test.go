@@ -2,7 +2,6 @@ package apply_test
 
 import (
 	"encoding/json"
-	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +31,11 @@ func created(t *testing.T) (client.Client, *corev1.Secret) {
 	return c, secret
 }
 
-// cached returns the part of a Secret that a cache contains.
+// cached returns what a cache contains of a Secret.
 func cached(live *corev1.Secret) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Name: live.Name, Namespace: live.Namespace, UID: live.UID, ResourceVersion: live.ResourceVersion,
-		OwnerReferences: live.OwnerReferences, Annotations: apply.Summary(live),
-	}}
+	packed := live.DeepCopy()
+	apply.Pack(packed, nil, nil)
+	return apply.Unpack(packed)
 }
 
 // A cached Secret without its data shows every change to what the operator has set, and no other change.
@@ -137,11 +135,20 @@ func TestSecretIsNotWrittenFromStaleRead(t *testing.T) {
 	}
 }
 
-// A cache calls its transformation more than once.
-func TestSummaryOfSummary(t *testing.T) {
+// A cache contains what was kept of a Secret, in one string.
+func TestPack(t *testing.T) {
 	_, live := created(t)
-	once := cached(live)
-	if !apply.Summarized(once) || apply.Summarized(live) || !maps.Equal(cached(once).Annotations, once.Annotations) {
-		t.Errorf("Summary() = %q, and then %q", once.Annotations, cached(once).Annotations)
+	if apply.Stripped(live) {
+		t.Error("a Secret of the API server is taken for one of a cache")
+	}
+	packed := live.DeepCopy()
+	apply.Pack(packed, map[string]string{"mark": "x"}, map[string][]byte{"key": []byte("value")})
+	if !apply.Stripped(packed) || packed.Data != nil || len(packed.Annotations) != 1 {
+		t.Errorf("a cache contains %+v", packed)
+	}
+	got := apply.Unpack(packed)
+	if got.Annotations["mark"] != "x" || got.Annotations[v1beta1.AppliedFieldsAnnotation] != live.Annotations[v1beta1.AppliedFieldsAnnotation] ||
+		string(got.Data["key"]) != "value" || got.UID != live.UID || got.ResourceVersion != live.ResourceVersion || got.SelfLink != "" {
+		t.Errorf("it is unpacked to %+v", got)
 	}
 }

@@ -65,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1beta1.Realm{}, builder.WithPredicates(condition.Changed())).
 		Watches(&v1beta1.ApiClient{}, r.countHandler()).
-		WatchesRawSource(r.Records.Source(record.KindRealm)).
+		WatchesRawSource(r.Records.Source(nil, record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(&r.Issuers.Changed).
 		WatchesRawSource(&r.everything).

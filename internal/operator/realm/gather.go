@@ -69,7 +69,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
 		return notOf(current), err
 	}
-	own, err := r.Records.OfOwner(ctx, req.NamespacedName)
+	own, err := r.Records.OfOwner(req.NamespacedName)
 	if err != nil {
 		return observed{}, err
 	}
@@ -99,7 +99,7 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	if err != nil {
 		return observed{}, err
 	}
-	signal, err := r.Records.Cached(ctx, beacon.Name)
+	signal, err := r.Records.Cached(beacon.Name)
 	if err != nil {
 		return observed{}, err
 	}

@@ -14,15 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"k8s.io/client-go/util/workqueue"
+	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -32,86 +26,67 @@ import (
 // an index with one key for each owner would need as much memory as the records.
 const byOwner = "owner"
 
-// ownerKeys is the number of keys. A read of one owner's records costs time for each owner with the same key:
+// maxOwnerKeys is the number of keys. A read of one owner's records costs time for each owner with the same key:
 // for 12 of 100,000.
-const ownerKeys = 1 << 13
+const maxOwnerKeys = 1 << 13
 
 // byRetired is the name of the cache index of retired indexes by namespace of the owner.
 const byRetired = "retired"
 
-// Store reads records from a cache and writes them to the API server.
+// Store reads records from an informer and writes them to the API server.
 type Store struct {
-	cache     cache.Cache
+	informer  toolscache.SharedIndexInformer
 	live      client.Reader // bypasses the cache
 	client    client.Client
 	namespace string
 	collected func()
 }
 
-// New returns a store for the records in namespace. secrets is a cache of the operator's Secrets in
-// that namespace and must not be started yet. The store calls collected for each deleted orphan.
-func New(ctx context.Context, secrets cache.Cache, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
-	err := secrets.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
-		secret, ok := obj.(*corev1.Secret)
-		if kind := record.KindOf(secret); ok && kind != "" {
-			return []string{ownerKey(record.OwnerName(secret))}
-		}
-		return nil
-	})
+// New returns a store for the records in namespace. informer is that of the operator's Secrets in that
+// namespace, which may be packed, and must not be started yet. The store calls collected for each deleted
+// orphan.
+func New(informer toolscache.SharedIndexInformer, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
+	err := informer.AddIndexers(toolscache.Indexers{byOwner: ownerKeys, byRetired: retiredKeys})
 	if err != nil {
-		return nil, fmt.Errorf("indexing records by owner: %w", err)
+		return nil, fmt.Errorf("indexing records: %w", err)
 	}
-	err = secrets.IndexField(ctx, &corev1.Secret{}, byRetired, func(obj client.Object) []string {
-		if secret, ok := obj.(*corev1.Secret); ok && record.KindOf(secret) == record.KindIndex {
-			if body, err := record.ReadIndex(secret); err == nil && !body.RetiredAt.IsZero() {
-				return []string{body.Namespace}
-			}
+	return &Store{informer: informer, live: live, client: c, namespace: namespace, collected: collected}, nil
+}
+
+func ownerKeys(obj any) ([]string, error) {
+	if secret, ok := recordIn(obj, allKinds...); ok {
+		return []string{ownerKey(record.OwnerName(secret))}, nil
+	}
+	return nil, nil
+}
+
+func retiredKeys(obj any) ([]string, error) {
+	if secret, ok := recordIn(obj, record.KindIndex); ok {
+		if body, err := record.ReadIndex(secret); err == nil && !body.RetiredAt.IsZero() {
+			return []string{body.Namespace}, nil
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("indexing retired indexes by namespace: %w", err)
 	}
-	return &Store{cache: secrets, live: live, client: c, namespace: namespace, collected: collected}, nil
+	return nil, nil
+}
+
+var allKinds = []record.Kind{record.KindRealm, record.KindClient, record.KindSubject, record.KindIndex}
+
+// recordIn returns the record in an object of the informer, which also has the beacon, if it is of the given kinds.
+func recordIn(obj any, kinds ...record.Kind) (*corev1.Secret, bool) {
+	secret, ok := obj.(*corev1.Secret)
+	if !ok || !slices.Contains(kinds, record.KindOf(secret)) {
+		return nil, false
+	}
+	return apply.Unpack(secret), true
 }
 
 // Namespace returns the namespace of the records.
 func (s *Store) Namespace() string { return s.namespace }
 
-// Source returns a source that reconciles the owner of each changed record. It also reconciles the
-// owners of all records at startup to find orphans. A new list of unchanged records reconciles nothing.
-func (s *Store) Source(kind record.Kind) source.SyncingSource {
-	return source.Kind(s.cache, client.Object(&corev1.Secret{}),
-		handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-			secret, ok := obj.(*corev1.Secret)
-			if !ok {
-				return nil
-			}
-			return []reconcile.Request{{NamespacedName: record.OwnerName(secret)}}
-		}),
-		predicate.NewPredicateFuncs(func(obj client.Object) bool {
-			secret, ok := obj.(*corev1.Secret)
-			return ok && record.KindOf(secret) == kind
-		}), predicate.ResourceVersionChangedPredicate{})
-}
-
-// DeletionSource returns a source that reconciles the requests that follow from a deleted record.
-func (s *Store) DeletionSource(kind record.Kind, requests func(context.Context, *corev1.Secret) []reconcile.Request) source.SyncingSource {
-	return source.Kind(s.cache, client.Object(&corev1.Secret{}), handler.Funcs{
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if secret, ok := e.Object.(*corev1.Secret); ok && record.KindOf(secret) == kind {
-				for _, request := range requests(ctx, secret) {
-					queue.Add(request)
-				}
-			}
-		},
-	})
-}
-
 // Get returns the record with the given name, or nil if there is none. A record that is missing
 // from the cache may be new or have lost its label, so Get falls back to the API server.
 func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
-	secret, err := s.Cached(ctx, name)
+	secret, err := s.Cached(name)
 	if secret != nil || err != nil {
 		return secret, err
 	}
@@ -120,18 +95,21 @@ func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 
 // Cached returns the record with the given name, or nil if the cache contains none. Use it only
 // before creating the record, because the creation fails if the record exists.
-func (s *Store) Cached(ctx context.Context, name string) (*corev1.Secret, error) {
-	return s.read(ctx, s.cache, name)
+func (s *Store) Cached(name string) (*corev1.Secret, error) {
+	obj, exists, err := s.informer.GetIndexer().GetByKey(s.namespace + "/" + name)
+	if err != nil {
+		return nil, fmt.Errorf("reading record %s from the cache: %w", name, err)
+	}
+	if secret, ok := obj.(*corev1.Secret); exists && ok {
+		return apply.Unpack(secret), nil
+	}
+	return nil, nil //nolint:nilnil // A missing record is not an error.
 }
 
 // Live returns the record with the given name according to the API server, or nil if there is none.
 func (s *Store) Live(ctx context.Context, name string) (*corev1.Secret, error) {
-	return s.read(ctx, s.live, name)
-}
-
-func (s *Store) read(ctx context.Context, from client.Reader, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := from.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, secret)
+	err := s.live.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // A missing record is not an error.
 	}
@@ -146,35 +124,45 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 	return apply.Secret(ctx, s.client, live, desired)
 }
 
-// OfOwner returns the records of all Realms or ApiClients that have or had the given name. The caller must not
-// change them.
-func (s *Store) OfOwner(ctx context.Context, owner types.NamespacedName) ([]corev1.Secret, error) {
-	candidates := &corev1.SecretList{}
-	if err := s.cache.List(ctx, candidates, client.MatchingFields{byOwner: ownerKey(owner)}); err != nil {
-		return nil, fmt.Errorf("listing the records of %s: %w", owner, err)
+// OfOwner returns the cached records of all Realms or ApiClients that have or had the given name. The caller
+// must not change them.
+func (s *Store) OfOwner(owner types.NamespacedName) ([]*corev1.Secret, error) {
+	all, err := s.indexed(byOwner, ownerKey(owner))
+	return slices.DeleteFunc(all, func(secret *corev1.Secret) bool { return record.OwnerName(secret) != owner }), err
+}
+
+// RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace. The caller must
+// not change them.
+func (s *Store) RetiredIndexes(namespace string) ([]*corev1.Secret, error) {
+	return s.indexed(byRetired, namespace)
+}
+
+// CountRetired returns the number of RetiredIndexes.
+func (s *Store) CountRetired(namespace string) (int, error) {
+	keys, err := s.informer.GetIndexer().IndexKeys(byRetired, namespace)
+	if err != nil {
+		return 0, fmt.Errorf("counting the retired indexes of namespace %s: %w", namespace, err)
 	}
-	return slices.DeleteFunc(candidates.Items, func(secret corev1.Secret) bool { return record.OwnerName(&secret) != owner }), nil
+	return len(keys), nil
+}
+
+func (s *Store) indexed(index, key string) ([]*corev1.Secret, error) {
+	objects, err := s.informer.GetIndexer().ByIndex(index, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading records from the cache by %s: %w", index, err)
+	}
+	records := make([]*corev1.Secret, 0, len(objects))
+	for _, obj := range objects {
+		if secret, ok := recordIn(obj, allKinds...); ok {
+			records = append(records, secret)
+		}
+	}
+	return records, nil
 }
 
 // OfKind returns those of several records that have the given kind.
-func OfKind(kind record.Kind, records []corev1.Secret) []corev1.Secret {
-	var selected []corev1.Secret
-	for i := range records {
-		if record.KindOf(&records[i]) == kind {
-			selected = append(selected, records[i])
-		}
-	}
-	return selected
-}
-
-// RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace, at most
-// limit unless that is 0. The caller must not change them.
-func (s *Store) RetiredIndexes(ctx context.Context, namespace string, limit int64) ([]corev1.Secret, error) {
-	records := &corev1.SecretList{}
-	if err := s.cache.List(ctx, records, client.MatchingFields{byRetired: namespace}, client.Limit(limit)); err != nil {
-		return nil, fmt.Errorf("listing the retired indexes of namespace %s: %w", namespace, err)
-	}
-	return records.Items, nil
+func OfKind(kind record.Kind, records []*corev1.Secret) []*corev1.Secret {
+	return slices.DeleteFunc(slices.Clone(records), func(secret *corev1.Secret) bool { return record.KindOf(secret) != kind })
 }
 
 // Orphaned reports whether a record belongs to an owner that no longer exists.
@@ -183,9 +171,8 @@ type Orphaned func(*corev1.Secret) bool
 // DeleteOrphans deletes those of the given records that are orphaned. Verifiers and keys can't be restored, so
 // DeleteOrphans deletes a record only if it is also orphaned according to the API server. cached checks
 // against the cached state, and current returns the check against the state in the API server.
-func (s *Store) DeleteOrphans(ctx context.Context, records []corev1.Secret, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
-	for i := range records {
-		orphan := &records[i]
+func (s *Store) DeleteOrphans(ctx context.Context, records []*corev1.Secret, cached Orphaned, current func(context.Context) (Orphaned, error)) error {
+	for _, orphan := range records {
 		if !cached(orphan) {
 			continue
 		}
@@ -233,5 +220,5 @@ func ownerKey(owner types.NamespacedName) string {
 	_, _ = io.WriteString(hash, owner.Namespace) // it never fails
 	_, _ = io.WriteString(hash, "/")
 	_, _ = io.WriteString(hash, owner.Name)
-	return strconv.Itoa(int(hash.Sum32() % ownerKeys))
+	return strconv.Itoa(int(hash.Sum32() % maxOwnerKeys))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -371,6 +372,61 @@ type informer struct {
 func (i informer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.cache.handler[i.gvk] = append(i.cache.handler[i.gvk], handler)
 	return registration{}, nil
+}
+
+// recordInformer is the informer of an operator's records.
+type recordInformer struct {
+	toolscache.SharedIndexInformer
+
+	informer
+	indexers toolscache.Indexers
+}
+
+func (c *informers) recordInformer() toolscache.SharedIndexInformer {
+	return &recordInformer{informer: informer{cache: c, gvk: corev1.SchemeGroupVersion.WithKind("Secret")}}
+}
+
+func (i *recordInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	return i.informer.AddEventHandler(handler)
+}
+
+func (i *recordInformer) AddIndexers(indexers toolscache.Indexers) error {
+	i.indexers = indexers
+	return nil
+}
+
+func (i *recordInformer) GetIndexer() toolscache.Indexer { return recordIndexer{of: i} }
+
+type recordIndexer struct {
+	toolscache.Indexer
+
+	of *recordInformer
+}
+
+func (i recordIndexer) GetByKey(key string) (any, bool, error) {
+	namespace, name, _ := strings.Cut(key, "/")
+	i.of.cache.mu.Lock()
+	defer i.of.cache.mu.Unlock()
+	object, exists := i.of.cache.objects[i.of.gvk][types.NamespacedName{Namespace: namespace, Name: name}]
+	return object, exists, nil
+}
+
+func (i recordIndexer) ByIndex(index, value string) ([]any, error) {
+	i.of.cache.mu.Lock()
+	defer i.of.cache.mu.Unlock()
+	var objects []any
+	for _, key := range sortedKeys(i.of.cache.objects[i.of.gvk]) {
+		object := i.of.cache.objects[i.of.gvk][key]
+		if values, err := i.of.indexers[index](object); err == nil && slices.Contains(values, value) {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+func (i recordIndexer) IndexKeys(index, value string) ([]string, error) {
+	objects, err := i.ByIndex(index, value)
+	return make([]string, len(objects)), err
 }
 
 type registration struct {

@@ -101,7 +101,7 @@ func newOperator(p *process) *operator {
 	mgr := fakeManager{operator: o, client: c, reader: reader}
 	registry := prometheus.NewRegistry()
 	m := metrics.New(registry, o.tracker.LiveServers)
-	records, err := recordstore.New(ctx, o.records, reader, c, recordsNamespace, func() {})
+	records, err := recordstore.New(o.records.recordInformer(), reader, c, recordsNamespace, func() {})
 	must(err)
 	config := instance()
 	uses := lastuse.New(recordsNamespace, time.Hour, now, func(metrics.RejectionReason) {})
