@@ -75,10 +75,10 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	}
 	watches := ctrl.NewControllerManagedBy(mgr).
 		For(&v1beta1.ApiClient{}, builder.WithPredicates(condition.Changed())).
-		Watches(&v1beta1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters())).
+		Watches(&v1beta1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters(), afterStart)).
 		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
 		WatchesRawSource(r.accountSource()).
-		WatchesRawSource(r.Records.Source(r.clientsWaiting, record.KindClient, record.KindSubject, record.KindIndex)).
+		WatchesRawSource(r.Records.Source(r.known, r.clientsWaiting, record.KindClient, record.KindSubject, record.KindIndex)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(&r.Usage.Grants).
@@ -87,7 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		if err := indexSecrets(ctx, mgr.GetFieldIndexer()); err != nil {
 			return fmt.Errorf("indexing Secrets: %w", err)
 		}
-		changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})
+		changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}, afterStart)
 		watches.Owns(&corev1.Secret{}, changed).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret), changed)
 	}
 	return watches.WithOptions(controller.Options{

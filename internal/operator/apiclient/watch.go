@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -18,6 +19,15 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
+
+// afterStart ignores the objects that exist when the controller starts, because it then reconciles all
+// ApiClients.
+var afterStart = predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
+
+// known reports whether an ApiClient exists, according to the cache.
+func (r *Reconciler) known(name types.NamespacedName) bool {
+	return r.Client.Get(context.Background(), name, &v1beta1.ApiClient{}) == nil
+}
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
@@ -92,7 +102,7 @@ func (r *Reconciler) clientsOfProvidedSecret(ctx context.Context, secret client.
 // accountSource enqueues the ApiClients that list a service account when it is created, deleted, or
 // recreated with the same name.
 func (r *Reconciler) accountSource() source.Source {
-	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount),
+	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount), afterStart,
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || exists(e.ObjectOld) != exists(e.ObjectNew)
 		}})

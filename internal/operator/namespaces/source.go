@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -20,7 +21,8 @@ import (
 // change. If namespaces are polled, it also does so when one is created or deleted.
 func (n *Namespaces) Source(toRequests handler.MapFunc) source.Source {
 	if n.all() {
-		return source.Kind(n.cache, client.Object(&corev1.Namespace{}), handler.EnqueueRequestsFromMapFunc(toRequests), predicate.LabelChangedPredicate{})
+		return source.Kind(n.cache, client.Object(&corev1.Namespace{}), handler.EnqueueRequestsFromMapFunc(toRequests), predicate.LabelChangedPredicate{},
+			predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }})
 	}
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		go n.watch(ctx, func(name string) {

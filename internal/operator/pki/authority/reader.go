@@ -100,7 +100,8 @@ func decode(secret *corev1.Secret) *decoded {
 	return d
 }
 
-// Source returns a source that enqueues the given requests when the bundle changes. If workloads don't
+// Source returns a source that enqueues the given requests when the bundle changes, but not for the bundle that
+// exists when the controller starts. If workloads don't
 // need the change yet, the requests are spread over the given time.
 func (r *Reader) Source(requests func(context.Context) []reconcile.Request, spread time.Duration) source.SyncingSource {
 	enqueue := func(ctx context.Context, spread time.Duration, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -113,8 +114,10 @@ func (r *Reader) Source(requests func(context.Context) []reconcile.Request, spre
 		}
 	}
 	return source.Kind(r.system, client.Object(&corev1.Secret{}), handler.Funcs{
-		CreateFunc: func(ctx context.Context, _ event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			enqueue(ctx, 0, queue)
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			if !e.IsInInitialList {
+				enqueue(ctx, 0, queue)
+			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			before, after := decode(e.ObjectOld.(*corev1.Secret)), decode(e.ObjectNew.(*corev1.Secret))
