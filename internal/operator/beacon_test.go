@@ -233,7 +233,7 @@ func TestMapper(t *testing.T) {
 	mapper := testkit.Value(newMapper(nil, nil))(t)
 	scheme := testkit.Value(Scheme())(t)
 	clusterScoped := map[string]bool{"realms": true, "namespaces": true}
-	for object := range cacheOptions(&config.Instance{}, nil, informers.New(t.Context())).ByObject {
+	for object := range cacheOptions(&config.Instance{}, nil, informers.New(t.Context()).NewInformer).ByObject {
 		kind := testkit.Value(apiutil.GVKForObject(object, scheme))(t)
 		for _, name := range []string{kind.Kind, kind.Kind + "List"} {
 			mapping, err := mapper.RESTMapping(kind.GroupVersion().WithKind(name).GroupKind(), kind.Version)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +16,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 )
 
 // caches are the operator's caches: that of the manager, and two of the operator's own Secrets, which the
@@ -25,8 +29,11 @@ type caches struct {
 	manager cache.Cache
 	system  cache.Cache // the certificates
 	records cache.Cache // the records and the beacon
-	// recordInformer is the informer in records.
-	recordInformer toolscache.SharedIndexInformer
+	// recordInformer is the informer in records, and clientInformers are those of ApiClients in manager.
+	recordInformer  toolscache.SharedIndexInformer
+	clientInformers []toolscache.SharedIndexInformer
+
+	mu sync.Mutex // guards clientInformers
 
 	// The informers of the caches. Those of the records are separate, because the beacon is about them.
 	objects       *informers.Set
@@ -44,7 +51,7 @@ func (c *caches) add(ctx context.Context, mgr ctrl.Manager, instance *config.Ins
 	if c.system, err = secretCache(mgr, instance.SystemNamespace, managedByOperator(), nil, c.systemSecrets.NewInformer); err != nil {
 		return err
 	}
-	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), stripRecord, func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), recordstore.Pack, func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		c.recordInformer = c.recordSecrets.NewInformer(lw, object, resync, indexers)
 		return c.recordInformer
 	})
@@ -55,6 +62,31 @@ func (c *caches) add(ctx context.Context, mgr ctrl.Manager, instance *config.Ins
 		return fmt.Errorf("creating the informer of the records: %w", err)
 	}
 	return nil
+}
+
+// newObjectInformer returns an informer for the manager's cache.
+func (c *caches) newObjectInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	informer := c.objects.NewInformer(lw, object, resync, indexers)
+	if _, ok := object.(*v1beta1.ApiClient); ok {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.clientInformers = append(c.clientInformers, informer)
+	}
+	return informer
+}
+
+// clients returns the ApiClients in the manager's cache. The caller must not change them.
+func (c *caches) clients(yield func(*v1beta1.ApiClient) bool) {
+	c.mu.Lock()
+	all := slices.Clone(c.clientInformers)
+	c.mu.Unlock()
+	for _, informer := range all {
+		for _, object := range informer.GetStore().List() {
+			if one, ok := object.(*v1beta1.ApiClient); ok && !yield(one) {
+				return
+			}
+		}
+	}
 }
 
 type newInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer

@@ -11,14 +11,20 @@ import (
 // Logger returns a logger that writes to the given one, except for messages that only say that something was
 // canceled. When the operator stops or starts over, every request and wait in progress ends with such an
 // error, and controller-runtime and client-go log many of them.
-func Logger(logger logr.Logger) logr.Logger { return logger.WithSink(sink{logger.GetSink()}) }
+func Logger(logger logr.Logger) logr.Logger { return logger.WithSink(sink{LogSink: logger.GetSink()}) }
 
-type sink struct{ logr.LogSink }
+// sink adds the values to the wrapped one when it logs, because controller-runtime adds some to the logger of
+// each reconcile, and most log nothing.
+type sink struct {
+	logr.LogSink
+
+	values []any
+}
 
 // Error implements logr.LogSink.
 func (s sink) Error(err error, message string, keysAndValues ...any) {
 	if !canceled(err) && !released(err, message) {
-		s.LogSink.Error(err, message, keysAndValues...)
+		s.complete().Error(err, message, keysAndValues...)
 	}
 }
 
@@ -29,7 +35,7 @@ func (s sink) Info(level int, message string, keysAndValues ...any) {
 			return
 		}
 	}
-	s.LogSink.Info(level, message, keysAndValues...)
+	s.complete().Info(level, message, keysAndValues...)
 }
 
 // released reports whether controller-runtime logs at a stop that the leader Lease is lost, because the manager has
@@ -40,11 +46,19 @@ func released(err error, message string) bool {
 
 // WithValues implements logr.LogSink.
 func (s sink) WithValues(keysAndValues ...any) logr.LogSink {
-	return sink{s.LogSink.WithValues(keysAndValues...)}
+	return sink{s.LogSink, slices.Concat(s.values, keysAndValues)}
 }
 
 // WithName implements logr.LogSink.
-func (s sink) WithName(name string) logr.LogSink { return sink{s.LogSink.WithName(name)} }
+func (s sink) WithName(name string) logr.LogSink { return sink{s.LogSink.WithName(name), s.values} }
+
+// complete returns the wrapped sink with the values.
+func (s sink) complete() logr.LogSink {
+	if len(s.values) == 0 {
+		return s.LogSink
+	}
+	return s.LogSink.WithValues(s.values...)
+}
 
 // canceled reports whether an error, or each of several joined ones, is that of a canceled context.
 func canceled(err error) bool {

@@ -41,7 +41,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/clock"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
-	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 	"github.com/realmkeeper/realmkeeper/internal/operator/instance"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -131,7 +130,7 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                              scheme,
 		MapperProvider:                      newMapper,
-		Cache:                               cacheOptions(o.Instance, served, caches.objects),
+		Cache:                               cacheOptions(o.Instance, served, caches.newObjectInformer),
 		LeaderElection:                      o.LeaderElection,
 		LeaderElectionID:                    leader.LeaseName,
 		LeaderElectionResourceLockInterface: lock,
@@ -214,7 +213,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err := clients.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the ApiClient controller: %w", err)
 	}
-	registerer.MustRegister(metrics.NewClientCollector(mgr.GetCache(), o.Instance.Usage.StaleAfter.Duration, now))
+	registerer.MustRegister(metrics.NewClientCollector(mgr.GetCache(), caches.clients, o.Instance.Usage.StaleAfter.Duration, now))
 	if o.Local {
 		return nil
 	}
@@ -250,7 +249,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 //
 // Reads return the cached objects, because copies would take most of the time of a reconcile that changes
 // nothing. No caller changes what it has read; the integration tests fail if one does.
-func cacheOptions(instance *config.Instance, served []string, set *informers.Set) cache.Options {
+func cacheOptions(instance *config.Instance, served []string, newInformer newInformer) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
 	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: has(heartbeat.Label)}}
 	configMaps := map[string]cache.Config{
@@ -261,7 +260,7 @@ func cacheOptions(instance *config.Instance, served []string, set *informers.Set
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
 	}
-	return cache.Options{NewInformer: set.NewInformer, DefaultUnsafeDisableDeepCopy: new(true), ByObject: map[client.Object]cache.ByObject{
+	return cache.Options{NewInformer: newInformer, DefaultUnsafeDisableDeepCopy: new(true), ByObject: map[client.Object]cache.ByObject{
 		&v1beta1.ApiClient{}:            {Namespaces: clients, Transform: stripApiClient},
 		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},

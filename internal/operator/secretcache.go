@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,21 +61,6 @@ func stripCredentials(secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-// stripRecord removes the metadata of a record except for its identity and its owner, and packs it.
-func stripRecord(obj any) (any, error) {
-	secret, ok := obj.(*corev1.Secret)
-	if !ok || apply.Stripped(secret) {
-		return obj, nil
-	}
-	share(&secret.Namespace, (*string)(&secret.Type))
-	var annotations map[string]string
-	if owner, ok := secret.Annotations[v1beta1.OwnerAnnotation]; ok {
-		annotations = map[string]string{v1beta1.OwnerAnnotation: owner}
-	}
-	apply.Pack(secret, annotations, secret.Data)
-	return secret, nil
-}
-
 // generatedLabels are the labels of all cached credentials Secrets. Nothing changes cached objects.
 var generatedLabels = map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated}
 
@@ -90,13 +76,20 @@ func stripApiClient(obj any) (any, error) {
 		annotations = map[string]string{v1beta1.ReleaseAnnotation: at}
 	}
 	c.Labels, c.Annotations, c.OwnerReferences, c.Finalizers, c.ManagedFields = nil, annotations, nil, nil, nil
-	share(&c.Kind, &c.APIVersion, &c.Namespace, &c.Spec.RealmRef.Name, &c.Status.TokenEndpoint)
+	share(&c.Kind, &c.APIVersion, &c.Namespace, &c.Spec.RealmRef.Name)
+	share(&c.Status.Issuer, &c.Status.TokenEndpoint, &c.Status.ClusterTokenEndpoint, &c.Status.JWKSURI, &c.Status.Grant)
+	// The decoder leaves room for more elements.
+	c.Status.Conditions, c.Status.Credentials = slices.Clone(c.Status.Conditions), slices.Clone(c.Status.Credentials)
+	for i := range c.Status.Credentials {
+		credential := &c.Status.Credentials[i]
+		share((*string)(&credential.Type), (*string)(&credential.State))
+	}
 	for i := range c.Status.Conditions {
 		condition := &c.Status.Conditions[i]
 		share(&condition.Type, &condition.Reason, &condition.Message)
 		share((*string)(&condition.Status))
 	}
-	for _, list := range [][]string{c.Spec.Scopes, c.Spec.DelegatedScopes, c.Spec.Audiences} {
+	for _, list := range [][]string{c.Spec.Scopes, c.Spec.DelegatedScopes, c.Spec.Audiences, c.Status.Scopes, c.Status.Audiences} {
 		for i := range list {
 			share(&list[i])
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
-	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
@@ -98,27 +97,6 @@ func strip(t *testing.T, secret *corev1.Secret) *corev1.Secret {
 		t.Errorf("the second transformation changes the Secret (-once +twice):\n%s", diff)
 	}
 	return once
-}
-
-// A record is cached without the metadata that the operator doesn't need.
-func TestRecordsAreCached(t *testing.T) {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "client-1", Labels: map[string]string{v1beta1.ManagedByLabel: v1beta1.ManagedBy},
-			Annotations:   map[string]string{v1beta1.OwnerAnnotation: "team/a", "note": "removed"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: metav1.NewFieldsV1("{}")}},
-		},
-		Data: map[string][]byte{record.DataKey: []byte("{}")},
-	}
-	for range 2 {
-		if _, err := stripRecord(secret); err != nil {
-			t.Fatal(err)
-		}
-		cached := apply.Unpack(secret)
-		if record.OwnerName(cached).Name != "a" || len(cached.Data) != 1 || !apply.Stripped(secret) || len(cached.Labels)+len(cached.ManagedFields) > 0 || len(cached.Annotations) != 3 {
-			t.Errorf("%+v is cached", cached)
-		}
-	}
 }
 
 func slicesOf(value string, n int) []string {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,24 +114,28 @@ func digestOf(live *corev1.Secret) string {
 
 // digest returns a digest that differs for different content.
 func (c *content) digest() string {
-	hash := sha256.New()
-	text := func(values ...string) {
-		for _, value := range values {
-			hash.Write(binary.AppendUvarint(nil, uint64(len(value))))
-			hash.Write([]byte(value))
-		}
+	all := make([]byte, 0, 2<<10)
+	text := func(value string) {
+		all = binary.AppendUvarint(all, uint64(len(value)))
+		all = append(all, value...)
 	}
-	text(c.Fields, string(c.Type), c.Controller)
+	for _, value := range []string{c.Fields, string(c.Type), c.Controller} {
+		text(value)
+	}
 	for _, values := range []map[string]string{c.Labels, c.Annotations} {
-		text(strconv.Itoa(len(values)))
+		all = binary.AppendUvarint(all, uint64(len(values)))
 		for _, key := range slices.Sorted(maps.Keys(values)) {
-			text(key, values[key])
+			text(key)
+			text(values[key])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Data)) {
-		text(key, string(c.Data[key]))
+		text(key)
+		all = binary.AppendUvarint(all, uint64(len(c.Data[key])))
+		all = append(all, c.Data[key]...)
 	}
-	return string(hash.Sum(nil))
+	sum := sha256.Sum256(all)
+	return string(sum[:])
 }
 
 func encode(v any) []byte {

@@ -2,12 +2,13 @@ package metrics
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -16,17 +17,19 @@ import (
 // credentials by realm, whenever metrics are scraped. A label for each client would create too many
 // time series.
 type ClientCollector struct {
-	cache          client.Reader
+	cache          cache.Cache
+	all            iter.Seq[*v1beta1.ApiClient]
 	staleAfter     time.Duration
 	now            func() time.Time
 	clients, stale *prometheus.Desc
 }
 
-// NewClientCollector returns a collector that counts the ApiClients in the cache. A credential is stale
-// if it has been unused for staleAfter.
-func NewClientCollector(cache client.Reader, staleAfter time.Duration, now func() time.Time) *ClientCollector {
+// NewClientCollector returns a collector that counts all ApiClients, by the Realms in the cache. A credential is
+// stale if it has been unused for staleAfter. The collector doesn't list the ApiClients from the cache, because
+// a list copies them.
+func NewClientCollector(cache cache.Cache, all iter.Seq[*v1beta1.ApiClient], staleAfter time.Duration, now func() time.Time) *ClientCollector {
 	return &ClientCollector{
-		cache: cache, staleAfter: staleAfter, now: now,
+		cache: cache, all: all, staleAfter: staleAfter, now: now,
 		clients: prometheus.NewDesc("realmkeeper_clients",
 			`ApiClients by realm and state, which is "Ready" or the reason why the client is not Ready. The realm is empty if it does not exist. Each replica of the operator reports all ApiClients.`,
 			[]string{"realm", "state"}, nil),
@@ -49,8 +52,8 @@ func (c *ClientCollector) Describe(descriptions chan<- *prometheus.Desc) {
 func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	realms, clients := &v1beta1.RealmList{}, &v1beta1.ApiClientList{}
-	if c.cache.List(ctx, realms) != nil || c.cache.List(ctx, clients) != nil {
+	realms := &v1beta1.RealmList{}
+	if !c.cache.WaitForCacheSync(ctx) || c.cache.List(ctx, realms) != nil {
 		return
 	}
 	stale := make(map[string]int, len(realms.Items)+1)
@@ -59,14 +62,14 @@ func (c *ClientCollector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	counts := map[[2]string]int{}
 	limit := c.now().Add(-c.staleAfter)
-	for i := range clients.Items {
-		realm := clients.Items[i].Spec.RealmRef.Name
+	for client := range c.all {
+		realm := client.Spec.RealmRef.Name
 		if _, exists := stale[realm]; !exists {
 			realm = "" // Names of nonexistent Realms are unbounded, so they must not become label values.
 		}
-		counts[[2]string{realm, state(&clients.Items[i])}]++
-		for _, credential := range clients.Items[i].Status.Credentials {
-			if clients.Items[i].UnusedSince(&credential).Before(limit) {
+		counts[[2]string{realm, state(client)}]++
+		for i := range client.Status.Credentials {
+			if client.UnusedSince(&client.Status.Credentials[i]).Before(limit) {
 				stale[realm]++
 			}
 		}

@@ -45,7 +45,10 @@ func none(clients *int32) bool { return clients == nil || *clients == 0 }
 func (r *Reconciler) countHandler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			if realm := r.realmOf(ctx, e.Object); realm == nil || e.IsInInitialList {
+			if e.IsInInitialList {
+				return
+			}
+			if realm := r.realmOf(ctx, e.Object); realm == nil {
 				return
 			} else if none(realm.Status.Clients) {
 				queue.Add(requestOf(realm))

@@ -54,15 +54,15 @@ func New(informer toolscache.SharedIndexInformer, live client.Reader, c client.C
 }
 
 func ownerKeys(obj any) ([]string, error) {
-	if secret, ok := recordIn(obj, allKinds...); ok {
-		return []string{ownerKey(record.OwnerName(secret))}, nil
+	if _, owner, ok := recordIn(obj, allKinds...); ok {
+		return []string{ownerKey(owner)}, nil
 	}
 	return nil, nil
 }
 
 func retiredKeys(obj any) ([]string, error) {
-	if secret, ok := recordIn(obj, record.KindIndex); ok {
-		if body, err := record.ReadIndex(secret); err == nil && !body.RetiredAt.IsZero() {
+	if secret, _, ok := recordIn(obj, record.KindIndex); ok {
+		if body, err := record.ReadIndex(Unpack(secret)); err == nil && !body.RetiredAt.IsZero() {
 			return []string{body.Namespace}, nil
 		}
 	}
@@ -70,15 +70,6 @@ func retiredKeys(obj any) ([]string, error) {
 }
 
 var allKinds = []record.Kind{record.KindRealm, record.KindClient, record.KindSubject, record.KindIndex}
-
-// recordIn returns the record in an object of the informer, which also has the beacon, if it is of the given kinds.
-func recordIn(obj any, kinds ...record.Kind) (*corev1.Secret, bool) {
-	secret, ok := obj.(*corev1.Secret)
-	if !ok || !slices.Contains(kinds, record.KindOf(secret)) {
-		return nil, false
-	}
-	return apply.Unpack(secret), true
-}
 
 // Namespace returns the namespace of the records.
 func (s *Store) Namespace() string { return s.namespace }
@@ -101,7 +92,7 @@ func (s *Store) Cached(name string) (*corev1.Secret, error) {
 		return nil, fmt.Errorf("reading record %s from the cache: %w", name, err)
 	}
 	if secret, ok := obj.(*corev1.Secret); exists && ok {
-		return apply.Unpack(secret), nil
+		return Unpack(secret), nil
 	}
 	return nil, nil //nolint:nilnil // A missing record is not an error.
 }
@@ -127,14 +118,13 @@ func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.
 // OfOwner returns the cached records of all Realms or ApiClients that have or had the given name. The caller
 // must not change them.
 func (s *Store) OfOwner(owner types.NamespacedName) ([]*corev1.Secret, error) {
-	all, err := s.indexed(byOwner, ownerKey(owner))
-	return slices.DeleteFunc(all, func(secret *corev1.Secret) bool { return record.OwnerName(secret) != owner }), err
+	return s.indexed(byOwner, ownerKey(owner), func(other types.NamespacedName) bool { return other == owner })
 }
 
 // RetiredIndexes returns the retired indexes of clients, including deleted ones, in a namespace. The caller must
 // not change them.
 func (s *Store) RetiredIndexes(namespace string) ([]*corev1.Secret, error) {
-	return s.indexed(byRetired, namespace)
+	return s.indexed(byRetired, namespace, func(types.NamespacedName) bool { return true })
 }
 
 // CountRetired returns the number of RetiredIndexes.
@@ -146,15 +136,15 @@ func (s *Store) CountRetired(namespace string) (int, error) {
 	return len(keys), nil
 }
 
-func (s *Store) indexed(index, key string) ([]*corev1.Secret, error) {
+func (s *Store) indexed(index, key string, selects func(owner types.NamespacedName) bool) ([]*corev1.Secret, error) {
 	objects, err := s.informer.GetIndexer().ByIndex(index, key)
 	if err != nil {
 		return nil, fmt.Errorf("reading records from the cache by %s: %w", index, err)
 	}
-	records := make([]*corev1.Secret, 0, len(objects))
+	var records []*corev1.Secret
 	for _, obj := range objects {
-		if secret, ok := recordIn(obj, allKinds...); ok {
-			records = append(records, secret)
+		if secret, owner, ok := recordIn(obj, allKinds...); ok && selects(owner) {
+			records = append(records, Unpack(secret))
 		}
 	}
 	return records, nil
