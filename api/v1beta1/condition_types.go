@@ -128,6 +128,10 @@ const (
 	// It is True with ReasonKMSConnected, Unknown with ReasonProgressing until the plugin was asked for
 	// the first time, and False with ReasonKMSUnavailable.
 	ConditionKMSConnected ConditionType = "KMSConnected"
+
+	// ConditionMemorySufficient is present on the Instance only while it is False, with
+	// ReasonMemoryLimitTooLow. It does not affect Ready, because token servers have other limits.
+	ConditionMemorySufficient ConditionType = "MemorySufficient"
 )
 
 // ConditionReason is the reason of a condition in the status of a Realm, an ApiClient, or the Instance.
@@ -397,4 +401,8 @@ const (
 
 	// ReasonKMSConnected is used with the KMSConnected condition when it is True.
 	ReasonKMSConnected ConditionReason = "KMSConnected"
+
+	// ReasonMemoryLimitTooLow is used with the MemorySufficient condition when an operator needs more
+	// than four fifths of its memory limit for its objects.
+	ReasonMemoryLimitTooLow ConditionReason = "MemoryLimitTooLow"
 )

@@ -56,7 +56,7 @@ type InstanceList struct {
 type InstanceStatus struct {
 	// conditions describes the state of the instance. Ready is always present. CertificatesIssued is
 	// present only with the managed CA, KMSConnected only while new signing keys are encrypted with a
-	// KMS plugin, and Reconciling only while it is True.
+	// KMS plugin, MemorySufficient only while it is False, and Reconciling only while it is True.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=map
 	// +listMapKey=type

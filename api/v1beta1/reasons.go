@@ -314,4 +314,9 @@ var explanations = map[ConditionReason]Explanation{
 		Severity: SeverityNone,
 		Cause:    "The KMS plugin of the operator responds.",
 	},
+	ReasonMemoryLimitTooLow: {
+		Severity: SeverityWarning,
+		Cause:    "The memory limit of the operator is too low for the number of ApiClients. When the operator needs more, it is killed, and changes have no effect.",
+		Action:   "Raise operator.resources.limits.memory; see Sizing in the documentation for the size.",
+	},
 }

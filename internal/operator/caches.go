@@ -75,6 +75,17 @@ func (c *caches) newObjectInformer(lw toolscache.ListerWatcher, object runtime.O
 	return informer
 }
 
+// countClients returns the number of ApiClients in the manager's cache so far.
+func (c *caches) countClients() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, informer := range c.clientInformers {
+		n += len(informer.GetStore().ListKeys())
+	}
+	return n
+}
+
 // clients returns the ApiClients in the manager's cache. The caller must not change them.
 func (c *caches) clients(yield func(*v1beta1.ApiClient) bool) {
 	c.mu.Lock()
@@ -117,10 +128,18 @@ var errNotSynced = errors.New("caches are not synced")
 func (c *caches) synced(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	for _, one := range []cache.Cache{c.manager, c.system, c.records} {
-		if !one.WaitForCacheSync(ctx) {
-			return errNotSynced
-		}
+	if !c.areSynced(ctx) {
+		return errNotSynced
 	}
 	return nil
+}
+
+// areSynced waits until the caches are synced, or ctx is done.
+func (c *caches) areSynced(ctx context.Context) bool {
+	for _, one := range []cache.Cache{c.manager, c.system, c.records} {
+		if !one.WaitForCacheSync(ctx) {
+			return false
+		}
+	}
+	return true
 }

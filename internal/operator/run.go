@@ -70,11 +70,11 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 	registerer := &scope{Registerer: ctrlmetrics.Registry}
 	defer registerer.close()
 	cfg, now := withClock(cfg, registerer)
-	reader, err := newReader(cfg)
+	direct, err := newClient(cfg)
 	if err != nil {
 		return fmt.Errorf("%w: connecting to the API server: %w", ErrConfiguration, err)
 	}
-	served, err := check(ctx, reader, o, now)
+	served, err := check(ctx, direct, o, now)
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("%w; an API server that starts denies requests for a short time; if this lasts, restore the operator's ServiceAccount, roles, and role bindings, for example with helm upgrade", err)
 	}
@@ -86,6 +86,8 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfiguration, err) // newManager sends no requests.
 	}
+	memory := &memoryWatch{client: direct, pod: o.Pod, synced: caches.areSynced, clients: caches.countClients, live: liveMemory}
+	go memory.run(ctx)
 	ready.check.Store(new(healthz.Checker(caches.synced)))
 	defer ready.check.Store(nil)
 	return mgr.Start(ctx)
@@ -109,8 +111,8 @@ func check(ctx context.Context, reader client.Reader, o *Options, now func() tim
 	return servedNamespaces(ctx, reader, o.Instance.WatchNamespaces)
 }
 
-// newReader returns a reader that needs no discovery.
-func newReader(cfg *rest.Config) (client.Reader, error) {
+// newClient returns a client that needs no discovery and no cache.
+func newClient(cfg *rest.Config) (client.Client, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ var shownConditions = []v1beta1.ConditionType{
 	v1beta1.ConditionReady, v1beta1.ConditionAccepted, v1beta1.ConditionProgrammed,
 	v1beta1.ConditionReconciling, v1beta1.ConditionStalled, v1beta1.ConditionWeaklyHashed,
 	v1beta1.ConditionOldSecretInUse, v1beta1.ConditionIssuersResolved, v1beta1.ConditionExchangesResolved, v1beta1.ConditionKeysEncrypted,
-	v1beta1.ConditionRestored, v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected,
+	v1beta1.ConditionRestored, v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected, v1beta1.ConditionMemorySufficient,
 }
 
 // conditionsOf returns the conditions to show.
@@ -80,7 +80,7 @@ func conditionsOf(conditions []metav1.Condition, find remedies) []conditionView 
 // optionalConditions don't affect Ready, and are good if they are True.
 var optionalConditions = []v1beta1.ConditionType{
 	v1beta1.ConditionIssuersResolved, v1beta1.ConditionExchangesResolved, v1beta1.ConditionKeysEncrypted, v1beta1.ConditionRestored,
-	v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected,
+	v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected, v1beta1.ConditionMemorySufficient,
 }
 
 // conditionKind returns the kind of a condition's badge.

@@ -64,6 +64,7 @@ var conditionLabels = map[v1beta1.ConditionType]string{
 	v1beta1.ConditionRestored:           "Restored from a backup",
 	v1beta1.ConditionCertificatesIssued: "Certificates issued",
 	v1beta1.ConditionKMSConnected:       "KMS plugin responds",
+	v1beta1.ConditionMemorySufficient:   "Memory sufficient",
 }
 
 func causeOf(reason v1beta1.ConditionReason) string {

@@ -20,6 +20,9 @@ func instances(i *v1beta1.Instance) map[v1beta1.ConditionReason]commands {
 			return []string{command("kubectl", "describe", "secret", "realmkeeper-ca", "-n", i.Status.SystemNamespace)}
 		},
 		v1beta1.ReasonKMSConnected: describe,
+		v1beta1.ReasonMemoryLimitTooLow: func(object) []string {
+			return []string{"kubectl top pods -A -l app.kubernetes.io/name=realmkeeper"}
+		},
 		v1beta1.ReasonKMSUnavailable: func(object) []string {
 			return []string{"kubectl describe pods -A -l app.kubernetes.io/name=realmkeeper"}
 		},

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
@@ -23,7 +25,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	now := r.Now()
 	s, next := status(&seen, r.Instance, r.Version, now)
-	if equality.Semantic.DeepEqual(seen.instance.Status, s) {
+	current := seen.instance.Status.DeepCopy()
+	meta.RemoveStatusCondition(&current.Conditions, string(v1beta1.ConditionMemorySufficient)) // every operator reports that
+	if equality.Semantic.DeepEqual(*current, s) {
 		return requeueAt(next, now), nil
 	}
 	if wait := apply.StatusPause(seen.instance, now); wait > 0 {

@@ -40,7 +40,7 @@ func instanceProblems(i *v1beta1.Instance) []problem {
 		return nil
 	}
 	var found []problem
-	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionReady, v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected} {
+	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionReady, v1beta1.ConditionCertificatesIssued, v1beta1.ConditionKMSConnected, v1beta1.ConditionMemorySufficient} {
 		c := meta.FindStatusCondition(i.Status.Conditions, string(kind))
 		if c == nil || c.Status == metav1.ConditionTrue {
 			continue

@@ -16,7 +16,7 @@ import (
 type InstanceStatusApplyConfiguration struct {
 	// conditions describes the state of the instance. Ready is always present. CertificatesIssued is
 	// present only with the managed CA, KMSConnected only while new signing keys are encrypted with a
-	// KMS plugin, and Reconciling only while it is True.
+	// KMS plugin, MemorySufficient only while it is False, and Reconciling only while it is True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the metadata.generation that this status reflects. It is -1 until the
 	// operator has processed the object, so that tools do not report a new object as reconciled.

@@ -1,0 +1,111 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
+)
+
+const (
+	// memoryInterval is the time between two checks. Caches that don't fit into the memory fill it within
+	// seconds.
+	memoryInterval = 200 * time.Millisecond
+	// memoryLow and memorySufficient are parts of the limit of the Go runtime. What survives a garbage collection
+	// must stay below, because the runtime needs the rest for what it allocates until the next one.
+	memoryLow, memorySufficient = 0.8, 0.7
+	// memoryOwner is the field manager of the condition. Every operator can write it: one whose memory is too
+	// small for its caches doesn't become the leader.
+	memoryOwner = v1beta1.FieldOwner + "-memory"
+)
+
+// memoryWatch reports in the log and on the Instance that the memory limit is too low, before the kernel kills the
+// process, which then can't say why.
+type memoryWatch struct {
+	client  client.Client // doesn't read from a cache
+	pod     string
+	synced  func(context.Context) bool // whether the caches are filled; waits until then or the context is done
+	clients func() int                 // the number of ApiClients in memory
+	live    func() (live, limit int64)
+
+	low, sufficient bool // what was last reported
+}
+
+// run checks the memory until ctx is done.
+func (m *memoryWatch) run(ctx context.Context) {
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			m.check(ctx)
+		}
+	}
+}
+
+func (m *memoryWatch) check(ctx context.Context) {
+	live, limit := m.live()
+	switch part := float64(live) / float64(limit); {
+	case part >= memoryLow && !m.low:
+		message := fmt.Sprintf("The operator %s has %d ApiClients in memory so far, which take %d of %d MiB. It is killed when it needs more. "+
+			"Raise operator.resources.limits.memory; see \"Sizing\" in the documentation.", m.pod, m.clients(), live>>20, limit>>20)
+		ctrl.Log.Info("The memory limit is too low for the number of ApiClients; raise operator.resources.limits.memory, or the operator will be killed",
+			"apiClients", m.clients(), "used", live, "limit", limit)
+		m.low = m.write(ctx, message)
+		m.sufficient = m.sufficient && !m.low
+	case part < memorySufficient && !m.sufficient && m.filled(ctx):
+		m.sufficient = m.write(ctx, "")
+		m.low = m.low && !m.sufficient
+	}
+}
+
+// filled reports whether the caches are filled now.
+func (m *memoryWatch) filled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, memoryInterval/2)
+	defer cancel()
+	return m.synced(ctx)
+}
+
+// write sets the condition MemorySufficient to False, or removes it if there is no message. It reports whether
+// that succeeded.
+func (m *memoryWatch) write(ctx context.Context, message string) bool {
+	instance := &v1beta1.Instance{}
+	err := m.client.Get(ctx, client.ObjectKey{Name: v1beta1.InstanceName}, instance)
+	known := meta.FindStatusCondition(instance.Status.Conditions, string(v1beta1.ConditionMemorySufficient))
+	if apierrors.IsNotFound(err) || err == nil && message == "" && known == nil {
+		return message == ""
+	}
+	if err == nil {
+		status := v1beta1ac.InstanceStatus()
+		if message != "" {
+			status = status.WithConditions(metav1ac.Condition().WithType(string(v1beta1.ConditionMemorySufficient)).WithStatus(metav1.ConditionFalse).
+				WithReason(string(v1beta1.ReasonMemoryLimitTooLow)).WithMessage(message).WithObservedGeneration(instance.Generation).WithLastTransitionTime(metav1.Now()))
+		}
+		err = m.client.Status().Apply(ctx, v1beta1ac.Instance(v1beta1.InstanceName).WithStatus(status), client.FieldOwner(memoryOwner), client.ForceOwnership)
+	}
+	if err != nil && ctx.Err() == nil {
+		ctrl.Log.Error(err, "Failed to report on the Instance whether the memory limit is too low, will retry")
+	}
+	return err == nil
+}
+
+// liveMemory returns what the last garbage collection left on the heap in bytes, and the limit of the Go runtime.
+func liveMemory() (live, limit int64) {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64)), debug.SetMemoryLimit(-1)
+}
