@@ -9,12 +9,17 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
@@ -101,6 +106,29 @@ func (c *caches) clients(yield func(*v1beta1.ApiClient) bool) {
 }
 
 type newInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+
+// watchAll makes the caches list all resources that the controllers watch before the election. They would otherwise
+// list some of them only when the controllers start: an operator that can't would be ready, and lead.
+func (c *caches) watchAll(ctx context.Context, served []string) error {
+	accounts := &metav1.PartialObjectMetadata{}
+	accounts.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	objects := []client.Object{
+		&v1beta1.Realm{}, &v1beta1.Instance{}, accounts, &corev1.ConfigMap{}, &corev1.Service{}, &networkingv1.NetworkPolicy{},
+		&policyv1.PodDisruptionBudget{}, &appsv1.Deployment{},
+	}
+	if len(served) == 0 {
+		objects = append(objects, &corev1.Namespace{})
+	}
+	for _, object := range objects {
+		if _, err := c.manager.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("adding the cache of %T: %w", object, err)
+		}
+	}
+	if _, err := c.system.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false)); err != nil {
+		return fmt.Errorf("adding the cache of the certificates: %w", err)
+	}
+	return nil
+}
 
 // secretCache returns a cache of the operator's Secrets in one namespace: records or certificates.
 func secretCache(mgr ctrl.Manager, namespace string, selector labels.Selector, strip toolscache.TransformFunc, newInformer newInformer) (cache.Cache, error) {

@@ -217,6 +217,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if o.Local {
 		return nil
 	}
+	if err := caches.watchAll(ctx, served); err != nil {
+		return err
+	}
 	registerer.MustRegister(buildinfo.NewMetric())
 	recovered := func() { // What failed during the outage would otherwise wait for its next retry.
 		realms.ReconcileAll(ctx)
