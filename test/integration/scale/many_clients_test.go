@@ -263,8 +263,14 @@ func renewals(t *testing.T, inst *install.Installation) map[string]string {
 // reconcilesOf returns how many times the operator has reconciled ApiClients since it started.
 func reconcilesOf(t *testing.T, inst *install.Installation) int {
 	t.Helper()
+	return reconcilesIn(t, inst.OperatorMetrics(t))
+}
+
+// reconcilesIn returns the number of reconciles of ApiClients in an operator's metrics.
+func reconcilesIn(t *testing.T, metrics string) int {
+	t.Helper()
 	sum := 0
-	for line := range strings.Lines(inst.OperatorMetrics(t)) {
+	for line := range strings.Lines(metrics) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if strings.HasPrefix(name, `controller_runtime_reconcile_total{controller="apiclient",`) {
 			n, err := strconv.Atoi(value)
