@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/leader"
 	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 )
 
@@ -18,16 +20,27 @@ import (
 type barrier struct {
 	ctrl.Manager
 
+	candidate *leader.Candidate
 	informers []*informers.Set
+	vacant    *coordinationv1.Lease // as it was before the caches listed the objects; nil if another process led
 	passed    chan struct{}
 }
 
-func newBarrier(mgr ctrl.Manager, sets ...*informers.Set) (ctrl.Manager, error) {
-	b := &barrier{Manager: mgr, informers: sets, passed: make(chan struct{})}
-	if err := mgr.Add(manager.RunnableFunc(b.catchUp)); err != nil {
-		return nil, fmt.Errorf("adding the leader barrier: %w", err)
+func newBarrier(mgr ctrl.Manager, candidate *leader.Candidate, sets ...*informers.Set) (ctrl.Manager, error) {
+	b := &barrier{Manager: mgr, candidate: candidate, informers: sets, passed: make(chan struct{})}
+	for _, runnable := range []manager.Runnable{candidate, manager.RunnableFunc(b.catchUp)} {
+		if err := mgr.Add(runnable); err != nil {
+			return nil, fmt.Errorf("adding the candidate for the leader Lease, or the barrier: %w", err)
+		}
 	}
 	return b, nil
+}
+
+// Start starts the manager. An operator whose container starts again needn't wait for the election, because it
+// clears the Lease of its former container before.
+func (b *barrier) Start(ctx context.Context) error {
+	b.vacant = b.candidate.Vacant(ctx)
+	return b.Manager.Start(ctx)
 }
 
 // Add adds a runnable. If it needs leader election, it also waits until the caches have caught up.
@@ -45,13 +58,17 @@ func (b *barrier) Add(runnable manager.Runnable) error {
 	}))
 }
 
+// catchUp waits until the caches have caught up. Their lists already contain everything if no process has led since
+// before they began.
 func (b *barrier) catchUp(ctx context.Context) error {
-	all, ctx := errgroup.WithContext(ctx)
-	for _, set := range b.informers {
-		all.Go(func() error { return set.CatchUp(ctx) })
-	}
-	if err := all.Wait(); err != nil {
-		return err
+	if !b.candidate.FirstSince(ctx, b.vacant) {
+		all, ctx := errgroup.WithContext(ctx)
+		for _, set := range b.informers {
+			all.Go(func() error { return set.CatchUp(ctx) })
+		}
+		if err := all.Wait(); err != nil {
+			return err
+		}
 	}
 	ctrl.Log.Info("Caches contain all changes before the election")
 	close(b.passed)

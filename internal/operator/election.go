@@ -53,9 +53,9 @@ func (e electionEvents) Eventf(lease runtime.Object, eventType, reason, message 
 	e.recorder.Eventf(lease, nil, eventType, reason, "Elect", message, args...)
 }
 
-// addCandidate lets a standby operator take over from a leader that is gone.
-func addCandidate(mgr ctrl.Manager, namespace, identity string, now func() time.Time) error {
-	err := mgr.Add(&leader.Candidate{
+// newCandidate returns the candidate of a standby operator, which takes over from a leader that is gone.
+func newCandidate(mgr ctrl.Manager, namespace, identity string, now func() time.Time) *leader.Candidate {
+	return &leader.Candidate{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: namespace, Identity: identity,
 		FieldOwner: v1beta1.FieldOwner, Elected: mgr.Elected(), Now: now,
 		Report: func(cleared string, err error) {
@@ -65,9 +65,5 @@ func addCandidate(mgr ctrl.Manager, namespace, identity string, now func() time.
 			}
 			ctrl.Log.Info("Released the Lease of a leader that is gone", "holder", cleared)
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("adding the candidate for the leader Lease: %w", err)
 	}
-	return nil
 }

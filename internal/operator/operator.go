@@ -152,7 +152,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 	}
 	if o.LeaderElection {
 		lock.LockConfig.EventRecorder = electionEvents{mgr.GetEventRecorder(leader.LeaseName)}
-		if err := addCandidate(mgr, o.Instance.SystemNamespace, lock.Identity(), now); err != nil {
+		candidate := newCandidate(mgr, o.Instance.SystemNamespace, lock.Identity(), now)
+		if mgr, err = newBarrier(mgr, candidate, caches.objects, caches.recordSecrets, caches.systemSecrets); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -165,11 +166,6 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	records, err := recordstore.New(caches.recordInformer, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
 	if err != nil {
 		return err
-	}
-	if o.LeaderElection { // Without an election, the first lists are current.
-		if mgr, err = newBarrier(mgr, caches.objects, caches.recordSecrets, caches.systemSecrets); err != nil {
-			return err
-		}
 	}
 	var recorder k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {

@@ -71,9 +71,7 @@ func (c *Candidate) Start(ctx context.Context) error {
 	ticker := time.NewTicker(checkInterval)
 	defer ticker.Stop()
 	for {
-		if cleared, err := c.clear(ctx); (err != nil || cleared != "") && !errors.Is(err, context.Canceled) {
-			c.Report(cleared, err)
-		}
+		c.check(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -81,6 +79,41 @@ func (c *Candidate) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
+	}
+}
+
+// Vacant clears the Lease if the holder is gone, and returns it if no process holds it; nil if one does, or if the
+// Lease can't be read.
+func (c *Candidate) Vacant(ctx context.Context) *coordinationv1.Lease {
+	c.check(ctx)
+	lease, err := read(ctx, c.Live, c.Namespace)
+	if err != nil || holderOf(lease) != "" {
+		return nil
+	}
+	return lease
+}
+
+// FirstSince reports whether the holder of the Lease is the first one since no process held it. vacant is the Lease
+// at that time; nil if that is unknown.
+func (c *Candidate) FirstSince(ctx context.Context, vacant *coordinationv1.Lease) bool {
+	if vacant == nil {
+		return false
+	}
+	lease, err := read(ctx, c.Live, c.Namespace)
+	return err == nil && lease != nil && lease.UID == vacant.UID && transitions(lease) == transitions(vacant)+1
+}
+
+func transitions(lease *coordinationv1.Lease) int32 {
+	if lease.Spec.LeaseTransitions == nil {
+		return 0
+	}
+	return *lease.Spec.LeaseTransitions
+}
+
+// check clears the Lease if the holder is gone, and reports that.
+func (c *Candidate) check(ctx context.Context) {
+	if cleared, err := c.clear(ctx); (err != nil || cleared != "") && !errors.Is(err, context.Canceled) {
+		c.Report(cleared, err)
 	}
 }
 

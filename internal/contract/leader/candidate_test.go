@@ -113,6 +113,39 @@ func TestCandidateClearsOnlyWhatItHasRead(t *testing.T) {
 	}
 }
 
+// A process that cleared the Lease of its former container knows later whether another process has held it since.
+func TestFirstSince(t *testing.T) {
+	former := held("operator-a_1", 0)
+	former.UID = "1"
+	for name, test := range map[string]struct {
+		identity string // of this process
+		then     func(lease *coordinationv1.Lease)
+		want     bool
+	}{
+		"the next holder":        {identity: "operator-a_2", then: func(*coordinationv1.Lease) {}, want: true},
+		"another one in between": {identity: "operator-a_2", then: func(lease *coordinationv1.Lease) { lease.Spec.LeaseTransitions = new(int32(2)) }},
+		"another Lease":          {identity: "operator-a_2", then: func(lease *coordinationv1.Lease) { lease.UID = "2" }},
+		"another one leads":      {identity: "outside/laptop_2", then: func(*coordinationv1.Lease) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := restorer(t, former.DeepCopy())
+			candidate := leader.Candidate{Client: r.Client, Live: r.Client, Namespace: "system", Identity: test.identity, FieldOwner: "test", Now: time.Now, Report: func(_ string, err error) {
+				if err != nil && test.want {
+					t.Error(err)
+				}
+			}}
+			vacant := candidate.Vacant(t.Context())
+			lease := current(t, r)
+			lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &test.identity, new(int32(1))
+			test.then(lease)
+			testkit.Do(t, r.Client.Update(t.Context(), lease))
+			if got := candidate.FirstSince(t.Context(), vacant); got != test.want {
+				t.Errorf("got %t, want %t; it was %v", got, test.want, vacant)
+			}
+		})
+	}
+}
+
 // onlyLease is a reader that answers with an old version of the Lease.
 type onlyLease struct {
 	client.Reader

@@ -89,17 +89,14 @@ func remaining(former *coordinationv1.Lease) time.Duration {
 // take makes the restore the holder, if the Lease is still as in former, which is nil if there was none.
 func (r *Restorer) take(ctx context.Context, former *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: LeaseName}}
-	transitions := int32(0)
+	next := int32(0)
 	if former != nil {
-		lease = former.DeepCopy()
-		if t := former.Spec.LeaseTransitions; t != nil {
-			transitions = *t + 1
-		}
+		lease, next = former.DeepCopy(), transitions(former)+1
 	}
 	now := r.Now()
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: new(restorePrefix + string(uuid.NewUUID())), LeaseDurationSeconds: new(int32(RestoreDuration / time.Second)),
-		AcquireTime: micro(now), RenewTime: micro(now), LeaseTransitions: &transitions,
+		AcquireTime: micro(now), RenewTime: micro(now), LeaseTransitions: &next,
 	}
 	if former == nil {
 		return lease, r.Client.Create(ctx, lease, r.FieldOwner)
