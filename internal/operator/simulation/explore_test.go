@@ -85,6 +85,12 @@ func TestExplore(t *testing.T) {
 		})
 		return
 	}
+	taken, tokens := 0, 0
+	t.Cleanup(func() {
+		if !t.Failed() && (taken == 0 || tokens == 0) {
+			t.Errorf("the runs are empty: %d actions were taken, and %d tokens issued", taken, tokens)
+		}
+	})
 	share := *exploreTime / time.Duration(len(starts)*len(themes))
 	for start, begin := range starts {
 		for theme, choices := range themes {
@@ -93,6 +99,10 @@ func TestExplore(t *testing.T) {
 				s := &search{start: state, first: begin.first, scope: choices, depth: maxDepth, stop: func() bool { return time.Now().After(deadline) }}
 				if found := s.find(t); found != nil {
 					t.Errorf("%s/%s: %v", start, theme, found)
+				}
+				tokens += s.tokens
+				for _, n := range s.taken {
+					taken += n
 				}
 				t.Logf("%d runs, %d states at depth %d", s.runs, len(s.seen), s.depth)
 			})

@@ -101,7 +101,12 @@ func TestFindings(t *testing.T) {
 			found := s.find(t)
 			t.Logf("%d runs", s.runs)
 			if found != nil {
-				t.Error(found)
+				t.Fatal(found)
+			}
+			for _, a := range c.scope.actions {
+				if s.taken[a.name] == 0 {
+					t.Errorf("no run contains %q, so the search does not show that the finding is repaired", a.name)
+				}
 			}
 		})
 	}

@@ -55,6 +55,7 @@ type indexHistory struct {
 	// changed is the revision of the latest record, and fresh is when a server last had all records.
 	changed int64
 	fresh   map[*server]time.Time
+	total   int // tokens
 }
 
 // reference is to what tokens refer.
@@ -185,6 +186,7 @@ func (h *indexHistory) issue(w *world) {
 			to := reference{number[1], c.ID, status.Index, types.UID(c.UID), h.serial[c.Version]}
 			if issued := h.tokens[to]; len(issued) == 0 || issued[len(issued)-1] < now.Unix() {
 				h.tokens[to] = append(issued, now.Unix())
+				h.total++
 			}
 		}
 	}

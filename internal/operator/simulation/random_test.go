@@ -32,6 +32,12 @@ func TestRandomRuns(t *testing.T) {
 		must(flag.Set("rapid.seed", "1")) // Each short test takes the same steps, so it doesn't fail by chance.
 	}
 	must(flag.Set("rapid.checks", strconv.Itoa(int(exploreTime.Seconds()*runsPerSecond))))
+	steps, tokens := 0, 0
+	t.Cleanup(func() {
+		if !t.Failed() && (steps == 0 || tokens == 0) {
+			t.Errorf("the runs are empty: %d steps were taken, and %d tokens issued", steps, tokens)
+		}
+	})
 	rapid.Check(t, func(rt *rapid.T) {
 		saved := memoryDir(t.TempDir)
 		defer os.RemoveAll(saved)
@@ -40,9 +46,11 @@ func TestRandomRuns(t *testing.T) {
 			inWorld(start, m.scope(), saved, func(w *world) {
 				m.world = w
 				rt.Repeat(m.actions())
+				steps += m.steps
 				if w.violation == nil {
 					m.heal()
 				}
+				tokens += w.history.indexes.total
 				if w.violation != nil {
 					rt.Fatalf("%v\n%s", w.violation, w.text())
 				}
@@ -69,6 +77,7 @@ type machine struct {
 	holding map[string]bool // writes in flight, by sender and resource
 	cut     map[string]bool // processes that the network separates from the API server
 	servers int             // that were started under a new name
+	steps   int
 }
 
 func newMachine() *machine {
@@ -100,6 +109,7 @@ func (m *machine) do(what string, step func(*world)) {
 		return
 	}
 	w.note("* %s", what)
+	m.steps++
 	step(w)
 	w.settle()
 }

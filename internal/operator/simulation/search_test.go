@@ -41,6 +41,10 @@ type search struct {
 	seen map[uint64]int // the number of choices that were left when a state was reached
 	path []frame
 	runs int
+	// taken counts how often an action was taken, and tokens those that servers could issue. A search without them
+	// shows nothing.
+	taken  map[string]int
+	tokens int
 }
 
 // frame is a state on the path: its choices, and the one that the path takes.
@@ -65,6 +69,7 @@ func (c *counterexample) String() string {
 func (s *search) find(t *testing.T) *counterexample {
 	t.Helper()
 	limit := s.depth
+	s.taken = map[string]int{}
 	for s.depth = 1; s.depth <= limit; s.depth++ {
 		s.seen, s.path = map[uint64]int{}, nil
 		for more := true; more; more = s.backtrack() {
@@ -84,6 +89,12 @@ func (s *search) run(t *testing.T) (found *counterexample) {
 	t.Helper()
 	s.runs++
 	run(t, s.start, s.scope, func(w *world) {
+		defer func() {
+			s.tokens += w.history.indexes.total
+			for name, n := range w.used {
+				s.taken[name] += n
+			}
+		}()
 		w.settle()
 		for _, choice := range s.first {
 			w.take(choice)
