@@ -59,6 +59,17 @@ var themes = map[string]scope{
 			passes(retirement, 1), moves, leadsToo,
 		},
 	},
+	// Users who lower times, release a client ID, or delete records.
+	"times": {
+		lags: func(s *stream) bool {
+			return s.owner.name == "operator 2" && s.what == "records" || s.owner.name == "server 2"
+		},
+		held: writes("secrets", recordsNamespace, "operator 1", "operator 2"),
+		actions: []action{
+			releases("billing"), claims("orders"), losesRecord("billing"), revokesTokens("billing"), revokesLater("billing"), lowersTime("billing"),
+			setsLifetime(longLifetime), setsLifetime(shortLifetime), passes(retirement, 1), moves,
+		},
+	},
 	// Users who take secrets away, while a write is in flight or a cache lags.
 	"users": {
 		lags:    watches("operator 1", "credentials"),

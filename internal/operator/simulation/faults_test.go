@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
 // The actions of searches. Each can be taken once, except for times.
@@ -36,6 +38,22 @@ func creates(name string) action {
 
 func deletes(name string) action {
 	return action{name: "a user deletes " + name, times: 1, possible: exists(name), do: func(w *world) { w.deleteClient(name) }}
+}
+
+// claims creates a client with the client ID of billing.
+func claims(name string) action {
+	missing := func(w *world) bool { return !exists(name)(w) }
+	return action{name: "a user creates " + name + " with the client ID of billing", times: 1, possible: missing, do: func(w *world) { w.createClientWithID(name, team+".billing") }}
+}
+
+func releases(name string) action {
+	return action{name: "a user releases the client ID of " + name, times: 1, possible: exists(name), do: func(w *world) {
+		w.edit(name, time.Now().UTC().Format(time.RFC3339), "metadata", "annotations", v1beta1.ReleaseAnnotation)
+	}}
+}
+
+func losesRecord(name string) action {
+	return action{name: "a user deletes the record of " + name, times: 1, possible: exists(name), do: func(w *world) { w.loseRecord(name) }}
 }
 
 func revokes(name string) action {

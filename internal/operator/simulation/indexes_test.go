@@ -43,7 +43,7 @@ func (f fewIndexes) Read(p []byte) (int, error) {
 // indexHistory is the history of status lists and their indexes: which tokens servers could issue, and who
 // has held which index.
 type indexHistory struct {
-	tokens map[reference][]int64  // the times at which they were issued, in seconds, increasing
+	tokens map[reference][]issued // in the order in which they were issued
 	held   map[int]holder         // the present holders of indexes
 	has    map[string]holder      // the indexes in the present records of clients, by record
 	serial map[string]int64       // by version of a client's record: that of its index
@@ -66,6 +66,9 @@ type reference struct {
 	serial         int64
 }
 
+// issued is when a token was issued, and when it expires, in seconds.
+type issued struct{ at, expires int64 }
+
 // holder is who holds an index.
 type holder struct {
 	index  int
@@ -75,7 +78,7 @@ type holder struct {
 
 func newIndexHistory() *indexHistory {
 	return &indexHistory{
-		tokens: map[reference][]int64{}, held: map[int]holder{}, has: map[string]holder{}, serial: map[string]int64{}, gone: map[types.UID]int64{},
+		tokens: map[reference][]issued{}, held: map[int]holder{}, has: map[string]holder{}, serial: map[string]int64{}, gone: map[types.UID]int64{},
 		realms: map[int64]record.Realm{}, known: map[string]int64{}, ends: map[int64]struct{}{}, fresh: map[*server]time.Time{},
 	}
 }
@@ -157,7 +160,7 @@ func (h *indexHistory) references() []reference {
 	for to := range h.tokens {
 		all = append(all, to)
 	}
-	slices.SortFunc(all, func(a, b reference) int { return int(h.tokens[a][0] - h.tokens[b][0]) })
+	slices.SortFunc(all, func(a, b reference) int { return int(h.tokens[a][0].at - h.tokens[b][0].at) })
 	return all
 }
 
@@ -184,18 +187,26 @@ func (h *indexHistory) issue(w *world) {
 				continue
 			}
 			to := reference{number[1], c.ID, status.Index, types.UID(c.UID), h.serial[c.Version]}
-			if issued := h.tokens[to]; len(issued) == 0 || issued[len(issued)-1] < now.Unix() {
-				h.tokens[to] = append(issued, now.Unix())
+			if before := h.tokens[to]; len(before) == 0 || before[len(before)-1].at < now.Unix() {
+				h.tokens[to] = append(before, issued{now.Unix(), now.Add(lifetimeOf(realm, c)).Unix()})
 				h.total++
 			}
 		}
 	}
 }
 
+// lifetimeOf returns the lifetime of the tokens that a client gets now.
+func lifetimeOf(realm *registry.Realm, c *registry.Client) time.Duration {
+	if c.TokenLifetime > 0 {
+		return min(realm.TokenLifetime, c.TokenLifetime)
+	}
+	return realm.TokenLifetime
+}
+
 func (h *indexHistory) expire() {
-	for to, issued := range h.tokens {
-		issued = slices.DeleteFunc(issued, func(at int64) bool { return time.Unix(at, 0).Add(tokenLifetime).Compare(time.Now()) <= 0 })
-		if h.tokens[to] = issued; len(issued) == 0 {
+	for to, tokens := range h.tokens {
+		tokens = slices.DeleteFunc(tokens, func(token issued) bool { return token.expires <= time.Now().Unix() })
+		if h.tokens[to] = tokens; len(tokens) == 0 {
 			delete(h.tokens, to)
 		}
 	}
@@ -286,7 +297,7 @@ func (h *indexHistory) checkMissing(w *world, s *server, recorded record.Realm, 
 func (h *indexHistory) checkValid(w *world, s *server, realm *registry.Realm, recorded record.Realm, to reference) {
 	c := realm.Client(to.client)
 	gone, isGone := h.gone[to.uid]
-	oldest := time.Unix(h.tokens[to][0], 0)
+	oldest := time.Unix(h.tokens[to][0].at, 0)
 	var why string
 	switch {
 	case c == nil || c.UID != string(to.uid):
@@ -361,15 +372,25 @@ func (w *world) revokeRealmTokens(at time.Time) {
 	w.revoke(realmResource, types.NamespacedName{Name: realmName}, at)
 }
 
-// revoke sets tokensValidAfterTime. It never sets an earlier time than before, because S5 takes that for a lagging
-// operator.
 func (w *world) revoke(gvr schema.GroupVersionResource, key types.NamespacedName, at time.Time) {
+	w.change(gvr, key, at.UTC().Format(time.RFC3339), "spec", "tokensValidAfterTime")
+}
+
+// lowerTime sets an earlier tokensValidAfterTime, or none.
+func (w *world) lowerTime(gvr schema.GroupVersionResource, key types.NamespacedName, by time.Duration) {
 	live, err := w.api.store.Get(gvr, key)
 	must(err)
-	value := at.UTC().Format(time.RFC3339)
-	if before, _, _ := unstructured.NestedString(live.Object, "spec", "tokensValidAfterTime"); before < value {
-		w.change(gvr, key, value, "spec", "tokensValidAfterTime")
+	text, _, _ := unstructured.NestedString(live.Object, "spec", "tokensValidAfterTime")
+	if at, err := time.Parse(time.RFC3339, text); err == nil && by > 0 {
+		w.revoke(gvr, key, at.Add(-by))
+	} else {
+		w.change(gvr, key, nil, "spec", "tokensValidAfterTime")
 	}
+}
+
+// setLifetime sets the lifetime of the tokens of the Realm.
+func (w *world) setLifetime(lifetime time.Duration) {
+	w.change(realmResource, types.NamespacedName{Name: realmName}, lifetime.String(), "spec", "tokenLifetime")
 }
 
 // restoreRealm changes the Realm's record as a restore from a backup does.
@@ -425,8 +446,27 @@ func (h *indexHistory) end(lists *record.StatusLists) {
 	}
 }
 
+func setsLifetime(lifetime time.Duration) action {
+	return action{name: fmt.Sprintf("a user sets the token lifetime of the Realm to %s", lifetime), times: 1, do: func(w *world) { w.setLifetime(lifetime) }}
+}
+
+func lowersTime(name string) action {
+	return action{name: "a user lowers the time of " + name, times: 1, possible: exists(name), do: func(w *world) {
+		w.lowerTime(clientResource, types.NamespacedName{Namespace: team, Name: name}, time.Minute)
+	}}
+}
+
+var lowersRealmTime = action{name: "a user lowers the time of the Realm", times: 1, do: func(w *world) {
+	w.lowerTime(realmResource, types.NamespacedName{Name: realmName}, time.Minute)
+}}
+
 func revokesTokens(name string) action {
 	return action{name: "a user revokes the tokens of " + name, times: 2, possible: exists(name), do: func(w *world) { w.revokeTokens(name, time.Now()) }}
+}
+
+// revokesLater revokes the tokens of a client in the future.
+func revokesLater(name string) action {
+	return action{name: "a user will revoke the tokens of " + name, times: 1, possible: exists(name), do: func(w *world) { w.revokeTokens(name, time.Now().Add(20*time.Second)) }}
 }
 
 var revokesRealmTokens = action{name: "a user revokes the tokens of the Realm", times: 1, do: func(w *world) { w.revokeRealmTokens(time.Now()) }}

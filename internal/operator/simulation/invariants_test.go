@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // history is what has happened so far, as far as the invariants depend on it: what users have asked for,
@@ -49,10 +51,14 @@ type spec struct {
 // clientHistory is the history of an ApiClient.
 type clientHistory struct {
 	uid    types.UID
+	id     string // the client ID that it wants
 	values []*value
 	record *record.Client // the latest; nil if there is none
 	// lifted is the generation up to which restrictions have been lifted in accordance with the spec.
 	lifted int64
+	// released means that a user has released its client ID, and lost is the revision at which its record was deleted.
+	released bool
+	lost     int64
 }
 
 // realmHistory is the history of a Realm's record.
@@ -64,7 +70,7 @@ type realmHistory struct {
 // keyHistory is the history of a signing key.
 type keyHistory struct {
 	name      string    // short, and the same in each run
-	signed    time.Time // when a server could last sign with it
+	until     time.Time // when the last token expires that a server could sign with it
 	published map[*server]bool
 }
 
@@ -92,8 +98,9 @@ func newHistory() *history {
 // begin reads the start state.
 func (h *history) begin(w *world) {
 	objects := w.api.store.Objects()
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { // A client gets an index before its record has it.
-		return strings.Compare(b.GetLabels()[v1beta1.RecordLabel], a.GetLabels()[v1beta1.RecordLabel])
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+		// An ApiClient comes before its Secrets, and a client gets an index before its record has it.
+		return cmp.Or(strings.Compare(a.GetKind(), b.GetKind()), strings.Compare(b.GetLabels()[v1beta1.RecordLabel], a.GetLabels()[v1beta1.RecordLabel]))
 	})
 	for _, object := range objects {
 		h.event(w, memory.Event{Type: watch.Added, Object: object})
@@ -155,6 +162,10 @@ func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
 	of := h.client(nameOf(object))
 	if of.uid != c.UID {
 		*of = clientHistory{uid: c.UID}
+	}
+	of.id = c.EffectiveClientID()
+	if _, released := c.Annotations[v1beta1.ReleaseAnnotation]; released {
+		of.released = true
 	}
 	specs := h.specs[c.UID]
 	if len(specs) > 0 && specs[len(specs)-1].generation == c.Generation {
@@ -220,7 +231,7 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		must(err)
 		h.indexes.clientEvent(w, secret, &c, revision, deleted)
 		if deleted {
-			of.record = nil
+			h.recordDeleted(w, of, &c, revision)
 			return
 		}
 		if holder, known := h.holders[secret.UID]; known && holder != c.UID {
@@ -233,6 +244,40 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		}
 		of.record = &c
 	}
+}
+
+// recordDeleted checks that the record of an ApiClient is deleted only for a user. The next record contains no
+// replaced secret.
+func (h *history) recordDeleted(w *world, of *clientHistory, c *record.Client, revision int64) {
+	if of.record == nil || of.uid != c.UID {
+		return
+	}
+	if !h.edits && !of.released {
+		w.violate(fmt.Errorf("S3: the record of %s is deleted", c.Name))
+	}
+	of.record, of.lost = nil, revision
+	for _, v := range of.values {
+		v.first, v.revoked = true, v.revoked || !v.current
+		clear(v.accepted)
+	}
+}
+
+// holderOf returns the UID of the client that holds a client ID.
+func (h *history) holderOf(id string) types.UID {
+	for _, of := range h.clients {
+		if of.record != nil && of.record.ClientID == id {
+			return of.record.UID
+		}
+	}
+	return ""
+}
+
+// longestLifetime returns the longest lifetime of a token that is valid.
+func (h *history) longestLifetime() (longest time.Duration) {
+	for _, r := range h.realms {
+		longest = max(longest, signingkey.LongestLifetime(r.body.Keys))
+	}
+	return longest
 }
 
 // S4: the record keeps the verifier of a value that was delivered, until the overlap is over.
@@ -262,22 +307,22 @@ func recorded(c *record.Client, text string) bool {
 // restrictions are what a spec can take from a client: whether the spec does, and whether a record has.
 var restrictions = []struct {
 	name  string
-	asked func(s, earlier spec) bool
+	asked func(s, earlier spec, after *record.Client) bool
 	lifts func(before, after *record.Client) bool
 }{
 	{
 		name:  "suspension",
-		asked: func(s, _ spec) bool { return s.suspended },
+		asked: func(s, _ spec, _ *record.Client) bool { return s.suspended },
 		lifts: func(before, after *record.Client) bool { return before.Disabled && !after.Disabled },
 	},
 	{
 		name:  "removal of a scope",
-		asked: func(s, earlier spec) bool { return len(s.scopes) < len(earlier.scopes) },
+		asked: func(s, earlier spec, _ *record.Client) bool { return len(s.scopes) < len(earlier.scopes) },
 		lifts: func(before, after *record.Client) bool { return len(before.Scopes) < len(after.Scopes) },
 	},
 	{
 		name:  "tokensValidAfterTime",
-		asked: func(s, earlier spec) bool { return s.valid.After(earlier.valid) },
+		asked: func(s, _ spec, after *record.Client) bool { return s.valid.After(after.TokensValidAfter) },
 		lifts: func(before, after *record.Client) bool { return after.TokensValidAfter.Before(before.TokensValidAfter) },
 	},
 }
@@ -291,7 +336,7 @@ func (h *history) checkRestrictions(w *world, of *clientHistory, before, after *
 			continue
 		}
 		specs := h.specs[of.uid]
-		generation, lifted := lift(specs, of.lifted, func(s spec) bool { return r.asked(s, specs[0]) })
+		generation, lifted := lift(specs, of.lifted, func(s spec) bool { return r.asked(s, specs[0], after) })
 		if generation > 0 && lifted == 0 {
 			w.violate(fmt.Errorf("S5: the record of %s undoes a %s that generation %d asks for, and no later generation lifts it", after.Name, r.name, generation))
 			return
@@ -326,13 +371,13 @@ func (h *history) checkSecrets(w *world, s *server, name types.NamespacedName) {
 	if realm == nil {
 		return
 	}
-	c := realm.Client(name.Namespace + "." + name.Name)
+	c := realm.Client(of.id)
 	for _, v := range of.values {
 		accepted := c != nil && verifies(c, v.text)
 		unusable := c != nil && !c.Usable(time.Now())
 		switch {
 		case accepted:
-			v.accepted[s] = true
+			v.accepted[s] = s.delivered >= of.lost
 		case unusable || h.mayEnd(of, v) || of.record == nil:
 		case v.current && !v.first:
 			w.violate(fmt.Errorf("S3: %s rejects client secret %s, which the credentials Secret of %s contains", s.name, short(v.text), name.Name))
@@ -436,7 +481,7 @@ func (h *history) checkKeys(w *world) {
 				continue
 			}
 			key := h.key(recorded.ID)
-			key.signed = time.Now()
+			key.until = timestamp.Latest(key.until, time.Now().Add(realm.TokenLifetime))
 			for _, s := range w.live() {
 				if other := s.registry.Realm(realmName); other == nil || !bytes.Contains(other.JWKS, []byte(recorded.ID)) {
 					w.violate(fmt.Errorf("S6: %s signs with %s, which %s does not publish", signs.name, key.name, s.name))
@@ -448,7 +493,7 @@ func (h *history) checkKeys(w *world) {
 		for _, s := range w.live() {
 			realm := s.registry.Realm(realmName)
 			published := realm != nil && bytes.Contains(realm.JWKS, []byte(id))
-			if key.published[s] && !published && time.Since(key.signed) < tokenLifetime {
+			if key.published[s] && !published && time.Now().Before(key.until) {
 				w.violate(fmt.Errorf("S7: %s no longer publishes %s, although tokens that were signed with it are valid", s.name, key.name))
 			}
 			key.published[s] = published

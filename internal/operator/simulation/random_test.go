@@ -269,25 +269,30 @@ func (m *machine) server(rt *rapid.T) {
 // realm changes the Realm.
 func (m *machine) realm(rt *rapid.T) {
 	key := types.NamespacedName{Name: realmName}
-	switch rapid.SampledFrom([]string{"suspends", "resumes", "rotates"}).Draw(rt, "what") {
+	switch rapid.SampledFrom([]string{"suspends", "resumes", "rotates", "lifetime"}).Draw(rt, "what") {
 	case "suspends":
 		m.do("a user suspends the Realm", func(w *world) { w.change(realmResource, key, true, "spec", "suspend") })
 	case "resumes":
 		m.do("a user resumes the Realm", func(w *world) { w.change(realmResource, key, nil, "spec", "suspend") })
 	case "rotates":
 		m.do(rotatesKey.name, rotatesKey.do)
+	case "lifetime":
+		a := setsLifetime(rapid.SampledFrom([]time.Duration{shortLifetime, tokenLifetime, longLifetime}).Draw(rt, "lifetime"))
+		m.do(a.name, a.do)
 	}
 }
 
 // lists changes the status lists.
 func (m *machine) lists(rt *rapid.T) {
-	switch rapid.SampledFrom([]string{"enables", "disables", "revokes", "restores", "rollback"}).Draw(rt, "what") {
+	switch rapid.SampledFrom([]string{"enables", "disables", "revokes", "lowers", "restores", "rollback"}).Draw(rt, "what") {
 	case "enables":
 		m.do("a user enables the status lists", func(w *world) { w.setLists(true) })
 	case "disables":
 		m.do("a user disables the status lists", func(w *world) { w.setLists(false) })
 	case "revokes":
 		m.do(revokesRealmTokens.name, revokesRealmTokens.do)
+	case "lowers":
+		m.do(lowersRealmTime.name, lowersRealmTime.do)
 	case "restores":
 		m.do(restoresRealm.name, restoresRealm.do)
 	case "rollback":
@@ -299,7 +304,10 @@ func (m *machine) user(rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"billing", "orders"}).Draw(rt, "client")
 	_, err := m.world.api.store.Get(clientResource, types.NamespacedName{Namespace: team, Name: name})
 	if apierrors.IsNotFound(err) {
-		m.do("a user creates "+name, func(w *world) { w.createClient(name) })
+		create := rapid.SampledFrom([]action{creates(name), claims("orders")}).Draw(rt, "create")
+		if create.possible(m.world) {
+			m.do(create.name, create.do)
+		}
 		return
 	}
 	edits := map[string]func(*world){
@@ -311,13 +319,14 @@ func (m *machine) user(rt *rapid.T) {
 		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
 		"revokes the tokens of":    func(w *world) { w.revokeTokens(name, time.Now()) },
-		"will revoke those of":     func(w *world) { w.revokeTokens(name, time.Now().Add(20*time.Second)) },
+		"will revoke those of":     revokesLater(name).do,
+		"lowers the time of":       lowersTime(name).do,
+		"shortens the tokens of":   func(w *world) { w.edit(name, shortLifetime.String(), "spec", "tokenLifetime") },
+		"releases the client ID":   releases(name).do,
+		"deletes the record of":    losesRecord(name).do,
 		"deletes":                  func(w *world) { w.deleteClient(name) },
 	}
-	edit := rapid.SampledFrom([]string{
-		"suspends", "resumes", "requests a secret of", "removes a scope of", "adds a scope to", "deletes the Secret of", "overwrites the Secret of",
-		"revokes the tokens of", "will revoke those of", "deletes",
-	}).Draw(rt, "edit")
+	edit := rapid.SampledFrom(slices.Sorted(keysOf(edits))).Draw(rt, "edit")
 	m.do("a user "+edit+" "+name, edits[edit])
 }
 
@@ -357,7 +366,7 @@ func (m *machine) heal() {
 		m.do("a minute passes", func(w *world) { w.sleep(time.Minute) })
 	}
 	if slices.ContainsFunc(clientNames, m.world.waitsForIndex) {
-		m.do("indexes are released", func(w *world) { w.sleep(2 * retirement) })
+		m.do("indexes are released", func(w *world) { w.sleep(2 * (retirement + w.history.longestLifetime())) })
 	}
 	if m.world.violation == nil {
 		m.checkResult()
@@ -375,8 +384,10 @@ func (m *machine) checkResult() {
 	for _, object := range clients {
 		name := object.GetName()
 		suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
-		want := "Ready"
+		want, id := "Ready", m.world.history.client(nameOf(object)).id
 		switch {
+		case m.world.history.holderOf(id) != object.GetUID():
+			want = "ClientIDConflict"
 		case suspended:
 			want = "Suspended"
 		case disabled:
@@ -385,6 +396,9 @@ func (m *machine) checkResult() {
 		if got := w.readyReason(name); got != want {
 			w.violate(fmt.Errorf("L2: the reason of Ready of %s is %q, want %q", name, got, want))
 		}
+		if want == "ClientIDConflict" {
+			continue
+		}
 		secret, err := w.api.store.Get(secretResource, types.NamespacedName{Namespace: team, Name: name})
 		if err != nil {
 			w.violate(fmt.Errorf("L2: %s has no credentials Secret: %w", name, err))
@@ -392,7 +406,7 @@ func (m *machine) checkResult() {
 		}
 		value := string(asSecret(secret).Data["client_secret"])
 		for _, s := range w.live() {
-			if s.accepts(realmName, team+"."+name, value) == (suspended || disabled) {
+			if s.accepts(realmName, id, value) == (suspended || disabled) {
 				w.violate(fmt.Errorf("L2: %s accepts the client secret of %s: %t", s.name, name, suspended || disabled))
 			}
 		}

@@ -26,6 +26,9 @@ const (
 
 	// tokenLifetime is short, so that runs in which keys are rotated and expire are, too.
 	tokenLifetime = time.Minute
+	// shortLifetime and longLifetime are what users change it to. An index to which tokens with longLifetime refer
+	// stays retired for longer than retirement.
+	shortLifetime, longLifetime = 10 * time.Second, 20 * time.Minute
 )
 
 // state is a state of the API from which a search starts.
@@ -56,7 +59,7 @@ func (w *world) createRealm() {
 	w.create(object("auth.realmkeeper.dev/v1beta1", "Realm", "", realmName, map[string]any{
 		"statusList": map[string]any{"enabled": true},
 		"scopes":     []any{"read", "write"}, "tokenLifetime": tokenLifetime.String(), "signing": map[string]any{"publishAhead": tokenLifetime.String()},
-		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"from": "All"}, "scopes": []any{"*"}, "audiences": []any{"*"}, "issuers": []any{"*"}}},
+		"grants": []any{map[string]any{"name": "all", "namespaces": map[string]any{"from": "All"}, "scopes": []any{"*"}, "audiences": []any{"*"}, "issuers": []any{"*"}, "clientIDs": []any{"*"}}},
 	}))
 }
 
@@ -167,8 +170,11 @@ func (w *world) create(o *unstructured.Unstructured) {
 	w.note("  a user creates %s %s", o.GetKind(), o.GetName())
 }
 
-func (w *world) createClient(name string) {
+func (w *world) createClient(name string) { w.createClientWithID(name, "") }
+
+func (w *world) createClientWithID(name, clientID string) {
 	w.create(object("auth.realmkeeper.dev/v1beta1", "ApiClient", team, name, map[string]any{
+		"clientID": clientID,
 		"realmRef": map[string]any{"name": realmName}, "scopes": []any{"read", "write"},
 		"secret": map[string]any{"generated": map[string]any{"rotation": map[string]any{"overlap": overlap.String()}}},
 	}))
@@ -236,6 +242,19 @@ func (w *world) overwriteSecret(name string) {
 	w.byUser(func() error {
 		patch := []byte(`{"stringData":{"client_secret":"chosen by a user"}}`)
 		_, err := w.api.store.Patch(context.Background(), secretResource, types.NamespacedName{Namespace: team, Name: name}, types.MergePatchType, patch, memory.WriteOptions{Manager: "user"})
+		return err
+	})
+}
+
+// loseRecord deletes the record of a client.
+func (w *world) loseRecord(name string) {
+	c := w.history.client(types.NamespacedName{Namespace: team, Name: name}).record
+	if c == nil {
+		return
+	}
+	w.byUser(func() error {
+		key := types.NamespacedName{Namespace: recordsNamespace, Name: record.ClientSecretName(c.RealmUID, c.ClientID)}
+		_, err := w.api.store.Delete(secretResource, key, nil)
 		return err
 	})
 }
