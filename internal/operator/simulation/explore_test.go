@@ -46,7 +46,7 @@ var themes = map[string]scope{
 	"servers": {
 		lags:    func(s *stream) bool { return s.owner.server != nil },
 		held:    func(r *request) bool { return r.from.server != nil && !r.reads() },
-		actions: []action{creates("billing"), rotates("billing"), suspends("billing"), joins, restarts, passes(16*time.Second, 3), moves, outage},
+		actions: []action{creates("billing"), rotates("billing"), suspends("billing"), joins, joinsPrevious, restricts("billing"), restarts, passes(16*time.Second, 3), moves, outage},
 	},
 	// Indexes that clients get and give up while writes land late and a cache lags.
 	"indexes": {
@@ -66,7 +66,7 @@ var themes = map[string]scope{
 		},
 		held: writes("secrets", recordsNamespace, "operator 1", "operator 2"),
 		actions: []action{
-			releases("billing"), claims("orders"), losesRecord("billing"), revokesTokens("billing"), revokesLater("billing"), lowersTime("billing"),
+			releases("billing"), claims("orders"), losesRecord("billing"), revokesTokens("billing"), revokesLater("billing"), removesTime("billing"),
 			setsLifetime(longLifetime), setsLifetime(shortLifetime), passes(retirement, 1), moves,
 		},
 	},

@@ -109,6 +109,13 @@ var stops = action{
 // joins starts a third token server.
 var joins = action{name: "server 3 starts", times: 1, do: func(w *world) { w.startServer("server 3") }}
 
+// joinsPrevious starts a token server with the previous program.
+var joinsPrevious = action{name: "server 4 starts with the previous program", times: 1, do: func(w *world) { w.startServer("server 4").previous = true }}
+
+func restricts(name string) action {
+	return action{name: "a user restricts " + name + " in a way that only the new program knows", times: 1, possible: exists(name), do: func(w *world) { w.restrict(name) }}
+}
+
 // ages means that server 2 runs an older program, which can't read what is written from now on.
 var ages = action{name: "the operator writes records that server 2 cannot read", times: 1, do: func(w *world) { w.servers[1].old = true }}
 

@@ -83,6 +83,32 @@ func TestFindings(t *testing.T) {
 			lags: watches("server 3", "records"), held: writes("leases", recordsNamespace, "server 3"),
 			actions: []action{joins, rotates("billing")},
 		}, 3},
+		// The next step after a lower tokensValidAfterTime revokes nothing, although tokens were issued in between.
+		"lower time": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{revokesLater("billing"), removesTime("billing"), revokesTokens("billing"), passes(5*time.Second, 1)},
+		}, 4},
+		// A shorter lifetime releases an index while older tokens refer to it.
+		"shorter lifetime": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{setsLifetime(longLifetime), setsLifetime(shortLifetime), revokesTokens("billing"), passes(retirement, 1)},
+		}, 4},
+		// A client that releases its client ID gives its index up while its tokens are valid.
+		"released client ID": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{releases("billing"), claims("orders"), passes(retirement, 1)},
+		}, 3},
+		// A client whose record is lost gets an index again that is retired.
+		"lost record": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{losesRecord("billing"), revokesTokens("billing"), removesTime("billing")},
+		}, 3},
+		// A token server with the previous program counts as one that serves a record whose restriction it doesn't
+		// know.
+		"previous program": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{joinsPrevious, restricts("billing"), suspends("billing"), resumes("billing")},
+		}, 4},
 		// An index becomes obsolete in the first step of a reconcile, and is released in the second one.
 		"index in two steps": {settled, scope{
 			lags: func(s *stream) bool {

@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"context"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"regexp"
@@ -14,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
@@ -395,12 +393,7 @@ func (w *world) setLifetime(lifetime time.Duration) {
 
 // restoreRealm changes the Realm's record as a restore from a backup does.
 func (w *world) restoreRealm() {
-	records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
-	for _, object := range records {
-		secret := asSecret(object)
-		if record.KindOf(secret) != record.KindRealm {
-			continue
-		}
+	w.rewriteRecords(record.KindRealm, func(secret *corev1.Secret) *corev1ac.SecretApplyConfiguration {
 		body, err := record.ReadRealm(secret)
 		must(err)
 		w.history.indexes.end(body.StatusLists)
@@ -410,12 +403,8 @@ func (w *world) restoreRealm() {
 		realm.Name, realm.UID = realmName, record.RealmUID(secret)
 		applied, err := recordsecret.ForRealm(recordsNamespace, realm, body)
 		must(err)
-		changed := object.DeepCopy()
-		must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
-		_, err = w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: v1beta1.FieldOwner})
-		must(err)
-		w.note("  the Realm is restored")
-	}
+		return applied
+	})
 }
 
 // findRollback makes the operators find that the API server was rolled back.
@@ -450,9 +439,9 @@ func setsLifetime(lifetime time.Duration) action {
 	return action{name: fmt.Sprintf("a user sets the token lifetime of the Realm to %s", lifetime), times: 1, do: func(w *world) { w.setLifetime(lifetime) }}
 }
 
-func lowersTime(name string) action {
-	return action{name: "a user lowers the time of " + name, times: 1, possible: exists(name), do: func(w *world) {
-		w.lowerTime(clientResource, types.NamespacedName{Namespace: team, Name: name}, time.Minute)
+func removesTime(name string) action {
+	return action{name: "a user removes the time of " + name, times: 1, possible: exists(name), do: func(w *world) {
+		w.lowerTime(clientResource, types.NamespacedName{Namespace: team, Name: name}, 0)
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +37,9 @@ type history struct {
 	holders  map[types.UID]types.UID      // of records, by the UID of the Secret
 	keys     map[string]*keyHistory       // by key ID
 	served   map[string]map[string]string // by name of the server and record: the acknowledged version
-	indexes  *indexHistory
+	// restricted contains the versions of client records with the restriction of restrict.
+	restricted map[string]bool
+	indexes    *indexHistory
 }
 
 // spec is what a user has asked for.
@@ -91,7 +94,7 @@ func newHistory() *history {
 	return &history{
 		specs: map[types.UID][]spec{}, clients: map[types.NamespacedName]*clientHistory{},
 		realms: map[string]*realmHistory{}, holders: map[types.UID]types.UID{}, keys: map[string]*keyHistory{}, served: map[string]map[string]string{},
-		indexes: newIndexHistory(),
+		restricted: map[string]bool{}, indexes: newIndexHistory(),
 	}
 }
 
@@ -145,7 +148,7 @@ func (h *history) event(w *world, e memory.Event) {
 	case e.Object.GetKind() == "ApiClient" && deleted:
 		delete(h.clients, name)
 	case e.Object.GetKind() == "ApiClient":
-		h.clientEvent(w, e.Object)
+		h.clientEvent(w, e.Before, e.Object)
 	case e.Object.GetKind() == "Realm" && !deleted:
 		h.realmSpec(e.Object)
 	case e.Object.GetKind() != "Secret":
@@ -156,7 +159,7 @@ func (h *history) event(w *world, e memory.Event) {
 	}
 }
 
-func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
+func (h *history) clientEvent(w *world, before, object *unstructured.Unstructured) {
 	c := &v1beta1.ApiClient{}
 	must(decode(object, c))
 	of := h.client(nameOf(object))
@@ -169,7 +172,9 @@ func (h *history) clientEvent(w *world, object *unstructured.Unstructured) {
 	}
 	specs := h.specs[c.UID]
 	if len(specs) > 0 && specs[len(specs)-1].generation == c.Generation {
-		h.checkReady(w, c)
+		if before == nil || !reflect.DeepEqual(before.Object["status"], object.Object["status"]) {
+			h.checkReady(w, c)
+		}
 		return
 	}
 	s := spec{generation: c.Generation, suspended: c.Spec.Suspend, generates: c.GeneratesSecret(), scopes: c.Spec.Scopes}
@@ -238,6 +243,7 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 			w.violate(fmt.Errorf("S1: the record of client ID %s changes its holder from %s to %s", c.ClientID, holder, c.UID))
 		}
 		h.holders[secret.UID] = c.UID
+		h.restricted[secret.ResourceVersion] = c.Restrictions != nil
 		if before := of.record; before != nil && before.UID == c.UID {
 			h.checkEnds(w, of, before, &c)
 			h.checkRestrictions(w, of, before, &c)
@@ -325,6 +331,13 @@ var restrictions = []struct {
 		asked: func(s, _ spec, after *record.Client) bool { return s.valid.After(after.TokensValidAfter) },
 		lifts: func(before, after *record.Client) bool { return after.TokensValidAfter.Before(before.TokensValidAfter) },
 	},
+	{
+		name:  "new restriction", // no spec lifts it
+		asked: func(spec, spec, *record.Client) bool { return true },
+		lifts: func(before, after *record.Client) bool {
+			return before.Restrictions != nil && after.Restrictions == nil
+		},
+	},
 }
 
 // S5: a restriction is lifted only for a generation of the ApiClient that doesn't ask for it and is later
@@ -372,6 +385,9 @@ func (h *history) checkSecrets(w *world, s *server, name types.NamespacedName) {
 		return
 	}
 	c := realm.Client(of.id)
+	if s.previous && c != nil && h.restricted[c.Version] && c.Usable(time.Now()) {
+		w.violate(fmt.Errorf("S5: %s gives tokens to %s, although it does not know the restriction in its record", s.name, name.Name))
+	}
 	for _, v := range of.values {
 		accepted := c != nil && verifies(c, v.text)
 		unusable := c != nil && !c.Usable(time.Now())

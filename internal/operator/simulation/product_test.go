@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,8 +16,10 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	k8sevents "k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,6 +32,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient"
@@ -305,6 +310,8 @@ type server struct {
 	// old means that the server can't read the records that are written from now on, because its program is
 	// older than that of the operator.
 	old bool
+	// previous means that the server's program doesn't know the restriction of restrict.
+	previous bool
 	// delivered is the latest revision that its watch has delivered, and reported that in its Lease.
 	delivered, reported int64
 	// renewed is when its Lease was last written, or could have been. lost means that this was too long ago.
@@ -333,12 +340,56 @@ func podName(process string) string { return strings.ReplaceAll(process, " ", "-
 // answers reports whether the server answers the requests of clients.
 func (s *server) answers() bool { return !s.dead && !s.leaving && s.registry.Loaded() }
 
-// readable returns a record as the server can read it: an old server finds a schema that it doesn't know.
+// readable returns a record as the server reads it: an old server finds a schema that it doesn't know, and one with the
+// operator's program knows every restriction.
 func (p *process) readable(secret *corev1.Secret) *corev1.Secret {
-	if p.server != nil && p.server.old {
+	switch s := p.server; {
+	case s.old:
 		secret.Data = map[string][]byte{record.DataKey: []byte(fmt.Sprintf(`{"schemaVersion":%d}`, record.SchemaVersion+1))}
+	case !s.previous && bytes.Contains(secret.Data[record.DataKey], []byte(newRestriction)):
+		c, err := record.ReadClient(secret)
+		must(err)
+		c.Restrictions = nil
+		known, err := recordsecret.ForClient(recordsNamespace, c)
+		must(err)
+		secret.Data = known.Data
 	}
 	return secret
+}
+
+// newRestriction is the name of a restriction that only the operator's program knows.
+const newRestriction = "new-restriction"
+
+// restrict adds the new restriction to the record of a client.
+func (w *world) restrict(name string) {
+	w.rewriteRecords(record.KindClient, func(secret *corev1.Secret) *corev1ac.SecretApplyConfiguration {
+		c, err := record.ReadClient(secret)
+		must(err)
+		if c.Name != name {
+			return nil
+		}
+		c.Restrictions = record.Restrictions{newRestriction: []byte("true")}
+		applied, err := recordsecret.ForClient(recordsNamespace, c)
+		must(err)
+		return applied
+	})
+}
+
+// rewriteRecords changes the records of a kind for which change returns something.
+func (w *world) rewriteRecords(kind record.Kind, change func(*corev1.Secret) *corev1ac.SecretApplyConfiguration) {
+	records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
+	for _, object := range records {
+		secret := asSecret(object)
+		if record.KindOf(secret) != kind {
+			continue
+		}
+		if applied := change(secret); applied != nil {
+			changed := object.DeepCopy()
+			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
+			_, err := w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: v1beta1.FieldOwner})
+			must(err)
+		}
+	}
 }
 
 // accepts reports whether the server accepts a client secret.

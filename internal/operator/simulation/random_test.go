@@ -237,14 +237,15 @@ func (m *machine) server(rt *rapid.T) {
 			alive = append(alive, s.name)
 		}
 	}
-	what := rapid.SampledFrom([]string{"restarts", "joins", "leaves", "is old"}).Draw(rt, "what")
-	if what == "joins" {
+	what := rapid.SampledFrom([]string{"restarts", "joins", "leaves", "is old", "is rolled back"}).Draw(rt, "what")
+	if what == "joins" || what == "is rolled back" {
 		if len(alive) >= 3 {
 			rt.Skip("there are enough")
 		}
 		m.servers++
 		name := fmt.Sprintf("server %d", 2+m.servers)
-		m.do(name+" starts", func(w *world) { w.startServer(name) })
+		previous := what != "joins"
+		m.do(fmt.Sprintf("%s starts, with the previous program: %t", name, previous), func(w *world) { w.startServer(name).previous = previous })
 		return
 	}
 	name := sampled(rt, alive)
@@ -320,11 +321,15 @@ func (m *machine) user(rt *rapid.T) {
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
 		"revokes the tokens of":    func(w *world) { w.revokeTokens(name, time.Now()) },
 		"will revoke those of":     revokesLater(name).do,
-		"lowers the time of":       lowersTime(name).do,
-		"shortens the tokens of":   func(w *world) { w.edit(name, shortLifetime.String(), "spec", "tokenLifetime") },
-		"releases the client ID":   releases(name).do,
-		"deletes the record of":    losesRecord(name).do,
-		"deletes":                  func(w *world) { w.deleteClient(name) },
+		"lowers the time of": func(w *world) {
+			w.lowerTime(clientResource, types.NamespacedName{Namespace: team, Name: name}, time.Minute)
+		},
+		"removes the time of":    removesTime(name).do,
+		"shortens the tokens of": func(w *world) { w.edit(name, shortLifetime.String(), "spec", "tokenLifetime") },
+		"releases the client ID": releases(name).do,
+		"deletes the record of":  losesRecord(name).do,
+		"restricts":              restricts(name).do,
+		"deletes":                func(w *world) { w.deleteClient(name) },
 	}
 	edit := rapid.SampledFrom(slices.Sorted(keysOf(edits))).Draw(rt, "edit")
 	m.do("a user "+edit+" "+name, edits[edit])
@@ -348,7 +353,7 @@ func (m *machine) heal() {
 			}
 		}
 		for _, s := range w.servers {
-			if s.old && !s.dead {
+			if (s.old || s.previous) && !s.dead {
 				w.note("  %s gets the operator's program", s.name)
 				w.kill(s.process)
 			}
@@ -384,10 +389,14 @@ func (m *machine) checkResult() {
 	for _, object := range clients {
 		name := object.GetName()
 		suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
-		want, id := "Ready", m.world.history.client(nameOf(object)).id
+		want, id := "Ready", w.history.client(nameOf(object)).id
+		if w.history.holderOf(id) != object.GetUID() {
+			if w.readyReason(name) == want {
+				w.violate(fmt.Errorf("L2: %s is Ready, although another client holds its client ID", name))
+			}
+			continue
+		}
 		switch {
-		case m.world.history.holderOf(id) != object.GetUID():
-			want = "ClientIDConflict"
 		case suspended:
 			want = "Suspended"
 		case disabled:
@@ -395,9 +404,6 @@ func (m *machine) checkResult() {
 		}
 		if got := w.readyReason(name); got != want {
 			w.violate(fmt.Errorf("L2: the reason of Ready of %s is %q, want %q", name, got, want))
-		}
-		if want == "ClientIDConflict" {
-			continue
 		}
 		secret, err := w.api.store.Get(secretResource, types.NamespacedName{Namespace: team, Name: name})
 		if err != nil {

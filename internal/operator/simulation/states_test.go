@@ -2,18 +2,18 @@ package simulation
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/kubeapi/memory"
@@ -90,12 +90,7 @@ func suspended(t *testing.T) state {
 // restoredState is the state after a restore from a backup: the record also accepts a secret of the backup.
 func restoredState(t *testing.T) state {
 	return reach(t, settled(t), func(w *world) {
-		records, _ := w.api.store.List(secretResource, memory.Selection{Namespace: recordsNamespace})
-		for _, object := range records {
-			secret := asSecret(object)
-			if record.KindOf(secret) != record.KindClient {
-				continue
-			}
+		w.rewriteRecords(record.KindClient, func(secret *corev1.Secret) *corev1ac.SecretApplyConfiguration {
 			body, err := record.ReadClient(secret)
 			must(err)
 			verifier, err := clientsecret.Hash("a secret of the backup", w.random)
@@ -106,11 +101,8 @@ func restoredState(t *testing.T) state {
 			}
 			applied, err := recordsecret.ForClient(recordsNamespace, body)
 			must(err)
-			changed := object.DeepCopy()
-			must(unstructured.SetNestedField(changed.Object, base64.StdEncoding.EncodeToString(applied.Data[record.DataKey]), "data", record.DataKey))
-			_, err = w.api.store.Update(context.Background(), changed, memory.WriteOptions{Manager: v1beta1.FieldOwner})
-			must(err)
-		}
+			return applied
+		})
 	})
 }
 

@@ -127,7 +127,7 @@ func (w *world) startServer(name string) *server {
 	s := newServer(w.newProcess(name), saved)
 	for _, earlier := range w.servers {
 		if earlier.name == name {
-			s.renewed, s.lost = earlier.renewed, earlier.lost // The Lease is the same.
+			s.renewed, s.lost, s.previous = earlier.renewed, earlier.lost, earlier.previous // The Lease and the program are the same.
 		}
 	}
 	w.servers = append(w.servers, s)
