@@ -47,13 +47,16 @@ type indexHistory struct {
 	serial map[string]int64       // by version of a client's record: that of its index
 	gone   map[types.UID]int64    // the revision at which the record of a client was deleted
 	realms map[int64]record.Realm // by revision
-	known  map[string]int64       // by number: the revision at which the list began
+	began  map[string]int64       // by number: the revision at which the list began
 	number int64                  // the greatest of a list
 	ends   map[int64]struct{}     // the numbers of lists that a restore or a rollback has ended
 	// changed is the revision of the latest record, and fresh is when a server last had all records.
 	changed int64
 	fresh   map[*server]time.Time
 	total   int // tokens
+	// changes are those of who holds an index.
+	changes  map[int][]change
+	verifier verifier
 }
 
 // reference is to what tokens refer.
@@ -77,14 +80,16 @@ type holder struct {
 func newIndexHistory() *indexHistory {
 	return &indexHistory{
 		tokens: map[reference][]issued{}, held: map[int]holder{}, has: map[string]holder{}, serial: map[string]int64{}, gone: map[types.UID]int64{},
-		realms: map[int64]record.Realm{}, known: map[string]int64{}, ends: map[int64]struct{}{}, fresh: map[*server]time.Time{},
+		realms: map[int64]record.Realm{}, began: map[string]int64{}, ends: map[int64]struct{}{}, fresh: map[*server]time.Time{},
+		changes: map[int][]change{}, verifier: verifier{lists: map[string]*loadedList{}, revoked: map[reference]time.Time{}},
 	}
 }
 
 // indexEvent records who holds an index.
-func (h *indexHistory) indexEvent(secret *corev1.Secret, deleted bool) {
+func (h *indexHistory) indexEvent(secret *corev1.Secret, revision int64, deleted bool) {
 	body, err := record.ReadIndex(secret)
 	must(err)
+	h.changes[body.Index] = append(h.changes[body.Index], change{revision, !deleted})
 	if delete(h.held, body.Index); !deleted {
 		h.held[body.Index] = holder{body.Index, body.UID, body.Serial}
 	}
@@ -130,7 +135,7 @@ func (h *indexHistory) realmEvent(w *world, r record.Realm, revision int64) {
 		w.violate(fmt.Errorf("I5: list %d follows list %d", number, h.number))
 	}
 	if number != h.number {
-		h.known[strconv.FormatInt(number, 10)] = revision
+		h.began[strconv.FormatInt(number, 10)] = revision
 	}
 	h.number = number
 }
@@ -151,6 +156,7 @@ func (h *indexHistory) check(w *world) {
 			h.checkServer(w, s, realm)
 		}
 	}
+	h.checkVerifier(w)
 }
 
 func (h *indexHistory) references() []reference {
@@ -213,7 +219,7 @@ func (h *indexHistory) expire() {
 // checkServer checks the lists of a server.
 func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
 	now := time.Now()
-	recorded, ok := h.realmAt(s)
+	recorded, ok := h.realmAt(s.delivered)
 	if !ok || s.old {
 		return
 	}
@@ -265,15 +271,15 @@ func getsRevoked(realm *registry.Realm, c *registry.Client) bool {
 	return time.Now().Truncate(time.Second).Before(realm.StatusFrom(c))
 }
 
-// realmAt returns the record of the Realm that a server has. It is unknown while the server has only the
-// records that the previous process saved.
-func (h *indexHistory) realmAt(s *server) (latest record.Realm, ok bool) {
-	if s.delivered == 0 {
+// realmAt returns the record of the Realm at the revision that a server has. It is unknown while the server has only
+// the records that the previous process saved.
+func (h *indexHistory) realmAt(delivered int64) (latest record.Realm, ok bool) {
+	if delivered == 0 {
 		return latest, false
 	}
 	at := int64(-1)
 	for revision, r := range h.realms {
-		if revision <= s.delivered && revision > at {
+		if revision <= delivered && revision > at {
 			at, latest, ok = revision, r, true
 		}
 	}
@@ -283,7 +289,7 @@ func (h *indexHistory) realmAt(s *server) (latest record.Realm, ok bool) {
 // checkMissing checks a token whose list a server doesn't serve. If it has had the list, the list is served
 // until the last token has expired, unless too many lists have ended.
 func (h *indexHistory) checkMissing(w *world, s *server, recorded record.Realm, to reference) {
-	began, known := h.known[to.number]
+	began, known := h.began[to.number]
 	if !known || began > s.delivered || recorded.StatusLists != nil && len(recorded.StatusLists.Ended) == record.MaxEndedLists {
 		return
 	}
@@ -293,24 +299,29 @@ func (h *indexHistory) checkMissing(w *world, s *server, recorded record.Realm, 
 // checkValid checks the tokens whose index is VALID at a server. I3: the server accepts them, apart from what
 // isn't permanent.
 func (h *indexHistory) checkValid(w *world, s *server, realm *registry.Realm, recorded record.Realm, to reference) {
-	c := realm.Client(to.client)
-	gone, isGone := h.gone[to.uid]
-	oldest := time.Unix(h.tokens[to][0].at, 0)
-	var why string
-	switch {
-	case c == nil || c.UID != string(to.uid):
-		if !isGone || gone > s.delivered {
-			return // The server hasn't loaded the client yet.
-		}
-		why = "the client is deleted"
-	case oldest.Before(c.TokensValidAfter):
-		why = "the client's tokens are revoked"
-	case oldest.Before(recorded.TokensValidAfter):
-		why = "the realm's tokens are revoked"
-	default:
+	why := h.whyRevoked(s, realm, recorded, to)
+	if why == "" {
 		return
 	}
 	w.violate(fmt.Errorf("I3: at %s, index %d of list %s is VALID, although %s: %s", s.name, to.index, to.number, why, to.uid))
+}
+
+// whyRevoked returns why a server knows that the tokens are revoked for good; empty if it doesn't.
+func (h *indexHistory) whyRevoked(s *server, realm *registry.Realm, recorded record.Realm, to reference) string {
+	c := realm.Client(to.client)
+	gone, isGone := h.gone[to.uid]
+	oldest := time.Unix(h.tokens[to][0].at, 0)
+	switch {
+	case c == nil || c.UID != string(to.uid):
+		if isGone && gone <= s.delivered {
+			return "the client is deleted"
+		}
+	case oldest.Before(c.TokensValidAfter):
+		return "the client's tokens are revoked"
+	case oldest.Before(recorded.TokensValidAfter):
+		return "the realm's tokens are revoked"
+	}
+	return ""
 }
 
 // checkSettled checks the lists after all faults have ended: every client that can get tokens has an index, and

@@ -229,7 +229,7 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 	case record.KindRealm:
 		h.realmEvent(w, secret, revision, deleted)
 	case record.KindIndex:
-		h.indexes.indexEvent(secret, deleted)
+		h.indexes.indexEvent(secret, revision, deleted)
 	case record.KindClient:
 		of := h.client(record.OwnerName(secret))
 		c, err := record.ReadClient(secret)

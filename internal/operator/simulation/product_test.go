@@ -304,7 +304,9 @@ type server struct {
 
 	registry *registry.Registry
 	saved    string // the directory of its saved records
-	stopped  chan struct{}
+	// confirmed returns the time of the state of the records.
+	confirmed func() time.Time
+	stopped   chan struct{}
 	// leaving means that the server was asked to stop.
 	leaving bool
 	// old means that the server can't read the records that are written from now on, because its program is
@@ -327,6 +329,7 @@ func newServer(p *process, savedRecords string) *server {
 		Client: newClient(&live{api: p.world.api, from: p}), Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,
 		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
+	s.confirmed = f.Confirmed
 	go func() {
 		defer close(s.stopped)
 		f.Run(p.ctx)
