@@ -169,10 +169,19 @@ type stream struct {
 	at        int64 // the revision up to which events were delivered
 	deliver   func(memory.Event)
 	bookmark  func(revision int64) // may be nil
+	expired   func()               // may be nil
 	stopped   atomic.Bool
 }
 
 func (s *stream) String() string { return s.owner.name + "'s watch of " + s.what }
+
+// expire ends a watch because the API server has lost its revision.
+func (s *stream) expire() {
+	if s.expired != nil {
+		s.expired()
+	}
+	s.stopped.Store(true)
+}
 
 // open opens a watch that starts with the events after a revision.
 func (a *api) open(s *stream) { a.streams = append(a.streams, s) }

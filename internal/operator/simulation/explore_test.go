@@ -55,7 +55,7 @@ var themes = map[string]scope{
 		},
 		held: writes("secrets", recordsNamespace, "operator 1", "operator 2"),
 		actions: []action{
-			creates("orders"), deletes("billing"), revokesTokens("billing"), revokesRealmTokens, setsLists(true), setsLists(false), restoresRealm,
+			creates("orders"), deletes("billing"), revokesTokens("billing"), revokesRealmTokens, setsLists(true), setsLists(false), restoresRealm, rollsBack,
 			passes(retirement, 1), moves, leadsToo,
 		},
 	},
@@ -64,7 +64,8 @@ var themes = map[string]scope{
 		lags: func(s *stream) bool {
 			return s.owner.name == "operator 2" && s.what == "records" || s.owner.name == "server 2"
 		},
-		held: writes("secrets", recordsNamespace, "operator 1", "operator 2"),
+		held:   writes("secrets", recordsNamespace, "operator 1", "operator 2"),
+		clocks: differentClocks,
 		actions: []action{
 			releases("billing"), claims("orders"), losesRecord("billing"), revokesTokens("billing"), revokesLater("billing"), removesTime("billing"),
 			setsLifetime(longLifetime), setsLifetime(shortLifetime), passes(retirement, 1), moves,

@@ -137,6 +137,9 @@ var outage = action{
 	},
 }
 
+// differentClocks are clocks that differ as much as they may.
+var differentClocks = map[string]time.Duration{"operator 1": -operatorSkew, "operator 2": operatorSkew, "server 2": serverSkew, apiName: -serverSkew}
+
 // nothing lags or is held.
 func nothing(*stream) bool    { return false }
 func noRequest(*request) bool { return false }

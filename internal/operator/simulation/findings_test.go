@@ -6,7 +6,7 @@ import (
 )
 
 // Each finding has a search with just the choices that it needs, so that it is fast, and from then on shows
-// that the finding doesn't return.
+// that the finding doesn't return. Some are of faults that were only tried.
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		start func(*testing.T) state
@@ -109,6 +109,16 @@ func TestFindings(t *testing.T) {
 			lags: nothing, held: noRequest,
 			actions: []action{joinsPrevious, restricts("billing"), suspends("billing"), resumes("billing")},
 		}, 4},
+		// After a rollback, a client gets an index to which tokens of a client refer that is lost.
+		"rollback": {settled, scope{
+			lags: nothing, held: noRequest,
+			actions: []action{creates("orders"), passes(61*time.Second, 2), rollsBack},
+		}, 4},
+		// An operator whose clock is ahead releases an index that one whose clock is behind has retired.
+		"clocks": {settled, scope{
+			lags: nothing, held: noRequest, clocks: differentClocks,
+			actions: []action{revokesTokens("billing"), moves, passes(retirement, 1)},
+		}, 3},
 		// An index becomes obsolete in the first step of a reconcile, and is released in the second one.
 		"index in two steps": {settled, scope{
 			lags: func(s *stream) bool {

@@ -17,7 +17,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -50,6 +49,7 @@ type indexHistory struct {
 	began  map[string]int64       // by number: the revision at which the list began
 	number int64                  // the greatest of a list
 	ends   map[int64]struct{}     // the numbers of lists that a restore or a rollback has ended
+	lost   map[string]bool        // the numbers of lists from before a rollback
 	// changed is the revision of the latest record, and fresh is when a server last had all records.
 	changed int64
 	fresh   map[*server]time.Time
@@ -75,12 +75,14 @@ type holder struct {
 	index  int
 	uid    types.UID
 	serial int64
+	// retired means that the client has given it up for good.
+	retired bool
 }
 
 func newIndexHistory() *indexHistory {
 	return &indexHistory{
 		tokens: map[reference][]issued{}, held: map[int]holder{}, has: map[string]holder{}, serial: map[string]int64{}, gone: map[types.UID]int64{},
-		realms: map[int64]record.Realm{}, began: map[string]int64{}, ends: map[int64]struct{}{}, fresh: map[*server]time.Time{},
+		realms: map[int64]record.Realm{}, began: map[string]int64{}, ends: map[int64]struct{}{}, lost: map[string]bool{}, fresh: map[*server]time.Time{},
 		changes: map[int][]change{}, verifier: verifier{lists: map[string]*loadedList{}, revoked: map[reference]time.Time{}},
 	}
 }
@@ -91,7 +93,7 @@ func (h *indexHistory) indexEvent(secret *corev1.Secret, revision int64, deleted
 	must(err)
 	h.changes[body.Index] = append(h.changes[body.Index], change{revision, !deleted})
 	if delete(h.held, body.Index); !deleted {
-		h.held[body.Index] = holder{body.Index, body.UID, body.Serial}
+		h.held[body.Index] = holder{body.Index, body.UID, body.Serial, !body.RetiredAt.IsZero()}
 	}
 }
 
@@ -114,10 +116,10 @@ func (h *indexHistory) clientEvent(w *world, secret *corev1.Secret, c *record.Cl
 		}
 	}
 	held := h.held[index]
-	if held.uid != c.UID {
-		w.violate(fmt.Errorf("I1: the record of %s has index %d, which %q holds", c.Name, index, held.uid))
+	if held.uid != c.UID || held.retired {
+		w.violate(fmt.Errorf("I1: the record of %s has index %d, which %q holds, retired: %t", c.Name, index, held.uid, held.retired))
 	}
-	h.has[secret.Name] = holder{index, c.UID, held.serial}
+	h.has[secret.Name] = holder{index, c.UID, held.serial, false}
 	h.serial[secret.ResourceVersion] = held.serial
 }
 
@@ -131,7 +133,7 @@ func (h *indexHistory) realmEvent(w *world, r record.Realm, revision int64) {
 	if _, ended := h.ends[number]; ended {
 		return // An operator can't know yet that it must end.
 	}
-	if number < h.number {
+	if number < h.number && len(h.lost) == 0 {
 		w.violate(fmt.Errorf("I5: list %d follows list %d", number, h.number))
 	}
 	if number != h.number {
@@ -145,9 +147,9 @@ var numberInURI = regexp.MustCompile(`/status/([0-9]+)"`)
 // check checks all tokens and lists in the present state.
 func (h *indexHistory) check(w *world) {
 	h.issue(w)
-	h.expire()
+	h.expire(w)
 	for _, to := range h.references() {
-		if now := h.held[to.index]; now.uid != to.uid || now.serial != to.serial {
+		if now := h.held[to.index]; !h.lost[to.number] && (now.uid != to.uid || now.serial != to.serial) {
 			w.violate(fmt.Errorf("I2: tokens of %s with serial %d refer to index %d, which %q holds with serial %d", to.uid, to.serial, to.index, now.uid, now.serial))
 		}
 	}
@@ -157,6 +159,7 @@ func (h *indexHistory) check(w *world) {
 		}
 	}
 	h.checkVerifier(w)
+	h.checkRollback(w)
 }
 
 func (h *indexHistory) references() []reference {
@@ -171,18 +174,18 @@ func (h *indexHistory) references() []reference {
 // issue records which tokens the servers can issue now. A server that hasn't loaded a change for longer than
 // signingkey.Skew doesn't count, because the operator goes on without it.
 func (h *indexHistory) issue(w *world) {
-	now := time.Now()
 	for _, s := range w.live() {
+		now := s.now()
 		if !s.old && s.delivered >= h.changed {
-			h.fresh[s] = now
+			h.fresh[s] = time.Now()
 		}
 		realm := s.registry.Realm(realmName)
-		if realm == nil || realm.Disabled || realm.Signer() == nil || now.Sub(h.fresh[s]) > signingkey.Skew {
+		if realm == nil || realm.Disabled || realm.Signer() == nil || time.Since(h.fresh[s]) > signingkey.Skew {
 			continue
 		}
 		for _, name := range clientNames {
 			c := realm.Client(team + "." + name)
-			if c == nil || !c.Usable(now) || getsRevoked(realm, c) {
+			if c == nil || !c.Usable(now) || getsRevoked(s, realm, c) {
 				continue
 			}
 			status := realm.StatusClaim(c)
@@ -207,9 +210,9 @@ func lifetimeOf(realm *registry.Realm, c *registry.Client) time.Duration {
 	return realm.TokenLifetime
 }
 
-func (h *indexHistory) expire() {
+func (h *indexHistory) expire(w *world) {
 	for to, tokens := range h.tokens {
-		tokens = slices.DeleteFunc(tokens, func(token issued) bool { return token.expires <= time.Now().Unix() })
+		tokens = slices.DeleteFunc(tokens, func(token issued) bool { return token.expires <= w.apiTime().Unix() })
 		if h.tokens[to] = tokens; len(tokens) == 0 {
 			delete(h.tokens, to)
 		}
@@ -218,7 +221,7 @@ func (h *indexHistory) expire() {
 
 // checkServer checks the lists of a server.
 func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
-	now := time.Now()
+	now := s.now()
 	recorded, ok := h.realmAt(s.delivered)
 	if !ok || s.old {
 		return
@@ -256,7 +259,7 @@ func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
 		}
 		used[index] = name
 		current := recorded.StatusLists
-		if realm.Disabled || !current.IsIssued() || current.ValidAfter.Before(recorded.TokensValidAfter) || c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) || getsRevoked(realm, c) {
+		if realm.Disabled || !current.IsIssued() || current.ValidAfter.Before(recorded.TokensValidAfter) || c.StatusIndex.ValidAfter.Before(c.TokensValidAfter) || getsRevoked(s, realm, c) {
 			continue
 		}
 		if bits := entries(strconv.FormatInt(current.Number, 10)); bits == nil || index >= bits.Len() || bits.IsInvalid(index) {
@@ -267,8 +270,8 @@ func (h *indexHistory) checkServer(w *world, s *server, realm *registry.Realm) {
 
 // getsRevoked reports whether tokens that a client gets now would be revoked, so that a server with lists refuses
 // them.
-func getsRevoked(realm *registry.Realm, c *registry.Client) bool {
-	return time.Now().Truncate(time.Second).Before(realm.StatusFrom(c))
+func getsRevoked(s *server, realm *registry.Realm, c *registry.Client) bool {
+	return s.now().Truncate(time.Second).Before(realm.StatusFrom(c))
 }
 
 // realmAt returns the record of the Realm at the revision that a server has. It is unknown while the server has only
@@ -290,7 +293,7 @@ func (h *indexHistory) realmAt(delivered int64) (latest record.Realm, ok bool) {
 // until the last token has expired, unless too many lists have ended.
 func (h *indexHistory) checkMissing(w *world, s *server, recorded record.Realm, to reference) {
 	began, known := h.began[to.number]
-	if !known || began > s.delivered || recorded.StatusLists != nil && len(recorded.StatusLists.Ended) == record.MaxEndedLists {
+	if !known || h.lost[to.number] || began > s.delivered || recorded.StatusLists != nil && len(recorded.StatusLists.Ended) == record.MaxEndedLists {
 		return
 	}
 	w.violate(fmt.Errorf("I6: %s does not serve list %s, to which tokens of %s refer", s.name, to.number, to.client))
@@ -309,6 +312,12 @@ func (h *indexHistory) checkValid(w *world, s *server, realm *registry.Realm, re
 // whyRevoked returns why a server knows that the tokens are revoked for good; empty if it doesn't.
 func (h *indexHistory) whyRevoked(s *server, realm *registry.Realm, recorded record.Realm, to reference) string {
 	c := realm.Client(to.client)
+	if h.lost[to.number] {
+		if recorded.StatusLists != nil && recorded.StatusLists.Number != numberOf(to.number) {
+			return "the API server was rolled back"
+		}
+		return "" // The server can't know it yet.
+	}
 	gone, isGone := h.gone[to.uid]
 	oldest := time.Unix(h.tokens[to][0].at, 0)
 	switch {
@@ -334,7 +343,7 @@ func (h *indexHistory) checkSettled(w *world) {
 		realm := s.registry.Realm(realmName)
 		for _, name := range clientNames {
 			c := realm.Client(team + "." + name)
-			if realm.Disabled || c == nil || !c.Usable(time.Now()) || getsRevoked(realm, c) {
+			if realm.Disabled || c == nil || !c.Usable(s.now()) || getsRevoked(s, realm, c) {
 				continue
 			}
 			status := realm.StatusClaim(c)
@@ -350,7 +359,7 @@ func (h *indexHistory) checkSettled(w *world) {
 				w.violate(fmt.Errorf("I5: the tokens of %s refer to list %s, which a restore has ended", name, number))
 			}
 			list, _ := realm.StatusList(number)
-			if bits, _ := realm.StatusEntries(list, time.Now()); bits.IsInvalid(status.Index) {
+			if bits, _ := realm.StatusEntries(list, s.now()); bits.IsInvalid(status.Index) {
 				w.violate(fmt.Errorf("I4: at %s, index %d of %s is INVALID", s.name, status.Index, name))
 			}
 		}
@@ -416,22 +425,6 @@ func (w *world) restoreRealm() {
 		must(err)
 		return applied
 	})
-}
-
-// findRollback makes the operators find that the API server was rolled back.
-func (w *world) findRollback() {
-	for _, r := range w.history.realms {
-		w.history.indexes.end(r.body.StatusLists)
-	}
-	// Two rollbacks are never found in the same nanosecond.
-	if now := time.Now(); now.After(w.rolledBack) {
-		w.rolledBack = now
-	} else {
-		w.rolledBack = w.rolledBack.Add(time.Nanosecond)
-	}
-	for _, o := range w.operators {
-		o.add(item{acknowledgement.Realm, types.NamespacedName{Name: realmName}})
-	}
 }
 
 // waitsForIndex reports whether a client gets no tokens because it has no index.

@@ -30,7 +30,8 @@ import (
 // store and from the servers' registries, without the product's rules.
 type history struct {
 	revision int64
-	edits    bool // a user is writing
+	edits    bool          // a user is writing
+	skew     time.Duration // the greatest difference of two clocks
 	specs    map[types.UID][]spec
 	clients  map[types.NamespacedName]*clientHistory
 	realms   map[string]*realmHistory     // by record
@@ -105,10 +106,13 @@ func (h *history) begin(w *world) {
 		// An ApiClient comes before its Secrets, and a client gets an index before its record has it.
 		return cmp.Or(strings.Compare(a.GetKind(), b.GetKind()), strings.Compare(b.GetLabels()[v1beta1.RecordLabel], a.GetLabels()[v1beta1.RecordLabel]))
 	})
-	for _, object := range objects {
-		h.event(w, memory.Event{Type: watch.Added, Object: object})
-	}
 	h.revision = w.revision()
+	for _, object := range objects {
+		h.event(w, memory.Event{Type: watch.Added, Object: object, Revision: h.revision})
+	}
+	if len(w.scope.clocks) > 0 {
+		h.skew = 2 * operatorSkew
+	}
 }
 
 // client returns the history of an ApiClient.
@@ -298,7 +302,7 @@ func (h *history) checkEnds(w *world, of *clientHistory, before, after *record.C
 
 // mayEnd reports whether servers may reject a value that was delivered.
 func (h *history) mayEnd(of *clientHistory, v *value) bool {
-	return v.revoked || !v.current && !time.Now().Before(v.replaced.Add(overlap)) ||
+	return v.revoked || !v.current && !time.Now().Before(v.replaced.Add(overlap-h.skew)) ||
 		slices.ContainsFunc(h.specs[of.uid], func(s spec) bool { return !s.generates })
 }
 
@@ -385,12 +389,12 @@ func (h *history) checkSecrets(w *world, s *server, name types.NamespacedName) {
 		return
 	}
 	c := realm.Client(of.id)
-	if s.previous && c != nil && h.restricted[c.Version] && c.Usable(time.Now()) {
+	if s.previous && c != nil && h.restricted[c.Version] && c.Usable(s.now()) {
 		w.violate(fmt.Errorf("S5: %s gives tokens to %s, although it does not know the restriction in its record", s.name, name.Name))
 	}
 	for _, v := range of.values {
-		accepted := c != nil && verifies(c, v.text)
-		unusable := c != nil && !c.Usable(time.Now())
+		accepted := c != nil && s.verifies(c, v.text)
+		unusable := c != nil && !c.Usable(s.now())
 		switch {
 		case accepted:
 			v.accepted[s] = s.delivered >= of.lost
@@ -497,7 +501,7 @@ func (h *history) checkKeys(w *world) {
 				continue
 			}
 			key := h.key(recorded.ID)
-			key.until = timestamp.Latest(key.until, time.Now().Add(realm.TokenLifetime))
+			key.until = timestamp.Latest(key.until, signs.now().Add(realm.TokenLifetime))
 			for _, s := range w.live() {
 				if other := s.registry.Realm(realmName); other == nil || !bytes.Contains(other.JWKS, []byte(recorded.ID)) {
 					w.violate(fmt.Errorf("S6: %s signs with %s, which %s does not publish", signs.name, key.name, s.name))
@@ -509,7 +513,7 @@ func (h *history) checkKeys(w *world) {
 		for _, s := range w.live() {
 			realm := s.registry.Realm(realmName)
 			published := realm != nil && bytes.Contains(realm.JWKS, []byte(id))
-			if key.published[s] && !published && time.Now().Before(key.until) {
+			if key.published[s] && !published && w.apiTime().Before(key.until) {
 				w.violate(fmt.Errorf("S7: %s no longer publishes %s, although tokens that were signed with it are valid", s.name, key.name))
 			}
 			key.published[s] = published
@@ -588,7 +592,7 @@ func (h *history) checkRestart(w *world, s *server) {
 		if before := acknowledged[object.GetName()]; before != "" && !heartbeat.Reached(c.Version, before) {
 			w.violate(fmt.Errorf("S14: %s serves revision %s of a record, of which it has acknowledged revision %s", s.name, c.Version, before))
 		}
-		if s.reported >= s.delivered && s.delivered > 0 {
+		if s.reported >= s.delivered && s.delivered > 0 && !s.lost {
 			acknowledged[object.GetName()] = c.Version
 		}
 	}

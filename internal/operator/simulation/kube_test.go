@@ -62,7 +62,7 @@ func (s secretClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.In
 	w := &watcher{events: make(chan watch.Event, 1000)}
 	w.stream = &stream{owner: server, what: "records", gvr: secretResource, selection: memory.Selection{Namespace: s.namespace, Labels: selector}, deliver: func(e memory.Event) {
 		w.send(e.Type, server.readable(asSecret(e.Object)))
-	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }}
+	}, bookmark: func(revision int64) { w.send(watch.Bookmark, bookmark(revision)) }, expired: func() { w.events <- expired() }}
 	_, err = a.send(ctx, &request{from: server, verb: "WATCH", resource: secretResource, name: types.NamespacedName{Namespace: s.namespace}, land: func() (any, error) {
 		if o.SendInitialEvents != nil && *o.SendInitialEvents {
 			objects, revision, err := a.listFrom(o.ResourceVersion, w.stream.selection)

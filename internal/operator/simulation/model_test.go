@@ -18,6 +18,9 @@
 // steps: those with an asterisk were chosen, and the others follow from them. To repeat a run, pass -choices to
 // TestExplore, or -rapid.seed to TestRandomRuns.
 //
+// Clocks differ in one theme of TestExplore and in random runs. A rollback of etcd replaces the store by an earlier one, and
+// all watches expire. An API checks tokens with the lists that it has loaded (verifier_test.go).
+//
 // Clients choose from 16 indexes of status lists, so that they soon get those of others. The simulation records to
 // which indexes the tokens of each server refer. It checks that no other client gets such an index while a token
 // is valid.
@@ -27,6 +30,6 @@
 //
 // What isn't modeled: admission, permissions, the network of the token servers' clients, certificates, trusted
 // issuers, key encryption, and the last use of credentials (package lastuse has a model of its own, so S13
-// isn't checked here). The API server is not rolled back; operators only find that it was. Leader election is a step: an operator leads or it doesn't, and two can. The queue of a
+// isn't checked here). The beacon isn't written: operators know at once that etcd was rolled back. Leader election is a step: an operator leads or it doesn't, and two can. The queue of a
 // controller is a set of objects that are due; the order among them is fixed.
 package simulation

@@ -99,7 +99,7 @@ func newOperator(p *process) *operator {
 		process: p, cache: newInformers(a), records: newInformers(a),
 		controllers: map[acknowledgement.Kind]reconcile.Reconciler{}, due: map[item]time.Time{}, running: map[item]bool{},
 	}
-	ctx, now := p.ctx, time.Now
+	ctx, now := p.ctx, p.now
 	reader := &live{api: a, from: p}
 	o.tracker = acknowledgement.NewTracker(reader, recordsNamespace, now)
 	c := cachedClient{live: reader, cache: o.cache}
@@ -327,7 +327,7 @@ func newServer(p *process, savedRecords string) *server {
 	p.server = s
 	f := feed.New(feed.Options{
 		Client: newClient(&live{api: p.world.api, from: p}), Namespace: recordsNamespace, Server: podName(p.name), Registry: s.registry,
-		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+		SnapshotDir: savedRecords, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: p.now,
 	})
 	s.confirmed = f.Confirmed
 	go func() {
@@ -402,5 +402,5 @@ func (s *server) accepts(realm, clientID, value string) bool {
 		return false
 	}
 	c := r.Client(clientID)
-	return c != nil && c.Usable(time.Now()) && verifies(c, value)
+	return c != nil && c.Usable(s.now()) && s.verifies(c, value)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +44,7 @@ func TestRandomRuns(t *testing.T) {
 		defer os.RemoveAll(saved)
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			m := newMachine()
-			inWorld(start, m.scope(), saved, func(w *world) {
+			inWorld(start, m.scope(rt), saved, func(w *world) {
 				m.world = w
 				rt.Repeat(m.actions())
 				steps += m.steps
@@ -84,9 +85,18 @@ func newMachine() *machine {
 	return &machine{lagging: map[string]bool{}, holding: map[string]bool{}, cut: map[string]bool{}}
 }
 
-func (m *machine) scope() scope {
+func (m *machine) scope(rt *rapid.T) scope {
+	clocks := map[string]time.Duration{}
+	for _, name := range []string{"operator 1", "operator 2", "server 1", "server 2", apiName} {
+		skew := serverSkew
+		if strings.HasPrefix(name, "operator") {
+			skew = operatorSkew
+		}
+		clocks[name] = skew * time.Duration(rapid.IntRange(-1, 1).Draw(rt, "clock of "+name))
+	}
 	return scope{
-		lags: func(s *stream) bool { return m.lagging[s.String()] || m.cut[s.owner.name] || s.owner.paused },
+		clocks: clocks,
+		lags:   func(s *stream) bool { return m.lagging[s.String()] || m.cut[s.owner.name] || s.owner.paused },
 		held: func(r *request) bool {
 			return m.cut[r.from.name] || r.from.paused || !r.reads() && m.holding[r.from.name+" "+r.resource.Resource]
 		},
@@ -285,7 +295,7 @@ func (m *machine) realm(rt *rapid.T) {
 
 // lists changes the status lists.
 func (m *machine) lists(rt *rapid.T) {
-	switch rapid.SampledFrom([]string{"enables", "disables", "revokes", "lowers", "restores", "rollback"}).Draw(rt, "what") {
+	switch rapid.SampledFrom([]string{"enables", "disables", "revokes", "lowers", "restores", "rollback", "backup"}).Draw(rt, "what") {
 	case "enables":
 		m.do("a user enables the status lists", func(w *world) { w.setLists(true) })
 	case "disables":
@@ -297,7 +307,11 @@ func (m *machine) lists(rt *rapid.T) {
 	case "restores":
 		m.do(restoresRealm.name, restoresRealm.do)
 	case "rollback":
-		m.do("the operators find that the API server was rolled back", (*world).findRollback)
+		if rollsBack.possible(m.world) {
+			m.do(rollsBack.name, rollsBack.do)
+		}
+	case "backup":
+		m.do(saves.name, saves.do)
 	}
 }
 

@@ -131,7 +131,7 @@ func run(t *testing.T, start state, s scope, do func(*world)) {
 // inWorld is run in a bubble that exists.
 func inWorld(start state, s scope, saved string, do func(*world)) {
 	seedJitter()
-	w := newWorld(scheme(), start, everythingHappens)
+	w := newWorld(scheme(), start, scope{lags: nothing, held: noRequest, clocks: s.clocks})
 	w.saved = saved
 	defer w.close()
 	w.startServer("server 1")

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -91,8 +90,8 @@ func sortedKeys[V any](m map[types.NamespacedName]V) []types.NamespacedName {
 }
 
 // verifies reports whether a client has a current verifier of a secret, even if it is disabled.
-func verifies(c *registry.Client, value string) bool {
-	return clientsecret.VerifyHMAC(c.Secrets, value, time.Now()) != nil
+func (s *server) verifies(c *registry.Client, value string) bool {
+	return clientsecret.VerifyHMAC(c.Secrets, value, s.now()) != nil
 }
 
 func newHash() hash.Hash64 { return fnv.New64a() }

@@ -30,8 +30,21 @@ type loadedList struct {
 // every server with contact to the API server knows to be revoked.
 var (
 	listLifetime = statuslist.Lifetime(instance().TokenServer.MaxStaleness.Duration, 10*time.Second)
-	acceptance   = listLifetime + 2*time.Second
+	acceptance   = listLifetime + 2*time.Second + 2*serverSkew
 )
+
+// apiName is the name of the API that verifies tokens.
+const apiName = "API"
+
+// The clocks of token servers and APIs can differ by 30 seconds (docs/verify.md). An operator whose clock differs from the
+// API server's by more than a minute uses that one's.
+const (
+	serverSkew   = 15 * time.Second
+	operatorSkew = 50 * time.Second
+)
+
+// apiTime returns the time of the clock of the API that verifies tokens.
+func (w *world) apiTime() time.Time { return time.Now().Add(w.scope.clocks[apiName]) }
 
 // list returns the list with a number; nil if the verifier has none that it can use.
 func (v *verifier) list(w *world, number string, now time.Time) *loadedList {
@@ -65,7 +78,7 @@ func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
 	}
 	loaded := &loadedList{revision: s.delivered, issued: s.confirmed().Truncate(time.Second), next: now.Add(list.TTL)}
 	loaded.expires = loaded.issued.Add(listLifetime)
-	loaded.bits, _ = realm.StatusEntries(list, now)
+	loaded.bits, _ = realm.StatusEntries(list, s.now())
 	if !now.Before(loaded.expires) {
 		return nil
 	}
@@ -75,7 +88,7 @@ func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
 // checkVerifier checks what the API makes of all tokens. I7: it doesn't accept one for long that is revoked, and
 // rejects none of a client that gets an index which nobody held when the list was built.
 func (h *indexHistory) checkVerifier(w *world) {
-	now := time.Now()
+	now := w.apiTime()
 	for _, to := range h.references() {
 		revoked, valid := h.known(w, to)
 		if _, since := h.verifier.revoked[to]; !revoked {
@@ -91,7 +104,7 @@ func (h *indexHistory) checkVerifier(w *world) {
 		if since, ok := h.verifier.revoked[to]; ok && !invalid && now.After(since.Add(acceptance)) {
 			w.violate(fmt.Errorf("I7: an API accepts tokens of %s with index %d of list %s, although they have been revoked since %s", to.client, to.index, to.number, since.Format(time.TimeOnly)))
 		}
-		if invalid && valid && h.wasFree(to, list.revision) {
+		if invalid && valid && h.wasFree(w, to, list.revision) {
 			w.violate(fmt.Errorf("I7: an API rejects tokens of %s with index %d of list %s, although nobody held the index when the list was built", to.client, to.index, to.number))
 		}
 	}
@@ -110,7 +123,7 @@ func (h *indexHistory) known(w *world, to reference) (revoked, valid bool) {
 		revoked = revoked && h.whyRevoked(s, realm, recorded, to) != ""
 		list, served := realm.StatusList(to.number)
 		if valid = valid && served; valid {
-			bits, _ := realm.StatusEntries(list, time.Now())
+			bits, _ := realm.StatusEntries(list, s.now())
 			valid = to.index < bits.Len() && !bits.IsInvalid(to.index)
 		}
 	}
@@ -118,10 +131,10 @@ func (h *indexHistory) known(w *world, to reference) (revoked, valid bool) {
 }
 
 // wasFree reports whether nobody held an index at a revision at which its list was current, and not INVALID as a whole.
-func (h *indexHistory) wasFree(to reference, revision int64) bool {
+func (h *indexHistory) wasFree(w *world, to reference, revision int64) bool {
 	realm, ok := h.realmAt(revision)
 	if !ok || realm.Disabled || !realm.StatusLists.IsIssued() || fmt.Sprint(realm.StatusLists.Number) != to.number ||
-		realm.StatusLists.ValidAfter.Before(realm.TokensValidAfter) || time.Now().Add(-listLifetime).Before(realm.TokensValidAfter) {
+		realm.StatusLists.ValidAfter.Before(realm.TokensValidAfter) || w.apiTime().Add(-listLifetime).Before(realm.TokensValidAfter) {
 		return false
 	}
 	free := true

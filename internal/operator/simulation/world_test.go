@@ -35,6 +35,7 @@ type world struct {
 	uids      int
 	// rolledBack is when the operators found that the API had been rolled back; zero if never.
 	rolledBack time.Time
+	backup     backup
 	started    int // processes
 
 	history   *history
@@ -57,11 +58,15 @@ type process struct {
 	cancel context.CancelFunc
 	killed chan struct{}
 	dead   bool
-	paused bool    // starts nothing
-	server *server // nil for an operator
+	paused bool          // starts nothing
+	ahead  time.Duration // how far its clock is ahead
+	server *server       // nil for an operator
 }
 
 func (p *process) api() *api { return p.world.api }
+
+// now returns the time of the process's clock.
+func (p *process) now() time.Time { return time.Now().Add(p.ahead) }
 
 // scope says what a search chooses. Everything else happens by itself, as soon as it can, so that a
 // search has few choices.
@@ -70,6 +75,8 @@ type scope struct {
 	lags func(*stream) bool
 	// held reports whether a request waits until the search lets it land.
 	held func(*request) bool
+	// clocks are how far the clocks of processes are ahead, by name. That of the API that verifies tokens is apiName.
+	clocks map[string]time.Duration
 	// actions are faults, edits, and times.
 	actions []action
 }
@@ -89,23 +96,21 @@ func newWorld(scheme *runtime.Scheme, start state, s scope) *world {
 	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}, digests: map[*unstructured.Unstructured]uint64{}}
 	time.Sleep(time.Until(start.now))
 	w.uids = start.uids
-	store, err := memory.New(memory.Options{
-		Resources: resources, Types: objectTypes(), Now: time.Now,
-		NewUID: func() types.UID {
-			w.uids++
-			return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", w.uids))
-		},
-	}, start.objects...)
-	must(err)
-	w.api = &api{store: store, scheme: scheme, stalled: map[schema.GroupVersionResource]frozen{}, names: map[string]string{}}
+	w.backup = backup{start.objects, start.now}
+	w.api = &api{store: w.newStore(start.objects), scheme: scheme, stalled: map[schema.GroupVersionResource]frozen{}, names: map[string]string{}}
 	w.history.begin(w)
 	return w
+}
+
+func (w *world) newUID() types.UID {
+	w.uids++
+	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", w.uids))
 }
 
 func (w *world) newProcess(name string) *process {
 	w.started++
 	ctx, cancel := context.WithCancel(context.Background())
-	return &process{world: w, name: name, order: w.started, ctx: ctx, cancel: cancel, killed: make(chan struct{})}
+	return &process{world: w, name: name, ahead: w.scope.clocks[name], order: w.started, ctx: ctx, cancel: cancel, killed: make(chan struct{})}
 }
 
 // startOperator starts an operator, which is a standby.
@@ -501,6 +506,6 @@ func (w *world) hash() uint64 {
 	for _, s := range w.servers {
 		fmt.Fprintln(h, s.dead, s.old, s.delivered, s.reported, s.registry.Loaded())
 	}
-	fmt.Fprintln(h, w.used, w.api.down, len(w.api.stalled))
+	fmt.Fprintln(h, w.used, w.api.down, len(w.api.stalled), w.backup.at, w.rolledBack)
 	return h.Sum64()
 }
