@@ -411,8 +411,10 @@ func (w *world) setLifetime(lifetime time.Duration) {
 	w.change(realmResource, types.NamespacedName{Name: realmName}, lifetime.String(), "spec", "tokenLifetime")
 }
 
-// restoreRealm changes the Realm's record as a restore from a backup does.
-func (w *world) restoreRealm() {
+// restoreRealm changes the Realm's record as a restore from a backup does, which waits until no operator leads.
+func (w *world) restoreRealm() { w.restartOperators(w.restoreRealmRecord) }
+
+func (w *world) restoreRealmRecord() {
 	w.rewriteRecords(record.KindRealm, func(secret *corev1.Secret) *corev1ac.SecretApplyConfiguration {
 		body, err := record.ReadRealm(secret)
 		must(err)

@@ -31,6 +31,11 @@ func (w *world) rollBack() {
 	revision := w.revision() + bump
 	last := object("v1", "Namespace", "", "revision-"+strconv.FormatInt(revision, 10), nil) // the store continues after it
 	last.SetResourceVersion(strconv.FormatInt(revision, 10))
+	w.restartOperators(func() { w.restoreStore(last) })
+}
+
+// restartOperators ends all operators, and starts them again after a change. They lead again with caches that contain it.
+func (w *world) restartOperators(change func()) {
 	var leaders []string
 	for _, o := range w.operators {
 		if !o.dead {
@@ -40,6 +45,18 @@ func (w *world) rollBack() {
 			w.kill(o.process)
 		}
 	}
+	change()
+	for _, name := range []string{"operator 1", "operator 2"} {
+		o := w.startOperator(name)
+		if slices.Contains(leaders, name) {
+			o.lead()
+		}
+	}
+	w.elect()
+}
+
+// restoreStore replaces the store by the backup.
+func (w *world) restoreStore(last *unstructured.Unstructured) {
 	w.api.store = w.newStore(append(slices.Clone(w.backup.objects), last))
 	clear(w.api.stalled)
 	for _, r := range w.api.inFlight() {
@@ -56,13 +73,6 @@ func (w *world) rollBack() {
 	w.history = w.history.rolledBack(w)
 	// Two rollbacks are never found in the same nanosecond.
 	w.rolledBack = slices.MaxFunc([]time.Time{time.Now(), w.rolledBack.Add(1)}, time.Time.Compare)
-	for _, name := range []string{"operator 1", "operator 2"} {
-		o := w.startOperator(name)
-		if slices.Contains(leaders, name) {
-			o.lead()
-		}
-	}
-	w.elect()
 }
 
 // expired is what a watch delivers from which the API server can't continue.
