@@ -29,23 +29,30 @@ func Pack(live *corev1.Secret, annotations map[string]string, data map[string][]
 		panic(err) // Maps always encode.
 	}
 	live.Annotations = sharedAnnotations(live.Annotations[v1beta1.AppliedFieldsAnnotation])
-	live.SelfLink, live.Labels, live.Data, live.ManagedFields = string(packed), nil, nil, nil
+	live.Labels, live.Data, live.ManagedFields = nil, nil, nil
+	*packedIn(live) = string(packed)
 }
 
 // Unpack returns the content of a Secret in a cache: the identity, and what Pack kept. The caller must not
 // change owners and labels. A Secret that isn't packed is returned as it is.
 func Unpack(cached *corev1.Secret) *corev1.Secret {
-	if cached.SelfLink == "" {
+	packed := *packedIn(cached)
+	if packed == "" {
 		return cached
 	}
 	content := &corev1.Secret{}
-	if err := content.Unmarshal([]byte(cached.SelfLink)); err != nil {
+	if err := content.Unmarshal([]byte(packed)); err != nil {
 		panic(fmt.Sprintf("unpacking Secret %s/%s: %v", cached.Namespace, cached.Name, err)) // Pack wrote it.
 	}
 	unpacked := *cached
-	unpacked.SelfLink, unpacked.Data, unpacked.Annotations = "", content.Data, content.Annotations
+	*packedIn(&unpacked), unpacked.Data, unpacked.Annotations = "", content.Data, content.Annotations
 	maps.Copy(unpacked.Annotations, cached.Annotations)
 	return &unpacked
+}
+
+// packedIn returns the field that contains the packed content; empty if there is none.
+func packedIn(cached *corev1.Secret) *string {
+	return &cached.SelfLink //nolint:staticcheck // It is deprecated because no API server sets it any more.
 }
 
 // NoSummary are the annotations of a cached Secret that the operator doesn't write.
@@ -55,7 +62,7 @@ var NoSummary = map[string]string{digestKey: ""}
 // transform objects more than once before they cache them.
 func Stripped(cached *corev1.Secret) bool {
 	_, ok := cached.Annotations[digestKey]
-	return ok || cached.SelfLink != ""
+	return ok || *packedIn(cached) != ""
 }
 
 // maxShared limits the number of shared maps, because users can change the annotation in them.

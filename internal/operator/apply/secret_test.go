@@ -148,7 +148,7 @@ func TestPack(t *testing.T) {
 	}
 	got := apply.Unpack(packed)
 	if got.Annotations["mark"] != "x" || got.Annotations[v1beta1.AppliedFieldsAnnotation] != live.Annotations[v1beta1.AppliedFieldsAnnotation] ||
-		string(got.Data["key"]) != "value" || got.UID != live.UID || got.ResourceVersion != live.ResourceVersion || got.SelfLink != "" {
+		string(got.Data["key"]) != "value" || got.UID != live.UID || got.ResourceVersion != live.ResourceVersion || apply.Unpack(got) != got {
 		t.Errorf("it is unpacked to %+v", got)
 	}
 }

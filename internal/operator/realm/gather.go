@@ -65,19 +65,8 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 		r.Events.Forget(req.NamespacedName)
 		r.Issuers.Forget(req.Name)
 	}
-	newest := func(ctx context.Context) (recordstore.Orphaned, error) {
-		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
-		return notOf(current), err
-	}
-	own, err := r.Records.OfOwner(req.NamespacedName)
-	if err != nil {
+	if err := r.deleteOrphans(ctx, req.NamespacedName, uid); err != nil || deleted {
 		return observed{}, err
-	}
-	if err := r.Records.DeleteOrphans(ctx, own, notOf(uid), newest); err != nil {
-		return observed{}, err
-	}
-	if deleted {
-		return observed{}, nil
 	}
 	secret, err := get(ctx, record.RealmSecretName(uid))
 	if err != nil {
@@ -128,6 +117,18 @@ func fetched(realm *v1beta1.Realm, from *trustedissuers.Fetcher) map[string]trus
 		fetched[issuer.Name] = from.State(realm.Name, issuer.Name, sourceOf(issuer))
 	}
 	return fetched
+}
+
+// deleteOrphans deletes the records of other Realms than the one with a UID that have or had its name.
+func (r *Reconciler) deleteOrphans(ctx context.Context, name types.NamespacedName, realm types.UID) error {
+	own, err := r.Records.OfOwner(name)
+	if err != nil {
+		return err
+	}
+	return r.Records.DeleteOrphans(ctx, own, notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
+		current, err := recordstore.CurrentUID(ctx, r.Live, name, &v1beta1.Realm{})
+		return notOf(current), err
+	})
 }
 
 // notOf reports whether a record belongs to another Realm than the one with the given UID.
