@@ -57,6 +57,7 @@ func (c *caches) add(ctx context.Context, mgr ctrl.Manager, instance *config.Ins
 		return err
 	}
 	c.records, err = secretCache(mgr, instance.RecordsNamespace, record.Selector(), recordstore.Pack, func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		delete(indexers, toolscache.NamespaceIndex) // All records are in one.
 		c.recordInformer = c.recordSecrets.NewInformer(lw, object, resync, indexers)
 		return c.recordInformer
 	})

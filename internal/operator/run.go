@@ -88,6 +88,7 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 	}
 	memory := &memoryWatch{client: direct, pod: o.Pod, synced: caches.areSynced, clients: caches.countClients, live: liveMemory}
 	go memory.run(ctx)
+	go collectLess(ctx, caches.areSynced)
 	ready.check.Store(new(healthz.Checker(caches.synced)))
 	defer ready.check.Store(nil)
 	return mgr.Start(ctx)

@@ -100,9 +100,9 @@ type watched struct {
 
 type answer struct {
 	state State
-	// next and active are the names of servers that haven't decrypted the key in this state. They are always
-	// empty for other objects than Realms.
-	next, active string
+	// undecrypted are the names of servers that haven't decrypted the Pending and the Active key. It is empty for
+	// other objects than Realms.
+	undecrypted string
 }
 
 // NewTracker returns a tracker for the Leases in namespace. live must not read from a cache.
@@ -208,7 +208,7 @@ func (t *Tracker) answer(w watch, records []Record) answer {
 	a := answer{state: t.state(records)}
 	if w.kind == Realm {
 		next, active := t.undecrypted(w.request.Name)
-		a.next, a.active = strings.Join(next, ","), strings.Join(active, ",")
+		a.undecrypted = strings.Join(next, ",") + "/" + strings.Join(active, ",")
 	}
 	return a
 }

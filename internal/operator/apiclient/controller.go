@@ -88,7 +88,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			return fmt.Errorf("indexing Secrets: %w", err)
 		}
 		changed := builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}, afterStart)
-		watches.Owns(&corev1.Secret{}, changed).Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfProvidedSecret), changed)
+		watches.Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfSecret), changed)
 	}
 	return watches.WithOptions(controller.Options{
 		MaxConcurrentReconciles: concurrency, RateLimiter: queue.NewLimiter(), NewQueue: r.newQueue,

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,9 +95,13 @@ func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Ob
 	return r.requests(ctx, client.InNamespace(namespace.GetName()))
 }
 
-// clientsOfProvidedSecret returns the ApiClients that refer to a provided Secret.
-func (r *Reconciler) clientsOfProvidedSecret(ctx context.Context, secret client.Object) []reconcile.Request {
-	return r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
+// clientsOfSecret returns the ApiClients that refer to a Secret, and the one that owns it.
+func (r *Reconciler) clientsOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
+	requests := r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
+	if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == kind {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.GetNamespace(), Name: owner.Name}})
+	}
+	return requests
 }
 
 // accountSource enqueues the ApiClients that list a service account when it is created, deleted, or

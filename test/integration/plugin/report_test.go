@@ -223,7 +223,7 @@ func plantInWorkloads(t *testing.T, inst *install.Installation, c canaries) {
 				Args: []string{"--config=/etc/realmkeeper/config.yaml", "--extra=" + c.word("an extra argument of "+name), "--public-url=https://x:" + c.short("a URL of "+name) + "@example.com"},
 				Env: []corev1.EnvVar{
 					{Name: "PASSWORD", Value: c.word("an environment variable of " + name)},
-					{Name: "GOGC", Value: "50"},
+					{Name: "GOGC", Value: "25"},
 					{Name: "REFERENCE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "kms"}, Key: "password"}}},
 				},
 				Ports:         []corev1.ContainerPort{{Name: "health", ContainerPort: 8081}, {Name: "metrics", ContainerPort: 8080}},
