@@ -119,6 +119,11 @@ func TestFindings(t *testing.T) {
 			lags: nothing, held: noRequest, clocks: differentClocks,
 			actions: []action{revokesTokens("billing"), moves, passes(retirement, 1)},
 		}, 3},
+		// An operator retires an index that another one has just created, and whose client's record is in flight.
+		"new index": {settled, scope{
+			lags: watches("operator 2", "ApiClients"), held: writes("secrets", recordsNamespace, "operator 1"),
+			actions: []action{revokesTokens("billing"), leadsToo},
+		}, 4},
 		// An index becomes obsolete in the first step of a reconcile, and is released in the second one.
 		"index in two steps": {settled, scope{
 			lags: func(s *stream) bool {
