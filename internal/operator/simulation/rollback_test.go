@@ -109,14 +109,15 @@ func (h *indexHistory) checkRollback(w *world) {
 }
 
 // saves makes a backup of etcd, and rollsBack restores it. A rollback to a state that isn't older than the last beacon isn't
-// found (docs/backup.md). Two rollbacks within the difference of two operators' clocks can give two lists the same number,
-// which is a time.
+// found (docs/backup.md). A list that is lost can have the same number as the next one, which is a time, if it began just
+// before, by the clock of either operator.
 var (
 	saves     = action{name: "a backup of etcd is made", times: 1, do: (*world).save}
 	rollsBack = action{
 		name: "etcd is restored from the backup", times: 1,
 		possible: func(w *world) bool {
-			return time.Since(w.backup.at) > beacon.Interval && time.Since(w.rolledBack) > 2*operatorSkew
+			last := time.Unix(w.history.indexes.number, 0).Add(w.history.skew + time.Second)
+			return time.Since(w.backup.at) > beacon.Interval && time.Now().After(last)
 		},
 		do: (*world).rollBack,
 	}
