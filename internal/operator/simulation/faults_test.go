@@ -19,6 +19,12 @@ func exists(name string) func(*world) bool {
 	}
 }
 
+// once returns an action that can be taken once.
+func once(a action) action {
+	a.times = 1
+	return a
+}
+
 func suspends(name string) action {
 	return action{name: "a user suspends " + name, times: 1, possible: exists(name), do: func(w *world) { w.edit(name, true, "spec", "suspend") }}
 }

@@ -87,6 +87,16 @@ func suspended(t *testing.T) state {
 	return reach(t, settled(t), func(w *world) { w.edit("billing", true, "spec", "suspend") })
 }
 
+// revokedLater is the state in which the tokens of a client are revoked up to a time in the future.
+func revokedLater(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) { w.revokeTokens("billing", time.Now().Add(20*time.Second)) })
+}
+
+// longLived is the state in which a client has tokens with a long lifetime.
+func longLived(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) { w.setLifetime(longLifetime) })
+}
+
 // restoredState is the state after a restore from a backup: the record also accepts a secret of the backup.
 func restoredState(t *testing.T) state {
 	return reach(t, settled(t), func(w *world) {
