@@ -3,7 +3,6 @@ package simulation
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
@@ -134,7 +133,7 @@ func (h *indexHistory) known(w *world, to reference) (revoked, valid bool) {
 // wasFree reports whether nobody held an index at a revision at which its list was current, and not INVALID as a whole.
 func (h *indexHistory) wasFree(w *world, to reference, revision int64) bool {
 	realm, ok := h.realmAt(revision)
-	if !ok || realm.Disabled || !realm.StatusLists.IsIssued() || strconv.FormatInt(realm.StatusLists.Number, 10) != to.number ||
+	if !ok || realm.Disabled || !realm.StatusLists.IsIssued() || realm.StatusLists.Number != numberOf(to.number) ||
 		realm.StatusLists.ValidAfter.Before(realm.TokensValidAfter) || w.apiTime().Add(-listLifetime).Before(realm.TokensValidAfter) {
 		return false
 	}
