@@ -78,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		Watches(&v1beta1.Realm{}, handler.EnqueueRequestsFromMapFunc(r.clientsOfRealm), builder.WithPredicates(realmMatters(), afterStart)).
 		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
 		WatchesRawSource(r.accountSource()).
-		WatchesRawSource(r.Records.Source(r.known, r.clientsWaiting, record.KindClient, record.KindSubject, record.KindIndex)).
+		WatchesRawSource(r.Records.Source(r.clientsWaiting, record.KindClient, record.KindSubject, record.KindIndex)).
 		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(&r.Usage.Grants).

@@ -406,10 +406,10 @@ func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *o
 	return nil
 }
 
-// gatherSubjects reads who holds the subjects that an accepted client lists. A client that is not Accepted acquires nothing, so it costs no reads of missing
-// records, which the API server would serve. If the client would acquire a subject, gatherSubjects reads
-// the Realm again from the API server: with a grant that only the cache still contains, the client could
-// take a subject and keep it.
+// gatherSubjects reads who holds the subjects that an accepted client lists. A client that is not Accepted
+// acquires nothing, so it costs no reads of missing records, which the API server would serve. If the client
+// would acquire a subject, gatherSubjects reads the Realm again from the API server: with a grant that only the
+// cache still contains, the client could take a subject and keep it.
 func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepted bool) error {
 	if !accepted {
 		return nil

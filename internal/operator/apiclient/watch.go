@@ -22,13 +22,8 @@ import (
 )
 
 // afterStart ignores the objects that exist when the controller starts, because it then reconciles all
-// ApiClients.
+// ApiClients, and the owners of all records.
 var afterStart = predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
-
-// known reports whether an ApiClient exists, according to the cache.
-func (r *Reconciler) known(name types.NamespacedName) bool {
-	return r.Client.Get(context.Background(), name, &v1beta1.ApiClient{}) == nil
-}
 
 // realmMatters ignores changes to a Realm that do not affect its clients.
 func realmMatters() predicate.Predicate {
@@ -98,7 +93,7 @@ func (r *Reconciler) clientsOfNamespace(ctx context.Context, namespace client.Ob
 // clientsOfSecret returns the ApiClients that refer to a Secret, and the one that owns it.
 func (r *Reconciler) clientsOfSecret(ctx context.Context, secret client.Object) []reconcile.Request {
 	requests := r.requests(ctx, client.InNamespace(secret.GetNamespace()), client.MatchingFields{byProvided: secret.GetName()})
-	if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == kind {
+	if owner := metav1.GetControllerOf(secret); owner != nil && owner.Kind == kind && strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/") {
 		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.GetNamespace(), Name: owner.Name}})
 	}
 	return requests

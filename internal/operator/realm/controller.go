@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -66,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1beta1.Realm{}, builder.WithPredicates(condition.Changed())).
 		Watches(&v1beta1.ApiClient{}, r.countHandler()).
-		WatchesRawSource(r.Records.Source(r.known, nil, record.KindRealm)).
+		WatchesRawSource(r.Records.Source(nil, record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(&r.Issuers.Changed).
 		WatchesRawSource(&r.everything).
@@ -90,11 +89,6 @@ func (r *Reconciler) urgent(request reconcile.Request) bool {
 		return apierrors.IsNotFound(err)
 	}
 	return realm.Spec.Suspend || !realm.DeletionTimestamp.IsZero()
-}
-
-// known reports whether a Realm exists, according to the cache.
-func (r *Reconciler) known(name types.NamespacedName) bool {
-	return r.Client.Get(context.Background(), name, &v1beta1.Realm{}) == nil
 }
 
 // ReconcileAll reconciles all Realms soon, for example because their requests failed during an outage and

@@ -125,7 +125,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, name types.NamespacedNam
 	if err != nil {
 		return err
 	}
-	return r.Records.DeleteOrphans(ctx, own, notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
+	return r.Records.DeleteOrphans(ctx, recordstore.OfKind(record.KindRealm, own), notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
 		current, err := recordstore.CurrentUID(ctx, r.Live, name, &v1beta1.Realm{})
 		return notOf(current), err
 	})

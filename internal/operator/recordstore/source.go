@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -15,17 +14,15 @@ import (
 )
 
 // Source returns a source that reconciles the owner of each changed record of the given kinds, and, after a
-// deletion, also what deleted returns, unless it is nil. Of the records that exist at startup, it reconciles the
-// owners that are not known, to find orphans: the controller reconciles the others anyway. A new list of
-// unchanged records reconciles nothing.
-func (s *Store) Source(known func(types.NamespacedName) bool, deleted func(context.Context, *corev1.Secret) []reconcile.Request, kinds ...record.Kind) source.SyncingSource {
-	return &changes{store: s, known: known, deleted: deleted, kinds: kinds}
+// deletion, also what deleted returns, unless it is nil. It reconciles the owners of all records at startup, to
+// find orphans. A new list of unchanged records reconciles nothing.
+func (s *Store) Source(deleted func(context.Context, *corev1.Secret) []reconcile.Request, kinds ...record.Kind) source.SyncingSource {
+	return &changes{store: s, deleted: deleted, kinds: kinds}
 }
 
 // changes is one handler for all kinds, because the informer keeps a buffer for each handler.
 type changes struct {
 	store        *Store
-	known        func(types.NamespacedName) bool
 	deleted      func(context.Context, *corev1.Secret) []reconcile.Request
 	kinds        []record.Kind
 	registration toolscache.ResourceEventHandlerRegistration
@@ -33,29 +30,24 @@ type changes struct {
 
 // Start is called by the controller.
 func (c *changes) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) (err error) {
-	add := func(obj any, unless func(types.NamespacedName) bool) {
-		if _, owner, ok := recordIn(obj, c.kinds...); ok && (unless == nil || !unless(owner)) {
+	add := func(obj any) {
+		if _, owner, ok := recordIn(obj, c.kinds...); ok {
 			queue.Add(reconcile.Request{NamespacedName: owner})
 		}
 	}
-	c.registration, err = c.store.informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) {
-			if initial {
-				add(obj, c.known)
-			} else {
-				add(obj, nil)
-			}
-		},
+	c.registration, err = c.store.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: add,
 		UpdateFunc: func(before, after any) {
 			if versionOf(before) != versionOf(after) {
-				add(after, nil)
+				add(before)
+				add(after)
 			}
 		},
 		DeleteFunc: func(obj any) {
 			if missed, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = missed.Obj
 			}
-			add(obj, nil)
+			add(obj)
 			if secret, _, ok := recordIn(obj, c.kinds...); ok && c.deleted != nil {
 				for _, request := range c.deleted(ctx, Unpack(secret)) {
 					queue.Add(request)
