@@ -403,6 +403,6 @@ const (
 	ReasonKMSConnected ConditionReason = "KMSConnected"
 
 	// ReasonMemoryLimitTooLow is used with the MemorySufficient condition when an operator needs more
-	// than four fifths of its memory limit for its objects.
+	// than four fifths of the memory that its Go runtime may use, which is nine tenths of its memory limit.
 	ReasonMemoryLimitTooLow ConditionReason = "MemoryLimitTooLow"
 )

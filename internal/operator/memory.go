@@ -23,6 +23,9 @@ const (
 	// memoryInterval is the time between two checks. Caches that don't fit into the memory fill it within
 	// seconds.
 	memoryInterval = 200 * time.Millisecond
+	// memoryRetry is the time after which a failed write of the condition is repeated, and memoryRepeat that for one
+	// that succeeded.
+	memoryRetry, memoryRepeat = 5 * time.Second, time.Minute
 	// memoryLow and memorySufficient are parts of the limit of the Go runtime. What survives a garbage collection
 	// must stay below, because the runtime needs the rest for what it allocates until the next one.
 	memoryLow, memorySufficient = 0.8, 0.7
@@ -40,7 +43,10 @@ type memoryWatch struct {
 	clients func() int                 // the number of ApiClients in memory
 	live    func() (live, limit int64)
 
-	low, sufficient bool // what was last reported
+	// low and sufficient are what was last reported. next is when the condition is written again while the memory
+	// is low: another operator may have removed it, or the write failed.
+	low, sufficient bool
+	next            time.Time
 }
 
 // run checks the memory until ctx is done.
@@ -59,17 +65,34 @@ func (m *memoryWatch) run(ctx context.Context) {
 
 func (m *memoryWatch) check(ctx context.Context) {
 	live, limit := m.live()
-	switch part := float64(live) / float64(limit); {
-	case part >= memoryLow && !m.low:
-		message := fmt.Sprintf("The operator %s has %d ApiClients in memory so far, which take %d of %d MiB. It is killed when it needs more. "+
-			"Raise operator.resources.limits.memory; see \"Sizing\" in the documentation.", m.pod, m.clients(), live>>20, limit>>20)
-		ctrl.Log.Info("The memory limit is too low for the number of ApiClients; raise operator.resources.limits.memory, or the operator will be killed",
-			"apiClients", m.clients(), "used", live, "limit", limit)
-		m.low = m.write(ctx, message)
-		m.sufficient = m.sufficient && !m.low
-	case part < memorySufficient && !m.sufficient && m.filled(ctx):
+	part := float64(live) / float64(limit)
+	switch {
+	case part >= memoryLow:
+		m.reportLow(ctx, live, limit)
+	case !m.sufficient && (part < memorySufficient || !m.low) && m.filled(ctx):
 		m.sufficient = m.write(ctx, "")
 		m.low = m.low && !m.sufficient
+	}
+}
+
+func (m *memoryWatch) reportLow(ctx context.Context, live, limit int64) {
+	clients := m.clients()
+	if !m.low {
+		m.low, m.sufficient, m.next = true, false, time.Time{}
+		ctrl.Log.Info("The memory limit is too low for the number of ApiClients; raise operator.resources.limits.memory, or the operator will be killed",
+			"apiClients", clients, "used", live, "limit", limit)
+	}
+	if time.Now().Before(m.next) {
+		return
+	}
+	message := fmt.Sprintf("The objects in the memory of operator %q take %d of the %d MiB that the Go runtime may use. It is killed when it needs more. "+
+		"Raise operator.resources.limits.memory; see \"Sizing\" in the documentation.", m.pod, live>>20, limit>>20)
+	if clients > 0 { // The informer has none before its first list is complete.
+		message = fmt.Sprintf("There are %d ApiClients. ", clients) + message
+	}
+	m.next = time.Now().Add(memoryRetry)
+	if m.write(ctx, message) {
+		m.next = time.Now().Add(memoryRepeat)
 	}
 }
 
