@@ -58,8 +58,8 @@ func (b *barrier) Add(runnable manager.Runnable) error {
 	}))
 }
 
-// catchUp waits until the caches have caught up. Their lists already contain everything if no process has led since
-// before they began.
+// catchUp waits until the caches have caught up. If no process has led since before their lists began, these already
+// contain all that former leaders wrote.
 func (b *barrier) catchUp(ctx context.Context) error {
 	if !b.candidate.FirstSince(ctx, b.vacant) {
 		all, ctx := errgroup.WithContext(ctx)
@@ -70,7 +70,7 @@ func (b *barrier) catchUp(ctx context.Context) error {
 			return err
 		}
 	}
-	ctrl.Log.Info("Caches contain all changes before the election")
+	ctrl.Log.Info("Caches contain all that former leaders wrote")
 	close(b.passed)
 	return nil
 }
