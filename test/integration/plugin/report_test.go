@@ -106,7 +106,7 @@ func TestReportContainsNoSecrets(t *testing.T) {
 		"objects/instances.yaml":       {"systemNamespace: " + inst.Namespace},
 		"objects/realms.yaml":          {"issuer: https://issuer.example.com", "https://keys.example.com/jwks?[redacted]", "name: tenant", "type: Ready"},
 		"objects/apiclients.yaml":      {"id: mine", "hash: '[redacted]'", "name: tenant", "kubectl.kubernetes.io/last-applied-configuration: '[redacted]'"},
-		"objects/deployments.yaml":     {"name: realmkeeper-operator", "--config=/etc/realmkeeper/config.yaml", "name: PASSWORD", "key: password", "value: \"50\""},
+		"objects/deployments.yaml":     {"name: realmkeeper-operator", "--config=/etc/realmkeeper/config.yaml", "name: PASSWORD", "key: password", "value: \"25\""},
 		"objects/replicasets.yaml":     {"name: realmkeeper-operator-5d9c7"},
 		"objects/pods.yaml":            {"name: realmkeeper-operator-5d9c7-8x2kq", "restartCount: 3", "exitCode: 1", "message: '[redacted]'"},
 		"objects/services.yaml":        {"name: realmkeeper-token-server"},
