@@ -88,7 +88,7 @@ func (m *memoryWatch) reportLow(ctx context.Context, live, limit int64) {
 	message := fmt.Sprintf("The objects in the memory of operator %q take %d of the %d MiB that the Go runtime may use. It is killed when it needs more. "+
 		"Raise operator.resources.limits.memory; see \"Sizing\" in the documentation.", m.pod, live>>20, limit>>20)
 	if clients > 0 { // The informer has none before its first list is complete.
-		message = fmt.Sprintf("There are %d ApiClients. ", clients) + message
+		message = fmt.Sprintf("The operator serves %d ApiClients. ", clients) + message
 	}
 	m.next = time.Now().Add(memoryRetry)
 	if m.write(ctx, message) {
