@@ -169,3 +169,7 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 		return !p.Obsolete(generatedValues(&s))
 	})
 }
+
+// recheckInterval is the period after which a conflicting or unreadable Secret is read again. Such
+// a Secret lacks the label that the operator watches, so the operator receives no events for it.
+const recheckInterval = time.Minute

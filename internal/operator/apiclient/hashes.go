@@ -13,14 +13,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
-// listedHash is a hash that spec.secret.hashed lists.
-type listedHash struct {
-	// hash is the PHC string. source says where it comes from; see secrets.SourceSpec.
-	hash, source string
-	// missing is why the hash in a Secret is not known; nil if it is.
-	missing *condition.Result
-}
-
 // listedHashes returns the hashes that the spec lists, in the same order.
 func (seen *observed) listedHashes() []listedHash {
 	if seen.hashes != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
@@ -229,4 +230,37 @@ func (seen *observed) readSubject(s subject, secret *corev1.Secret) (free bool) 
 	}
 	seen.subjectHolders[s] = owner
 	return false
+}
+
+// indexSet is what the client's index in the status lists of its realm depends on.
+type indexSet struct {
+	// index are the facts for the plan.
+	index statusindex.Facts
+	// records are the records of the held indexes.
+	records map[int]*corev1.Secret
+	// namespaceRelease is the time at which the next index of the namespace is released; zero if it isn't full.
+	namespaceRelease time.Time
+}
+
+// hold adds an index that the client holds. It ignores those of other objects and unreadable records.
+func (seen *observed) hold(secret *corev1.Secret) {
+	body, err := record.ReadIndex(secret)
+	if err == nil && body.UID == seen.client.UID && body.RealmUID == seen.realm.UID {
+		seen.index.Held = append(seen.index.Held, body)
+		seen.records[body.Index] = secret
+	}
+}
+
+// drop removes an index that the client doesn't hold any longer, or whose record has changed.
+func (seen *observed) drop(index int) {
+	seen.index.Held = slices.DeleteFunc(seen.index.Held, func(h record.Index) bool { return h.Index == index })
+	delete(seen.records, index)
+}
+
+// listedHash is a hash that spec.secret.hashed lists.
+type listedHash struct {
+	// hash is the PHC string. source says where it comes from; see secrets.SourceSpec.
+	hash, source string
+	// missing is why the hash in a Secret is not known; nil if it is.
+	missing *condition.Result
 }

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
@@ -297,4 +299,76 @@ func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision
 	r.Usage.Written(c.UID)
 	r.Events.Record(c, c.Status.Conditions, s.Conditions, rotated(&c.Status, &s), oldSecretUsed(&c.Status, &s), events.Restored(c.Status.Conditions, s.Conditions))
 	return nil
+}
+
+// maxFirstStatusDelay limits how long the first status of a client waits for the token servers. They
+// usually load a record within a second, so most new clients cost one status write instead of two.
+const maxFirstStatusDelay = 5 * time.Second
+
+// firstStatusDelay returns how long to wait before the first status is written; 0 if it is written
+// now. Until then, the default of status.observedGeneration reports that the client is not reconciled.
+func firstStatusDelay(c *v1beta1.ApiClient, done applied, now time.Time) time.Duration {
+	if c.Status.ObservedGeneration > 0 || done.state == nil || *done.state != acknowledgement.Waiting {
+		return 0
+	}
+	return min(done.created.Add(maxFirstStatusDelay).Sub(now), maxFirstStatusDelay)
+}
+
+// hashDelay is the shortest time after which a client whose provided secret could not be hashed tries
+// again. The time is random, because the clients of a namespace wait for the same place.
+const hashDelay = time.Second / 2
+
+// confirmDelay is the time after which an irreversible step is tried again that a token server holds up
+// that is starting.
+const confirmDelay = time.Second
+
+// requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
+// there is none. The decision may lack a change whose time has come since the reads. The client is then
+// reconciled again immediately.
+func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
+	if d.hash {
+		return wait.Jitter(hashDelay, 1)
+	}
+	if seen.unconfirmed {
+		return confirmDelay
+	}
+	switch d.accepted.Reason {
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled:
+		return recheckInterval
+	}
+	var next time.Time
+	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
+	for _, at := range times {
+		if seen.at.Before(at) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return until(next, now)
+}
+
+// until returns the time until a time; zero if it is zero.
+func until(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(time.Nanosecond, at.Sub(now))
+}
+
+// transitionTimes returns the times at which the client's state changes without a watch event.
+func transitionTimes(c *v1beta1.ApiClient, d decision) []time.Time {
+	at := []time.Time{d.plan.NextRotation, d.check}
+	if c.Spec.ExpirationTime != nil {
+		at = append(at, c.Spec.ExpirationTime.Time)
+	}
+	if d.desired != nil {
+		for _, s := range d.desired.Secrets {
+			at = append(at, s.ExpiresAt)
+		}
+		if d.desired.Restored != nil {
+			for _, s := range d.desired.Restored.Secrets {
+				at = append(at, s.ExpiresAt)
+			}
+		}
+	}
+	return at
 }

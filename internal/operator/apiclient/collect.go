@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
@@ -129,4 +131,58 @@ func (r *Reconciler) disable(ctx context.Context, secret *corev1.Secret) error {
 func (r *Reconciler) forget(req ctrl.Request) {
 	r.Tracker.Forget(acknowledgement.Client, req)
 	r.Events.Forget(req.NamespacedName)
+}
+
+// releaseOrphans retires those of the given indexes that are orphaned, and releases those to which no
+// valid token refers. It returns when the next one is due; zero if there is none.
+func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
+	var orphaned recordstore.Orphaned // according to the API server; nil until it is needed
+	holds := map[types.UID]time.Duration{}
+	for _, secret := range held {
+		if !cached(secret) {
+			continue
+		}
+		body := readOrphan(secret)
+		hold, known := holds[body.RealmUID]
+		if !known {
+			if hold, err = r.indexHold(ctx, body.RealmUID); err != nil {
+				return next, err
+			}
+			holds[body.RealmUID] = hold
+		}
+		due := body.RetiredAt.Add(hold)
+		if !body.RetiredAt.IsZero() && r.Now().Before(due) {
+			next = timestamp.Earliest(next, due)
+			continue
+		}
+		if orphaned == nil {
+			if orphaned, err = current(ctx); err != nil {
+				return next, err
+			}
+		}
+		if !orphaned(secret) {
+			continue
+		}
+		if !body.RetiredAt.IsZero() || hold == 0 {
+			err = r.Records.Delete(ctx, secret)
+		} else if _, err = r.retireIndex(ctx, secret, body); err == nil {
+			next = timestamp.Earliest(next, r.Now().Add(hold))
+		}
+		if err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// readOrphan returns the record of an index. Of an unreadable one, only the name and the owner's name are known.
+func readOrphan(secret *corev1.Secret) record.Index {
+	body, err := record.ReadIndex(secret)
+	if err == nil {
+		return body
+	}
+	owner := record.OwnerName(secret)
+	body = record.Index{UID: "unknown", Namespace: owner.Namespace, Name: owner.Name, Serial: 1}
+	body.RealmUID, body.Index, _ = record.ParseIndexName(secret.Name)
+	return body
 }

@@ -2,7 +2,10 @@ package apiclient
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -16,10 +19,16 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
+	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
 	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // gatherRequest reads the ApiClient, its Realm, and its namespace. The client is nil if it does not exist or
@@ -446,4 +455,225 @@ func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
 		seen.provided, seen.value, seen.unhashed = secret, value, false
 	}
 	return err
+}
+
+// observe reads what a decision depends on, and deletes the records of deleted objects with the same name. The
+// client is nil if it does not exist or is being deleted.
+func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	seen, err := r.gatherRequest(ctx, req, live)
+	if err != nil {
+		return seen, err
+	}
+	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil {
+		return seen, err
+	}
+	if err := r.deleteOrphans(ctx, req, &seen); err != nil {
+		return seen, err
+	}
+	if seen.client == nil {
+		r.forget(req)
+		return seen, nil
+	}
+	if err := r.gather(ctx, &seen); err != nil {
+		return seen, err
+	}
+	if older := lagging(&seen); len(older) > 0 {
+		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.recordSecret.Name, older)
+	}
+	if seen.recordMayBeOld() {
+		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.recordSecret.Name)
+	}
+	accepted := accepted(&seen).Status == metav1.ConditionTrue
+	seen.ownSubjects = recordstore.OfKind(record.KindSubject, seen.own)
+	if err := r.gatherSubjects(ctx, &seen, accepted); err != nil {
+		return seen, err
+	}
+	if err := r.gatherFreeIndex(ctx, &seen, accepted); err != nil {
+		return seen, err
+	}
+	if seen.recordSecret != nil {
+		// From here on, the acknowledgement of this version triggers a reconcile, so none is missed.
+		seen.acknowledged = r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...) == acknowledgement.Acknowledged
+	}
+	return seen, nil
+}
+
+// gatherIndexes reads the indexes that the client holds.
+func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
+	seen.indexSet = indexSet{records: map[int]*corev1.Secret{}}
+	if seen.realm == nil {
+		return nil
+	}
+	seen.index = statusindex.Facts{
+		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
+		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
+		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored), Suspended: seen.client.Spec.Suspend,
+	}
+	if !seen.index.Served && seen.index.Current != nil {
+		// The status can be older than the record.
+		lists, err := r.statusLists(ctx, seen.realm.UID)
+		if err != nil {
+			return err
+		}
+		seen.index.Served = lists != nil && lists.Number != 0
+	}
+	held := recordstore.OfKind(record.KindIndex, seen.own)
+	for _, secret := range held {
+		seen.hold(secret)
+	}
+	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
+		return err
+	}
+	return r.gatherHold(ctx, seen)
+}
+
+// gatherFreeIndex looks for a free index if an accepted client needs one. Another client acquires nothing.
+func (r *Reconciler) gatherFreeIndex(ctx context.Context, seen *observed, accepted bool) error {
+	if !accepted || !statusindex.NeedsFree(seen.index) {
+		return nil
+	}
+	if err := r.confirmRecord(ctx, seen); err != nil {
+		return err
+	}
+	var err error
+	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
+		return err
+	}
+	seen.index.Free, err = r.freeIndex(seen.realm)
+	return err
+}
+
+// statusLists returns the status lists in a realm's record; nil if it has none or can't be read.
+func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.StatusLists, error) {
+	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+	if err != nil || secret == nil {
+		return nil, err
+	}
+	body, _ := record.ReadRealm(secret) // The Realm's status has the error.
+	return body.StatusLists, nil
+}
+
+// confirmRecord checks that the cache has the latest record of a client that needs another index. Otherwise, an
+// operator whose cache lags behind its own write would acquire an index that the client never uses.
+//
+// Errors: errInconclusive.
+func (r *Reconciler) confirmRecord(ctx context.Context, seen *observed) error {
+	if seen.live || seen.recordSecret == nil {
+		return nil
+	}
+	latest, err := r.Records.Live(ctx, seen.recordSecret.Name)
+	if err != nil {
+		return err
+	}
+	if latest == nil || latest.ResourceVersion != seen.recordSecret.ResourceVersion {
+		return fmt.Errorf("%w: record %s has changed", errInconclusive, seen.recordSecret.Name)
+	}
+	return nil
+}
+
+// gatherCurrentIndex reads the record of the client's index if the cache doesn't contain it.
+func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) error {
+	if seen.index.Current == nil || seen.records[seen.index.Current.Index] != nil {
+		return nil
+	}
+	secret, err := r.Records.Get(ctx, record.IndexSecretName(seen.realm.UID, seen.index.Current.Index))
+	if err != nil || secret == nil {
+		return err
+	}
+	seen.hold(secret)
+	seen.index.CurrentLost = seen.records[seen.index.Current.Index] == nil
+	return nil
+}
+
+// gatherHold reads how long the client's obsolete indexes stay retired, if there are any.
+func (r *Reconciler) gatherHold(ctx context.Context, seen *observed) error {
+	retire, release, next := statusindex.Obsolete(seen.index, seen.at)
+	if len(retire)+len(release) == 0 && next.IsZero() {
+		return nil
+	}
+	var err error
+	seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID)
+	return err
+}
+
+// maxTTLSeconds is the limit of the API, for a realm whose record can't be read.
+const maxTTLSeconds = 600
+
+// indexHold returns how long an index of a realm stays retired: until the last token that refers to it, and
+// the last list in which it isn't INVALID, have expired. A server that hasn't loaded a change for longer than
+// signingkey.Skew doesn't count any more, and verifiers can have slow clocks.
+func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Duration, error) {
+	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+	if err != nil || secret == nil {
+		return 0, err // Without the keys, no token is valid.
+	}
+	body, err := record.ReadRealm(secret)
+	if err != nil {
+		body.Keys = []signingkey.Key{{LongestLifetime: signingkey.MaxLifetime}} // The Realm's status has the error.
+		body.StatusLists = &record.StatusLists{TTLSeconds: maxTTLSeconds}
+	}
+	hold := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)
+	if lists := body.StatusLists; lists != nil {
+		ttl := time.Duration(lists.TTLSeconds) * time.Second
+		hold += r.Instance.Scaled(statuslist.Lifetime(r.Instance.TokenServer.MaxStaleness.Duration, ttl))
+	}
+	return hold, nil
+}
+
+// namespaceFull reports whether too many indexes of the client's namespace are retired. Otherwise, a tenant
+// who deletes and creates clients could use up the indexes of a realm.
+func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, error) {
+	namespace := seen.client.Namespace
+	number, err := r.Records.CountRetired(namespace)
+	if err != nil || number < statusindex.PerNamespace || number < statusindex.PerNamespace+2*len(r.requests(ctx, client.InNamespace(namespace))) {
+		return false, err
+	}
+	retired, err := r.Records.RetiredIndexes(namespace)
+	if err != nil {
+		return false, err
+	}
+	hold, err := r.indexHold(ctx, seen.realm.UID)
+	if err != nil {
+		return false, err
+	}
+	for _, secret := range retired {
+		if body, err := record.ReadIndex(secret); err == nil {
+			seen.namespaceRelease = timestamp.Earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
+		}
+	}
+	return true, nil
+}
+
+const (
+	// minIndexes is the smallest number of indexes from which a client's is chosen. It hides how few clients
+	// a realm has.
+	minIndexes = statuslist.MinEntries
+	// indexTries is how many random indexes are tried in each range.
+	indexTries = 64
+)
+
+// freeIndex returns a random index that is free according to the cache, or statusindex.None. It chooses below
+// the smallest power of two that is at least the number of clients, and doubles this range while it is too full.
+func (r *Reconciler) freeIndex(realm *v1beta1.Realm) (int, error) {
+	size := minIndexes
+	if clients := realm.Status.Clients; clients != nil && *clients > minIndexes {
+		size = min(1<<bits.Len32(uint32(*clients-1)), record.MaxIndexes) // Clients that aren't Accepted count, too.
+	}
+	var random [4]byte
+	for ; size <= record.MaxIndexes; size *= 2 {
+		for range indexTries {
+			if _, err := io.ReadFull(r.Random, random[:]); err != nil {
+				return 0, fmt.Errorf("choosing an index: %w", err)
+			}
+			index := int(binary.BigEndian.Uint32(random[:])) & (size - 1)
+			holder, err := r.Records.Cached(record.IndexSecretName(realm.UID, index))
+			if err != nil {
+				return 0, err
+			}
+			if holder == nil {
+				return index, nil
+			}
+		}
+	}
+	return statusindex.None, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
@@ -183,4 +184,67 @@ func (r *Reconciler) deleteObsolete(ctx context.Context, req ctrl.Request, obsol
 		ctrl.LoggerFrom(ctx).Info("Deleted obsolete credentials Secret", "secret", secret.Name)
 	}
 	return nil
+}
+
+// measure counts a rotation that has completed or failed.
+func (r *Reconciler) measure(step secrets.Step, err error) {
+	if step == secrets.StepRetire || err != nil && (step == secrets.StepWriteNext || step == secrets.StepPromote) {
+		r.Metrics.Rotation(metrics.ClientSecret, err)
+	}
+}
+
+// putIndex creates the record of the client's new index.
+func (r *Reconciler) putIndex(ctx context.Context, seen *observed, index *record.Index) error {
+	if index == nil {
+		return nil
+	}
+	body := *index
+	body.UID, body.Namespace, body.Name, body.RealmUID = seen.client.UID, seen.client.Namespace, seen.client.Name, seen.realm.UID
+	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
+	if err != nil {
+		return err
+	}
+	secret, err := r.Records.Put(ctx, nil, desired)
+	if err != nil {
+		return fmt.Errorf("acquiring index %d: %w", body.Index, err)
+	}
+	seen.hold(secret)
+	return nil
+}
+
+// retireIndexes retires and releases the indexes that the client's record doesn't have any longer.
+func (r *Reconciler) retireIndexes(ctx context.Context, seen *observed) error {
+	// The record that was just written may have made indexes obsolete. Another step of this reconcile must not
+	// release them.
+	if err := r.gatherHold(ctx, seen); err != nil {
+		return err
+	}
+	retire, release, _ := statusindex.Obsolete(seen.index, seen.at)
+	for _, index := range retire {
+		secret, err := r.retireIndex(ctx, seen.records[index.Index], index)
+		if err != nil {
+			return err
+		}
+		seen.drop(index.Index)
+		seen.hold(secret)
+	}
+	for _, index := range release {
+		if err := r.Records.Delete(ctx, seen.records[index.Index]); err != nil {
+			return fmt.Errorf("releasing index %d: %w", index.Index, err)
+		}
+		seen.drop(index.Index)
+	}
+	return nil
+}
+
+func (r *Reconciler) retireIndex(ctx context.Context, secret *corev1.Secret, body record.Index) (*corev1.Secret, error) {
+	body.RetiredAt = r.Now().UTC()
+	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
+	if err != nil {
+		return nil, err
+	}
+	if secret, err = r.Records.Put(ctx, secret, desired); err != nil {
+		return nil, fmt.Errorf("retiring index %d: %w", body.Index, err)
+	}
+	return secret, nil
 }
