@@ -19,30 +19,23 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// deleteOrphans deletes the records of deleted ApiClients with the same name, and those of deleted
-// Realms. It releases their indexes when no valid token refers to them.
-func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *observed) error {
+// collect deletes the records of deleted ApiClients with the same name, and those of deleted Realms, once for
+// what was read. It releases their indexes when no valid token refers to them. What the client then holds no
+// longer looks held.
+func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observed) error {
+	if seen.collected {
+		return nil
+	}
 	var uid, realmUID types.UID
 	if seen.client != nil {
 		uid = seen.client.UID
+	} else {
+		r.forget(req)
 	}
 	if seen.realm != nil {
 		realmUID = seen.realm.UID
 	}
-	current := func(ctx context.Context) (recordstore.Orphaned, error) {
-		c := &v1beta1.ApiClient{}
-		uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
-		if apierrors.IsForbidden(err) {
-			if gone, goneErr := r.Namespaces.Gone(ctx, req.Namespace); gone && goneErr == nil {
-				uid, err = "", nil // The permissions were deleted with the namespace.
-			}
-		}
-		if err != nil || uid == "" {
-			return orphaned("", ""), err
-		}
-		realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1beta1.Realm{})
-		return orphaned(uid, realmUID), err
-	}
+	current := func(ctx context.Context) (recordstore.Orphaned, error) { return r.currentOrphans(ctx, req) }
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
 		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, seen.own), orphaned(uid, realmUID), current); err != nil {
@@ -51,7 +44,26 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, req ctrl.Request, seen *
 	}
 	var err error
 	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.own), orphaned(uid, realmUID), current)
+	if seen.collected = err == nil; seen.collected && seen.client != nil {
+		seen.dropNamesake()
+	}
 	return err
+}
+
+// currentOrphans returns which records are orphaned according to the API server.
+func (r *Reconciler) currentOrphans(ctx context.Context, req ctrl.Request) (recordstore.Orphaned, error) {
+	c := &v1beta1.ApiClient{}
+	uid, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, c)
+	if apierrors.IsForbidden(err) {
+		if gone, goneErr := r.Namespaces.Gone(ctx, req.Namespace); gone && goneErr == nil {
+			uid, err = "", nil // The permissions were deleted with the namespace.
+		}
+	}
+	if err != nil || uid == "" {
+		return orphaned("", ""), err
+	}
+	realmUID, err := recordstore.CurrentUID(ctx, r.Live, client.ObjectKey{Name: c.Spec.RealmRef.Name}, &v1beta1.Realm{})
+	return orphaned(uid, realmUID), err
 }
 
 // orphaned reports whether a record belongs to another ApiClient or Realm than those with the given
@@ -165,7 +177,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 		}
 		if !body.RetiredAt.IsZero() || hold == 0 {
 			err = r.Records.Delete(ctx, secret)
-		} else if _, err = r.retireIndex(ctx, secret, body); err == nil {
+		} else if err = r.retireOrphan(ctx, secret, body); err == nil {
 			next = timestamp.Earliest(next, r.Now().Add(hold))
 		}
 		if err != nil {
@@ -173,6 +185,18 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 		}
 	}
 	return next, nil
+}
+
+func (r *Reconciler) retireOrphan(ctx context.Context, secret *corev1.Secret, body record.Index) error {
+	body.RetiredAt = r.Now().UTC()
+	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
+	if err != nil {
+		return err
+	}
+	if _, err = r.Records.Put(ctx, secret, desired); err != nil {
+		return fmt.Errorf("retiring index %d: %w", body.Index, err)
+	}
+	return nil
 }
 
 // readOrphan returns the record of an index. Of an unreadable one, only the name and the owner's name are known.

@@ -5,7 +5,6 @@ package apiclient
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -97,9 +96,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	}).Complete(apply.RetryConflicts(r))
 }
 
-// Reconcile reconciles one ApiClient. It decides from the caches first. If they turn out to lag, because
-// the record implements something newer, a write conflicts, or a step must not depend on a cache, it
-// decides again from the API server.
+// maxRounds limits how often one reconcile decides. Nearly all decide once or twice. The most that is needed is
+// for a revocation: drop the verifiers, write a value, add its verifier, retire the index, and, if the value
+// can't be written, go on without it, with something that the decision lacks before each.
+const maxRounds = 16
+
+// Reconcile reconciles one ApiClient: it reads, decides, and writes, until the decision doesn't continue, and then
+// reports in the status what was done. It reads caches first. decide says what else it needs, which can be that
+// everything is read from the API server.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	served, err := r.Namespaces.Serves(ctx, req.Namespace)
 	if err != nil {
@@ -108,89 +112,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !served {
 		return r.withdraw(ctx, req)
 	}
-	result, err := r.reconcile(ctx, req, false)
-	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
-		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", err.Error())
-		return r.reconcile(ctx, req, true)
+	seen, err := r.read(ctx, req, false)
+	for range maxRounds {
+		if err == nil {
+			err = r.collect(ctx, req, &seen)
+		}
+		if err != nil || seen.client == nil {
+			return ctrl.Result{RequeueAfter: until(seen.orphanRelease, r.Now())}, err
+		}
+		r.follow(req, &seen)
+		d, decideErr := decide(&seen, r.Now(), r.Random)
+		if decideErr != nil {
+			return ctrl.Result{}, fmt.Errorf("planning the secrets of ApiClient %s: %w", req, decideErr)
+		}
+		if d.lacks != 0 {
+			seen, err = r.fetch(ctx, req, seen, &d)
+			continue
+		}
+		err = r.write(ctx, &seen, &d)
+		if apply.IsStale(err) { // The status must not report a decision that is based on a stale read.
+			seen, err = r.readAgain(ctx, req, seen, err)
+			continue
+		}
+		if err != nil || !d.continues(&seen) {
+			r.follow(req, &seen)
+			return r.report(ctx, &seen, &d, err)
+		}
+		seen.nextStep()
 	}
-	return result, err
+	return ctrl.Result{}, cmp.Or(err, errUnsettled)
 }
 
-// errInconclusive means that what was read may be older than the client's record or credentials Secret. If
-// all of it was read from the API server, it has changed between the reads, and the retry decides.
-var errInconclusive = errors.New("the objects that were read may be out of date")
-
-// maxSteps limits the steps of a client's secret in one reconcile. A revocation takes the most: drop the
-// verifiers, write a value, and add its verifier. If the value can't be written, another step plans without
-// it.
-const maxSteps = 4
-
-// reconcile reads, decides, and writes, until no step of the client's secret follows: see package secrets. It
-// also decides again when it turns out that the credentials Secret can't be written, because everything else
-// must then go on without it. It writes the status even if another write fails.
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
-	seen, err := r.observe(ctx, req, live)
-	if err != nil || seen.client == nil {
-		return ctrl.Result{RequeueAfter: until(seen.orphanRelease, r.Now())}, err
-	}
-	var now time.Time
-	var decided decision
-	var done applied
-	var hashErr, applyErr error
-	for range maxSteps {
-		seen.unconfirmed = false
-		now = r.Now() // An overlap begins after the write that replaces the secret.
-		if decided, hashErr, err = r.decideConfirmed(ctx, &seen, now); err != nil {
-			return ctrl.Result{}, err
-		}
-		if decided.inconclusive {
-			return ctrl.Result{}, errInconclusive
-		}
-		unwritable := seen.credentialsErr != nil
-		if done, applyErr = r.apply(ctx, req, &seen, decided); apply.IsStale(applyErr) {
-			return ctrl.Result{}, applyErr // The status must not report a decision that is based on a stale read.
-		}
-		r.measure(decided.plan.Step, cmp.Or(applyErr, seen.credentialsErr))
-		mustReplan := !unwritable && seen.credentialsErr != nil
-		if applyErr != nil || !decided.plan.Unfinished && !mustReplan {
-			break
-		}
-	}
-	applyErr = errors.Join(applyErr, seen.credentialsErr)
-	if wait := firstStatusDelay(seen.client, done, now); wait > 0 && applyErr == nil {
-		return ctrl.Result{RequeueAfter: wait}, nil
-	}
-	statusErr := r.writeStatus(ctx, &seen, decided, done, now)
-	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, now)}, errors.Join(hashErr, applyErr, statusErr)
-}
-
-// decideConfirmed hashes a provided secret and confirms an irreversible step before it decides on them.
-func (r *Reconciler) decideConfirmed(ctx context.Context, seen *observed, now time.Time) (d decision, hashErr, err error) {
-	redecide := func() error {
-		if d, err = decide(seen, now, r.Random); err != nil {
-			return fmt.Errorf("planning the secrets of ApiClient %s: %w", client.ObjectKeyFromObject(seen.client), err)
-		}
-		return nil
-	}
-	if err := redecide(); err != nil {
-		return d, nil, err
-	}
-	if d.hash && !d.inconclusive {
-		if hashErr = r.hash(ctx, seen); !seen.unhashed {
-			if err := redecide(); err != nil {
-				return d, nil, err
-			}
-		}
-	}
-	if d.plan.Step.NeedsConfirmation() {
-		confirmed, err := r.Tracker.Confirm(ctx, seen.served(seen.recordSecret.ResourceVersion)...)
-		if err != nil {
-			return d, nil, err
-		}
-		if !confirmed {
-			seen.unconfirmed = true // No step is planned that a token server could hold up.
-			return d, hashErr, redecide()
-		}
-	}
-	return d, hashErr, nil
-}
+// errUnsettled means that other decisions followed until the limit. The retry continues.
+var errUnsettled = fmt.Errorf("the client is not settled after %d decisions", maxRounds)

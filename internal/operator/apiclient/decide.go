@@ -8,78 +8,82 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
-// decision is the desired state of everything that the controller writes for an ApiClient.
-type decision struct {
-	// accepted is the result for the Accepted condition.
-	accepted condition.Result
-	// blocked is the reason why nothing is written despite an accepted spec; otherwise nil.
-	blocked *condition.Result
-	// incomplete is what the client's record or secret waits for; nil if nothing.
-	incomplete *condition.Result
-	// desired is the desired record; nil leaves it unchanged, even if there is none.
-	desired *record.Client
-	// grant is the name of the grant that covers the client; empty if the client is not accepted.
-	grant string
-	// subjects are the records of the subjects that the client holds or acquires. obsoleteSubjects are
-	// the records of the subjects that it gives up.
-	subjects         []record.Subject
-	obsoleteSubjects []*corev1.Secret
-	// index is the plan for the client's index in the status lists of the realm.
-	index statusindex.Plan
-	// plan is the plan for the client's secrets. Its secrets are already included in record.
-	plan secrets.Plan
-	// check is the time at which an old secret may end because it is unused; zero if there is none.
-	check time.Time
-	// inconclusive reports whether the caches may lag. Nothing is written, and the decision is taken again
-	// with objects from the API server.
-	inconclusive bool
-	// hash reports whether the provided secret must be hashed. Until then, the client keeps the
-	// secrets that it has.
-	hash bool
-	// credentials is the desired credentials Secret; nil leaves it unchanged.
-	credentials *corev1ac.SecretApplyConfiguration
-	// obsolete are the owned credentials Secrets to delete.
-	obsolete []corev1.Secret
-	// release means that the record is deleted, so that another client can use the client ID.
-	release bool
-}
-
-// decide returns the desired state for the observed state. It is a pure function and fails only if
+// decide returns the desired state for the observed state, or what it lacks. It is a pure function and fails only if
 // the random source does.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
-	d := decision{accepted: accepted(seen), obsoleteSubjects: obsoleteSubjects(seen)}
-	if d.releases(seen) {
+	d := decision{at: now}
+	if d.lagging = seen.lagging(); d.lagging != "" {
+		d.lacks = lacksLive
 		return d, nil
 	}
-	if d.blocked = seen.unreadable; d.blocked != nil {
-		return d, nil
-	}
+	d.accepted, d.obsoleteSubjects = accepted(seen), obsoleteSubjects(seen)
+	d.release = heldUntil(seen.recordSecret, seen.releasedUntil())
 	d.hash = mustHash(seen, d.accepted)
-	if d.accepted.Status != metav1.ConditionTrue {
-		d.reject(seen, now)
-		return d, nil
+	var err error
+	switch {
+	case (d.release || len(d.obsoleteSubjects) > 0) && !seen.live: // What is given up can't be had back.
+		d.lacks |= lacksLive
+	case d.release:
+	case seen.unreadable != nil:
+		d.blocked, d.hash = seen.unreadable, false
+	case d.hash && !seen.hashTried:
+		d.lacks |= lacksHash
+	case d.accepted.Status != metav1.ConditionTrue:
+		d.reject(seen)
+	default:
+		err = d.accept(seen, random)
+	}
+	d.order(seen)
+	return d, err
+}
+
+// acquire adds what an accepted client lacks to acquire a client ID that it chose itself, subjects, or an index.
+func (d *decision) acquire(seen *observed) {
+	if seen.recordSecret == nil && seen.client.Spec.ClientID != "" && !seen.live && !seen.realmLive {
+		d.lacks |= lacksRealm
+	}
+	if len(seen.unknownSubjects()) > 0 {
+		d.lacks |= lacksSubjects | lacksRealm
+	}
+	if statusindex.NeedsFree(seen.index) {
+		if seen.recordSecret != nil && !seen.live && !seen.recordLive {
+			d.lacks |= lacksRecord
+		}
+		if !seen.searched {
+			d.lacks |= lacksIndex
+		}
+	}
+}
+
+// accept decides on an accepted client.
+func (d *decision) accept(seen *observed, random io.Reader) error {
+	now := d.at
+	if d.acquire(seen); d.lacks != 0 {
+		return nil
 	}
 	plan, err := secrets.Make(secretFacts(seen), wantedSecret(seen), now, random)
-	if err != nil {
-		return decision{}, err
-	}
-	if d.inconclusive = plan.Inconclusive || seen.mayBeDeleted(); d.inconclusive {
-		return d, nil
+	switch {
+	case err != nil:
+		return err
+	case plan.Inconclusive || seen.mayBeDeleted():
+		d.lacks |= lacksLive
+	case plan.ConfirmUses:
+		d.lacks |= lacksUses
+	case plan.Step.NeedsConfirmation() && !seen.confirmed:
+		d.lacks |= lacksAcknowledgement
 	}
 	d.index = statusindex.Make(seen.index)
 	if d.incomplete = d.waiting(seen, plan); d.waitsWithoutRecord(seen) {
 		d.blocked = d.incomplete
-		return d, nil
+		return nil
 	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
 	coverage := covered(&seen.request)
@@ -88,25 +92,75 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
 	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled || d.index.Waiting != ""
-	if d.inconclusive = seen.mayStayDisabled(d.desired); d.inconclusive {
-		return d, nil
+	if seen.mayStayDisabled(d.desired) {
+		d.lacks |= lacksLive
 	}
 	setBasis(seen, d.desired, plan.KeepsSecret)
 	d.obsolete = obsolete(seen, plan)
 	if !seen.authorityMissing && plan.Current.Plaintext != "" {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
 	}
-	return d, nil
+	return nil
 }
 
-// releases reports whether the client releases its client ID, or whether the API server must say so first.
-func (d *decision) releases(seen *observed) bool {
-	until := seen.releasedUntil()
-	if d.inconclusive = seen.mustRelease(until) && !seen.live; d.inconclusive {
-		return true
+// order lists the writes, unless the decision lacks something. Token servers ignore a subject until the client's record lists it, so a subject is acquired
+// before the record lists it, and given up after the record no longer lists it. An index is acquired before the record
+// has it, too.
+//
+// The record comes before the credentials Secret, so that a restriction never waits for the Secret. Only for a new
+// client, the Secret comes first, and the record follows in the next step. A value is always in the Secret one step
+// before its verifier is in the record.
+func (d *decision) order(seen *observed) {
+	obsoleteIndexes := d.retire(seen)
+	if d.lacks != 0 {
+		return
 	}
-	d.release = heldUntil(seen.recordSecret, until)
-	return d.release
+	if d.release {
+		d.writes = append(d.writes, releaseClientID{})
+	}
+	secretFirst := seen.recordSecret == nil && d.credentials != nil && d.plan.Step == secrets.StepWriteFirst
+	if d.desired != nil && !secretFirst {
+		for _, body := range d.subjects {
+			d.writes = append(d.writes, holdSubject{body})
+		}
+		if d.index.Create != nil {
+			d.writes = append(d.writes, holdIndex{*d.index.Create})
+		}
+		d.writes = append(d.writes, putRecord{d.desired})
+	}
+	d.writes = append(d.writes, obsoleteIndexes...)
+	for _, secret := range d.obsoleteSubjects {
+		d.writes = append(d.writes, giveUpSubject{secret})
+	}
+	if d.credentials != nil && seen.credentialsErr == nil {
+		d.writes = append(d.writes, putCredentials{d.credentials})
+	}
+	for i := range d.obsolete {
+		d.writes = append(d.writes, deleteCredentials{&d.obsolete[i]})
+	}
+}
+
+// retire returns the writes that retire or release the indexes that the client's record doesn't have any longer.
+func (d *decision) retire(seen *observed) (writes []write) {
+	retire, release, next := statusindex.Obsolete(seen.index, seen.at)
+	if (len(retire)+len(release) > 0 || !next.IsZero()) && !seen.holdKnown {
+		d.lacks |= lacksHold
+	}
+	for _, index := range retire {
+		writes = append(writes, retireIndex{index})
+	}
+	for _, index := range release {
+		writes = append(writes, releaseIndex{index.Index})
+	}
+	return writes
+}
+
+// continues reports whether another decision follows the writes immediately: a further step of the client's secret,
+// one without the credentials Secret, because it could not be written, or one that retires the index that the
+// client's record had.
+func (d *decision) continues(seen *observed) bool {
+	retire, _, _ := statusindex.Obsolete(seen.index, seen.at)
+	return d.plan.Unfinished || seen.credentialsErr != nil && !seen.replanned || len(retire) > 0
 }
 
 // waitsWithoutRecord reports whether a new client gets no record yet. One that holds too many indexes needs a
@@ -133,15 +187,16 @@ func (d *decision) waiting(seen *observed, plan secrets.Plan) *condition.Result 
 
 // reject disables the record of a client that is not Accepted. A client whose ID another one holds has no
 // record, so its credentials Secret, which was created before the conflict was known, is deleted.
-func (d *decision) reject(seen *observed, now time.Time) {
-	if d.inconclusive = seen.mayStayEnabled(d.accepted.Reason); d.inconclusive {
+func (d *decision) reject(seen *observed) {
+	if seen.mayStayEnabled(d.accepted.Reason) {
+		d.lacks |= lacksLive
 		return
 	}
 	if seen.recordSecret != nil {
 		current := seen.recorded
 		current.Disabled = true
-		current.Secrets = secrets.Valid(current.Secrets, now)
-		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), now))
+		current.Secrets = secrets.Valid(current.Secrets, d.at)
+		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), d.at))
 		if seen.index.CurrentLost {
 			current.StatusIndex = nil // It is another client's, whose entry must not depend on this one.
 		}
@@ -154,7 +209,9 @@ func (d *decision) reject(seen *observed, now time.Time) {
 		if seen.credentials != nil && isOwned(seen.credentials, seen.client) {
 			d.obsolete = append(slices.DeleteFunc(d.obsolete, func(s corev1.Secret) bool { return s.UID == seen.credentials.UID }), *seen.credentials)
 		}
-		d.inconclusive = len(d.obsolete) > 0 && !seen.live
+		if len(d.obsolete) > 0 && !seen.live {
+			d.lacks |= lacksLive
+		}
 	}
 }
 
@@ -169,7 +226,3 @@ func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 		return !p.Obsolete(generatedValues(&s))
 	})
 }
-
-// recheckInterval is the period after which a conflicting or unreadable Secret is read again. Such
-// a Secret lacks the label that the operator watches, so the operator receives no events for it.
-const recheckInterval = time.Minute

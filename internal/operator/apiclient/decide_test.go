@@ -72,15 +72,49 @@ func reconciled(t *testing.T, seen observed) observed {
 // decision before it is written.
 func settled(t *testing.T, seen observed, at time.Time) (observed, decision) {
 	t.Helper()
-	for range maxSteps {
+	for range maxRounds {
 		d := testkit.Value(decide(&seen, at, rand.Reader))(t)
-		if !d.plan.Unfinished {
+		switch {
+		case d.lacks != 0:
+			fetched(t, &seen, d.lacks)
+		case !d.plan.Unfinished:
 			return seen, d
+		default:
+			seen = afterWrite(t, seen, d)
+			seen.nextStep()
 		}
-		seen = afterWrite(t, seen, d)
 	}
-	t.Fatalf("the client is not settled after %d steps", maxSteps)
+	t.Fatalf("the client is not settled after %d decisions", maxRounds)
 	return seen, decision{}
+}
+
+// decided decides on seen with what the decision lacks.
+func decided(t *testing.T, seen *observed, at time.Time) decision {
+	t.Helper()
+	d := testkit.Value(decide(seen, at, rand.Reader))(t)
+	for d.lacks != 0 {
+		fetched(t, seen, d.lacks)
+		d = testkit.Value(decide(seen, at, rand.Reader))(t)
+	}
+	return d
+}
+
+// fetched adds what a decision lacks, as if nobody held what the client lists, the hash found no place, and the API
+// server agreed with the caches.
+func fetched(t *testing.T, seen *observed, what lacks) {
+	t.Helper()
+	if what&(lacksLive|lacksIndex|lacksRecord) != 0 {
+		t.Fatalf("the decision lacks %b", what)
+	}
+	for _, s := range seen.unknownSubjects() {
+		put(&seen.freeSubjects, s, true)
+	}
+	for id, use := range seen.uses {
+		use.Confirmed = true
+		seen.uses[id] = use
+	}
+	seen.realmLive, seen.holdKnown = true, true
+	seen.hashTried, seen.confirmed = seen.hashTried || what&lacksHash != 0, what&lacksAcknowledgement != 0
 }
 
 // afterWrite returns the observed state after the decision on seen is written.
@@ -209,8 +243,8 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 		seen.live = live
 		seen.credentials.OwnerReferences = nil
 		d, err := decide(&seen, now, rand.Reader)
-		if err != nil || d.accepted.Reason != v1beta1.ReasonSecretConflict || d.inconclusive == live || live != (d.desired != nil && d.desired.Disabled) {
-			t.Errorf("live %t: reason %s, inconclusive %t, record %+v, error %v", live, d.accepted.Reason, d.inconclusive, d.desired, err)
+		if err != nil || d.accepted.Reason != v1beta1.ReasonSecretConflict || (d.lacks != 0) == live || live != (d.desired != nil && d.desired.Disabled) {
+			t.Errorf("live %t: reason %s, lacks %b, record %+v, error %v", live, d.accepted.Reason, d.lacks, d.desired, err)
 		}
 	}
 }
@@ -351,8 +385,8 @@ func TestDecideRelease(t *testing.T) {
 			for _, live := range []bool{false, true} {
 				seen.live = live
 				d, err := decide(&seen, now, rand.Reader)
-				if err != nil || d.release != (test.want && live) || d.inconclusive != (test.want && !live) {
-					t.Errorf("live %t: release %t, inconclusive %t, error %v", live, d.release, d.inconclusive, err)
+				if err != nil || d.release != test.want || (d.lacks == lacksLive) != (test.want && !live) {
+					t.Errorf("live %t: release %t, lacks %b, error %v", live, d.release, d.lacks, err)
 				}
 			}
 		})
@@ -366,8 +400,8 @@ func TestDisabledClientIsEnabledByLiveReads(t *testing.T) {
 		seen := reconciled(t, observe(func(s *observed) { s.client.Spec.Suspend = true }))
 		seen.client.Spec.Suspend, seen.live = false, live
 		d, err := decide(&seen, now, rand.Reader)
-		if err != nil || d.inconclusive == live || live && d.desired.Disabled {
-			t.Errorf("live %t: inconclusive %t, error %v", live, d.inconclusive, err)
+		if err != nil || (d.lacks == lacksLive) == live || live && d.desired.Disabled {
+			t.Errorf("live %t: lacks %b, error %v", live, d.lacks, err)
 		}
 	}
 }

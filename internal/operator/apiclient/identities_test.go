@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +49,7 @@ func TestDecideWithIdentities(t *testing.T) {
 	seen := observeFederated([]v1beta1.Identity{
 		exact("github", shop), matching("gitlab"), account("missing"), account("robot"),
 	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1"} })
-	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
+	d := decided(t, &seen, now)
 	want := []record.Identity{
 		{ID: "github", Issuer: githubURL, IssuerName: "github", Subject: shop},
 		{ID: "gitlab-claims", Issuer: gitlabURL, IssuerName: "gitlab", Claims: map[string]string{"a": "b"}},
@@ -132,9 +131,8 @@ func TestDecideSenderConstraint(t *testing.T) {
 		"a later grant without the namespace": {[]func(*observed){scoped, later("read", "other")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := decide(new(observe(test.change...)), now, rand.Reader)
-			if err != nil || d.desired.DPoP != test.want {
-				t.Errorf("DPoP required: %t, want %t; error %v", d.desired.DPoP, test.want, err)
+			if d := decided(t, new(observe(test.change...)), now); d.desired.DPoP != test.want {
+				t.Errorf("DPoP required: %t, want %t", d.desired.DPoP, test.want)
 			}
 		})
 	}
@@ -174,9 +172,8 @@ func TestMissingServiceAccounts(t *testing.T) {
 	}
 	seen := reconciled(t, observe(withAccounts(map[string]types.UID{"a": "1"}, "a")))
 	seen.accounts = nil
-	d, err := decide(&seen, now, rand.Reader)
-	if err != nil || !d.desired.Disabled {
-		t.Errorf("after the last account is deleted: record %+v, error %v", d.desired, err)
+	if d := decided(t, &seen, now); !d.desired.Disabled {
+		t.Errorf("after the last account is deleted: record %+v", d.desired)
 	}
 }
 
@@ -197,7 +194,7 @@ func withKeys(keys ...v1beta1.PublicKey) func(*observed) {
 
 // The record of a client with public keys contains them, sorted, and no secret.
 func TestDecideWithPublicKeys(t *testing.T) {
-	d := testkit.Value(decide(new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader))(t)
+	d := decided(t, new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now)
 	if d.blocked != nil || d.credentials != nil || len(d.desired.Secrets) != 0 {
 		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.desired)
 	}

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/providedsecrets"
 )
 
+// recheckInterval is the period after which a conflicting or unreadable Secret is read again. Such
+// a Secret lacks the label that the operator watches, so the operator receives no events for it.
+const recheckInterval = time.Minute
+
 // observed is the state that the controller read for an ApiClient. After a write, it contains what was
 // written, so that the next step is planned from that.
 type observed struct {
@@ -29,6 +34,9 @@ type observed struct {
 
 	// own are the records of all ApiClients that have or had this name, from the cache.
 	own []*corev1.Secret
+	// realmLive reports that the Realm and the namespaces were read from the API server after the record was found
+	// missing.
+	realmLive bool
 
 	request
 	holding
@@ -37,8 +45,9 @@ type observed struct {
 	identitySet
 	indexSet
 	useReports
-	// orphanRelease is the time at which the next index of a deleted client with the same name is released;
-	// zero if there is none.
+	// collected reports that the records of deleted objects with the same name were deleted, and orphanRelease is
+	// the time at which the next index of a deleted client is released; zero if there is none.
+	collected     bool
 	orphanRelease time.Time
 }
 
@@ -66,9 +75,13 @@ type holding struct {
 	recordSecret *corev1.Secret
 	recorded     record.Client
 	unreadable   *condition.Result
-	// acknowledged reports whether every live token server serves this version of the record. unconfirmed
-	// reports that the API server didn't confirm it.
-	acknowledged, unconfirmed bool
+	// recordLive reports that the API server has the same version of the record.
+	recordLive bool
+	// acknowledged reports whether every live token server serves this version of the record. confirmed reports
+	// that the API server confirmed it, and unconfirmed that it didn't.
+	acknowledged, confirmed, unconfirmed bool
+	// state is the state of what workloads depend on in the record at the token servers; nil if there is no record.
+	state *acknowledgement.State
 }
 
 // delivery is what workloads have, and what the credentials Secret must contain.
@@ -79,7 +92,9 @@ type delivery struct {
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret
 	// credentialsErr is the error from writing the credentials Secret in this reconcile; nil if there is none.
+	// replanned reports that a decision was already made with it.
 	credentialsErr error
+	replanned      bool
 	// authority contains the certificates that clients must trust in PEM; empty if certificates are
 	// not managed by the operator.
 	authority []byte
@@ -96,6 +111,9 @@ type providedSecret struct {
 	provided *corev1.Secret
 	value    providedsecrets.Result
 	unhashed bool
+	// hashTried reports that hashing it was tried. It can fail with hashErr, or find no place.
+	hashTried bool
+	hashErr   error
 }
 
 // identitySet is what tokens of others authenticate the client.
@@ -108,6 +126,9 @@ type identitySet struct {
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
 	ownSubjects    []*corev1.Secret
+	// freeSubjects are the listed subjects without a record according to the API server. The Realm and the
+	// namespaces were then read after that.
+	freeSubjects map[subject]bool
 }
 
 // useReports are the uses of the client's credentials.
@@ -135,6 +156,7 @@ func (seen *observed) setRecord(secret *corev1.Secret) {
 		return
 	}
 	seen.recordSecret, seen.recorded = secret, current
+	seen.otherNamespace = "" // The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
 	if err != nil {
 		seen.unreadable = notReady(v1beta1.ReasonRecordUnreadable,
 			"The operator cannot read the client's record: %v. Token servers keep serving the last known good record. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret with the record: the operator writes a new record for the client secret that workloads have. Replaced secrets and the identity of an earlier restore are lost.", err)
@@ -207,29 +229,40 @@ func compareSubjects(a, b subject) int {
 	return cmp.Or(cmp.Compare(a.issuerName, b.issuerName), cmp.Compare(a.issuer, b.issuer), cmp.Compare(a.subject, b.subject))
 }
 
-// readSubject stores who holds a subject, and reports whether it is free. The Secret is the subject's
-// record and may be nil.
-func (seen *observed) readSubject(s subject, secret *corev1.Secret) (free bool) {
-	if secret == nil {
-		return true
-	}
+// readSubject stores who holds a subject. The Secret is the subject's record.
+func (seen *observed) readSubject(s subject, secret *corev1.Secret) {
 	body, err := record.ReadSubject(secret)
 	owner := types.NamespacedName{Namespace: body.Namespace, Name: body.Name}
 	if err != nil {
 		owner = record.OwnerName(secret)
 	}
 	if owner == client.ObjectKeyFromObject(seen.client) && (err != nil || body.UID == seen.client.UID) {
-		if seen.subjects == nil {
-			seen.subjects = map[subject]*corev1.Secret{}
-		}
-		seen.subjects[s] = secret
-		return false
+		put(&seen.subjects, s, secret)
+	} else {
+		put(&seen.subjectHolders, s, owner)
 	}
-	if seen.subjectHolders == nil {
-		seen.subjectHolders = map[subject]types.NamespacedName{}
+}
+
+// dropNamesake drops what a deleted client with the same name held.
+func (seen *observed) dropNamesake() {
+	key := client.ObjectKeyFromObject(seen.client)
+	if seen.holder == key {
+		seen.setRecord(nil)
 	}
-	seen.subjectHolders[s] = owner
-	return false
+	maps.DeleteFunc(seen.subjectHolders, func(_ subject, holder types.NamespacedName) bool { return holder == key })
+}
+
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = value
+}
+
+// nextStep forgets what the API server said about the token servers, which was about the version before the writes.
+func (seen *observed) nextStep() {
+	seen.confirmed, seen.unconfirmed, seen.recordLive = false, false, false
+	seen.replanned = seen.credentialsErr != nil
 }
 
 // indexSet is what the client's index in the status lists of its realm depends on.
@@ -238,6 +271,8 @@ type indexSet struct {
 	index statusindex.Facts
 	// records are the records of the held indexes.
 	records map[int]*corev1.Secret
+	// searched reports whether a free index was looked for, and holdKnown whether index.Hold was read.
+	searched, holdKnown bool
 	// namespaceRelease is the time at which the next index of the namespace is released; zero if it isn't full.
 	namespaceRelease time.Time
 }

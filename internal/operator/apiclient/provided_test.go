@@ -204,9 +204,9 @@ func TestUnusableSecretsAreRejected(t *testing.T) {
 			if strings.Contains(got.Message, password) || strings.Contains(got.Message, "fifteen") {
 				t.Errorf("the message contains the secret: %s", got.Message)
 			}
-			d, err := decide(&seen, now, rand.Reader)
-			if err != nil || (d.desired != nil) != (test.want == v1beta1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
-				t.Errorf("record %v, credentials Secret %v, error %v", d.desired, d.credentials, err)
+			d := decided(t, &seen, now)
+			if (d.desired != nil) != (test.want == v1beta1.ReasonAccepted) || (d.credentials != nil) != (name == "generated, provided Secret exists") {
+				t.Errorf("record %v, credentials Secret %v", d.desired, d.credentials)
 			}
 		})
 	}
@@ -234,8 +234,8 @@ func TestResultWhileHashing(t *testing.T) {
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)
 			}
-			if d, err := decide(&seen, now, rand.Reader); err != nil || !d.hash {
-				t.Errorf("hash %t, error %v", d.hash, err)
+			if d := decided(t, &seen, now); !d.hash {
+				t.Errorf("the value is not hashed: %+v", d.accepted)
 			}
 		})
 	}

@@ -1,8 +1,10 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math/bits"
@@ -19,7 +21,6 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -31,43 +32,79 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// gatherRequest reads the ApiClient, its Realm, and its namespace. The client is nil if it does not exist or
-// is being deleted.
-func (r *Reconciler) gatherRequest(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+// read reads what nearly every decision depends on, from caches or, if live is set, from the API server. It applies
+// no rule and writes nothing. The client is nil if it does not exist or is being deleted.
+func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	seen := observed{live: live, request: request{instance: r.Instance, at: r.Now()}}
 	c, from := &v1beta1.ApiClient{}, client.Reader(r.Client)
 	if live {
 		from = r.Live
 	}
 	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
-		return observed{}, fmt.Errorf("reading ApiClient %s: %w", req, err)
+		return seen, fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	seen := observed{live: live, request: request{instance: r.Instance, at: r.Now()}}
-	if c.UID == "" || !c.DeletionTimestamp.IsZero() {
-		return seen, nil
+	var err error
+	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil || c.UID == "" || !c.DeletionTimestamp.IsZero() {
+		return seen, err
 	}
 	seen.client = c
-	err := r.gatherRealm(ctx, &seen)
-	return seen, err
-}
-
-// gather reads what else the decision depends on, except for subjects.
-func (r *Reconciler) gather(ctx context.Context, seen *observed) error {
-	for _, read := range []func(context.Context, *observed) error{r.gatherRecord, r.gatherSecrets, r.gatherUses, r.gatherAccounts, r.gatherIndexes} {
-		if err := read(ctx, seen); err != nil {
-			return err
+	for _, read := range []func(context.Context, *observed) error{
+		r.readRealm, r.readRecord, r.readSecrets, r.readUses, r.readAccounts, r.readSubjects, r.readIndexes,
+	} {
+		if err := read(ctx, &seen); err != nil {
+			return seen, err
 		}
 	}
-	return nil
+	return seen, nil
 }
 
-// gatherRealm reads the Realm and the namespaces that its grants depend on. The caches of ApiClients and
-// namespaces are filled separately, so gatherRealm reads a namespace that the cache lacks from the API
-// server.
-func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
+// readAgain reads everything from the API server, because of what was found in caches.
+func (r *Reconciler) readAgain(ctx context.Context, req ctrl.Request, seen observed, cause error) (observed, error) {
 	if seen.live {
-		return readRealm(ctx, r.Live, r.Namespaces.Live, seen)
+		return seen, cause // The retry reads it again.
 	}
-	if err := readRealm(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
+	ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", cause.Error())
+	return r.read(ctx, req, true)
+}
+
+// fetch reads what a decision lacks, in the order that it depends on.
+func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen observed, d *decision) (observed, error) {
+	if d.lacks&lacksLive != 0 {
+		return r.readAgain(ctx, req, seen, fmt.Errorf("%w: %s", errInconclusive, cmp.Or(d.lagging, "caches may lag")))
+	}
+	for _, fact := range []struct {
+		lacks lacks
+		fetch func(context.Context, *observed) error
+	}{
+		{lacksRecord, r.confirmRecord},
+		{lacksSubjects, r.lookUpSubjects},
+		{lacksRealm, r.readLiveRealm}, // after who holds what the client would acquire
+		{lacksIndex, r.findIndex},
+		{lacksHold, r.readHold},
+		{lacksUses, r.confirmUses},
+		{lacksHash, r.hash},
+		{lacksAcknowledgement, r.confirmAcknowledgement},
+	} {
+		if d.lacks&fact.lacks == 0 {
+			continue
+		}
+		if err := fact.fetch(ctx, &seen); errors.Is(err, errInconclusive) {
+			return r.readAgain(ctx, req, seen, err)
+		} else if err != nil {
+			return seen, err
+		}
+	}
+	return seen, nil
+}
+
+// readRealm reads the Realm and the namespaces that its grants depend on. The caches of ApiClients and
+// namespaces are filled separately, so readRealm reads a namespace that the cache lacks from the API
+// server.
+func (r *Reconciler) readRealm(ctx context.Context, seen *observed) error {
+	if seen.live {
+		return realmOf(ctx, r.Live, r.Namespaces.Live, seen)
+	}
+	if err := realmOf(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
 		return err
 	}
 	var err error
@@ -75,10 +112,8 @@ func (r *Reconciler) gatherRealm(ctx context.Context, seen *observed) error {
 	return err
 }
 
-// gatherRecord reads the record with the client's ID. If the client would acquire an ID that it
-// chose itself, gatherRecord reads the Realm and the namespaces again from the API server: with a
-// grant that only the cache still contains, the client could take an ID and keep it.
-func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
+// readRecord reads the record with the client's ID.
+func (r *Reconciler) readRecord(ctx context.Context, seen *observed) error {
 	if seen.realm == nil {
 		return nil
 	}
@@ -96,27 +131,23 @@ func (r *Reconciler) gatherRecord(ctx context.Context, seen *observed) error {
 		return err
 	}
 	seen.setRecord(secret)
-	switch {
-	case seen.recordSecret != nil:
-		seen.otherNamespace = "" // See readLiveRealm.
-	case seen.holder.Name == "" && seen.client.Spec.ClientID != "" && !seen.live:
-		return r.readLiveRealm(ctx, seen)
-	}
 	return nil
 }
 
-// readLiveRealm reads the Realm and the namespaces again, from the API server.
+// readLiveRealm reads the Realm and the namespaces again, from the API server. With a grant that only the cache still
+// contains, a client could acquire a client ID or a subject, and keep it.
+//
+// Errors: errInconclusive.
 func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	cached := seen.realm
-	if err := readRealm(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
+	if err := realmOf(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
 		return err
 	}
 	if seen.realm == nil || seen.realm.UID != cached.UID {
 		return fmt.Errorf("%w: Realm %q was deleted", errInconclusive, cached.Name) // A recreated one has other records.
 	}
-	if seen.recordSecret != nil {
-		// The client already holds its ID. Otherwise, anyone who can create a namespace could stop it.
-		seen.otherNamespace = ""
+	if seen.realmLive = true; seen.recordSecret != nil {
+		seen.otherNamespace = "" // See setRecord.
 	}
 	return nil
 }
@@ -124,7 +155,7 @@ func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 // namespaceReader reads a namespace; nil if it doesn't exist.
 type namespaceReader func(ctx context.Context, name string) (*corev1.Namespace, error)
 
-func readRealm(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
+func realmOf(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
 	c := seen.client
 	seen.realm, seen.namespace, seen.otherNamespace = nil, nil, ""
 	realm := &v1beta1.Realm{}
@@ -151,7 +182,7 @@ func readRealm(ctx context.Context, from client.Reader, namespace namespaceReade
 	return err
 }
 
-func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
+func (r *Reconciler) readSecrets(ctx context.Context, seen *observed) error {
 	var err error
 	if r.Instance.TLS.Managed != nil {
 		if seen.authority, err = r.Authority.Bundle(ctx); err != nil {
@@ -167,7 +198,7 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 		return err
 	}
 	if seen.client.GeneratesSecret() {
-		return r.gatherCredentials(ctx, seen)
+		return r.readCredentials(ctx, seen)
 	}
 	if err := r.readLarge(ctx, seen); err != nil {
 		return err
@@ -175,10 +206,10 @@ func (r *Reconciler) gatherSecrets(ctx context.Context, seen *observed) error {
 	if len(seen.owned) > 0 {
 		seen.credentials = &seen.owned[0]
 	}
-	if err := r.gatherHashes(ctx, seen); err != nil {
+	if err := r.readHashes(ctx, seen); err != nil {
 		return err
 	}
-	return r.gatherProvided(ctx, seen)
+	return r.readProvided(ctx, seen)
 }
 
 // ownedSecrets returns the cached credentials Secrets that the client owns. The index byOwner omits
@@ -206,9 +237,9 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 	return metadata
 }
 
-// gatherCredentials reads the Secret with the credentials Secret's name. The cache contains only labeled
+// readCredentials reads the Secret with the credentials Secret's name. The cache contains only labeled
 // Secrets, and only part of each.
-func (r *Reconciler) gatherCredentials(ctx context.Context, seen *observed) error {
+func (r *Reconciler) readCredentials(ctx context.Context, seen *observed) error {
 	key := client.ObjectKey{Namespace: seen.client.Namespace, Name: seen.client.EffectiveSecretName()}
 	if seen.live {
 		var err error
@@ -278,8 +309,8 @@ func get(ctx context.Context, from client.Reader, key client.ObjectKey, into cli
 	return true, nil
 }
 
-// gatherProvided reads the metadata of the Secret that the spec refers to.
-func (r *Reconciler) gatherProvided(ctx context.Context, seen *observed) error {
+// readProvided reads the metadata of the Secret that the spec refers to.
+func (r *Reconciler) readProvided(ctx context.Context, seen *observed) error {
 	if secretSource(seen.client).Provided == nil {
 		return nil
 	}
@@ -309,9 +340,9 @@ func (r *Reconciler) readReferenced(ctx context.Context, key client.ObjectKey, l
 	return &corev1.Secret{ObjectMeta: metadata.ObjectMeta}, nil
 }
 
-// gatherHashes reads the hashes in the Secrets that spec.secret.hashed refers to. A recorded hash from the
+// readHashes reads the hashes in the Secrets that spec.secret.hashed refers to. A recorded hash from the
 // same version of a Secret isn't read again.
-func (r *Reconciler) gatherHashes(ctx context.Context, seen *observed) error {
+func (r *Reconciler) readHashes(ctx context.Context, seen *observed) error {
 	hashes := seen.listedHashes()
 	for i, h := range secretSource(seen.client).Hashed {
 		if h.HashSecretRef.Name == "" {
@@ -340,8 +371,8 @@ func (r *Reconciler) gatherHashes(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// gatherAccounts reads the UIDs of the service accounts that the spec lists.
-func (r *Reconciler) gatherAccounts(ctx context.Context, seen *observed) error {
+// readAccounts reads the UIDs of the service accounts that the spec lists.
+func (r *Reconciler) readAccounts(ctx context.Context, seen *observed) error {
 	seen.accounts = map[string]types.UID{}
 	from := client.Reader(r.Accounts)
 	if seen.live {
@@ -373,78 +404,92 @@ func accountMetadata() *metav1.PartialObjectMetadata {
 	return metadata
 }
 
-// useReader is the part of lastuse.Store that gatherUses needs.
+// useReader is the part of lastuse.Store that tells how long a credential has been unused.
 type useReader interface {
 	Quiet(c types.UID, credential usage.Credential, recorded time.Time) (since, until time.Time, ok bool)
 	Confirm(ctx context.Context, live client.Reader, c *v1beta1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
 }
 
-// gatherUses looks up the uses of a retiring secret that may end because it is unused.
-func (r *Reconciler) gatherUses(ctx context.Context, seen *observed) error {
-	return gatherUses(ctx, r.Usage, r.Live, seen, r.Now())
+// readUses reads the uses of retiring secrets that may end because they are unused.
+func (r *Reconciler) readUses(_ context.Context, seen *observed) error {
+	readUses(r.Usage, seen)
+	return nil
 }
 
-// gatherUses confirms with the API server that a secret is unused before it ends, because caches can lag.
-func gatherUses(ctx context.Context, from useReader, live client.Reader, seen *observed, now time.Time) error {
-	if !seen.client.GeneratesSecret() {
-		return nil
-	}
-	schedule := secrets.Schedule{UnusedFor: unusedFor(&seen.request)}
-	if schedule.UnusedFor == 0 {
-		return nil
+func readUses(from useReader, seen *observed) {
+	if !seen.client.GeneratesSecret() || unusedFor(&seen.request) == 0 {
+		return
 	}
 	seen.uses = map[string]secrets.Use{}
-	for _, s := range secrets.Valid(seen.recorded.Secrets, now) {
+	for _, s := range seen.recorded.Secrets {
 		if s.Role != record.RoleRetiring {
 			continue
 		}
 		credential := usage.Credential{Type: usage.Secret, ID: s.ID}
 		recorded, listed := lastuse.LastUsed(seen.client, credential)
-		since, until, known := from.Quiet(seen.client.UID, credential, recorded)
-		if known && schedule.EndsUnused(secrets.Use{Last: since, Until: until}, s) {
-			var err error
-			since, until, known, err = from.Confirm(ctx, live, seen.client, credential)
-			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("confirming that secret %s of ApiClient %s is unused: %w", s.ID, client.ObjectKeyFromObject(seen.client), err)
-			}
-		}
-		if listed && known {
+		if since, until, known := from.Quiet(seen.client.UID, credential, recorded); known && listed {
 			seen.uses[s.ID] = secrets.Use{Last: since, Until: until}
+		}
+	}
+}
+
+// confirmUses reads the uses of retiring secrets from the API server, because caches can lag.
+func (r *Reconciler) confirmUses(ctx context.Context, seen *observed) error {
+	return confirmUses(ctx, r.Usage, r.Live, seen)
+}
+
+func confirmUses(ctx context.Context, from useReader, live client.Reader, seen *observed) error {
+	for id := range seen.uses {
+		since, until, known, err := from.Confirm(ctx, live, seen.client, usage.Credential{Type: usage.Secret, ID: id})
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("confirming that secret %s of ApiClient %s is unused: %w", id, client.ObjectKeyFromObject(seen.client), err)
+		}
+		if known {
+			seen.uses[id] = secrets.Use{Last: since, Until: until, Confirmed: true}
+		} else {
+			delete(seen.uses, id)
 		}
 	}
 	return nil
 }
 
-// gatherSubjects reads who holds the subjects that an accepted client lists. A client that is not Accepted
-// acquires nothing, so it costs no reads of missing records, which the API server would serve. If the client
-// would acquire a subject, gatherSubjects reads the Realm again from the API server: with a grant that only the
-// cache still contains, the client could take a subject and keep it.
-func (r *Reconciler) gatherSubjects(ctx context.Context, seen *observed, accepted bool) error {
-	if !accepted {
+// readSubjects reads from the cache which records of subjects the client has or had, and who holds the subjects
+// that it lists.
+func (r *Reconciler) readSubjects(_ context.Context, seen *observed) error {
+	seen.ownSubjects = recordstore.OfKind(record.KindSubject, seen.own)
+	if seen.realm == nil {
 		return nil
 	}
-	free, err := r.lookUpSubjects(ctx, seen)
-	if err != nil || !free {
-		return err
+	for _, s := range listedSubjects(seen) {
+		secret, err := r.Records.Cached(subjectSecretName(seen, s))
+		if err != nil {
+			return err
+		}
+		if secret != nil {
+			seen.readSubject(s, secret)
+		}
 	}
-	if err := r.readLiveRealm(ctx, seen); err != nil {
-		return err
-	}
-	_, err = r.lookUpSubjects(ctx, seen)
-	return err
+	return nil
 }
 
-// lookUpSubjects reads who holds the client's subjects, and reports whether any of them is free.
-func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) (free bool, err error) {
-	seen.subjects, seen.subjectHolders = nil, nil
-	for _, s := range listedSubjects(seen) {
-		secret, err := r.Records.Get(ctx, record.SubjectSecretName(seen.realm.UID, s.issuerName, s.issuer, s.subject))
+// lookUpSubjects asks the API server for the records of the listed subjects that the cache lacks.
+func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) error {
+	for _, s := range seen.unknownSubjects() {
+		secret, err := r.Records.Live(ctx, subjectSecretName(seen, s))
 		if err != nil {
-			return false, err
+			return err
 		}
-		free = seen.readSubject(s, secret) || free
+		if secret == nil {
+			put(&seen.freeSubjects, s, true)
+		} else {
+			seen.readSubject(s, secret)
+		}
 	}
-	return free, nil
+	return nil
+}
+
+func subjectSecretName(seen *observed, s subject) string {
+	return record.SubjectSecretName(seen.realm.UID, s.issuerName, s.issuer, s.subject)
 }
 
 // hash hashes the value of the provided Secret, unless other clients of the namespace or too many
@@ -454,52 +499,20 @@ func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
 	if err == nil && secret != nil {
 		seen.provided, seen.value, seen.unhashed = secret, value, false
 	}
+	seen.hashTried, seen.hashErr = true, err // Everything else goes on without the hash.
+	return nil
+}
+
+// confirmAcknowledgement asks the API server whether every token server serves the record, because a step follows
+// that can't be undone.
+func (r *Reconciler) confirmAcknowledgement(ctx context.Context, seen *observed) (err error) {
+	seen.confirmed, err = r.Tracker.Confirm(ctx, seen.served(seen.recordSecret.ResourceVersion)...)
+	seen.unconfirmed = !seen.confirmed
 	return err
 }
 
-// observe reads what a decision depends on, and deletes the records of deleted objects with the same name. The
-// client is nil if it does not exist or is being deleted.
-func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
-	seen, err := r.gatherRequest(ctx, req, live)
-	if err != nil {
-		return seen, err
-	}
-	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil {
-		return seen, err
-	}
-	if err := r.deleteOrphans(ctx, req, &seen); err != nil {
-		return seen, err
-	}
-	if seen.client == nil {
-		r.forget(req)
-		return seen, nil
-	}
-	if err := r.gather(ctx, &seen); err != nil {
-		return seen, err
-	}
-	if older := lagging(&seen); len(older) > 0 {
-		return seen, fmt.Errorf("%w: record %s implements newer versions of %v", errInconclusive, seen.recordSecret.Name, older)
-	}
-	if seen.recordMayBeOld() {
-		return seen, fmt.Errorf("%w: the status lists a secret that record %s doesn't contain", errInconclusive, seen.recordSecret.Name)
-	}
-	accepted := accepted(&seen).Status == metav1.ConditionTrue
-	seen.ownSubjects = recordstore.OfKind(record.KindSubject, seen.own)
-	if err := r.gatherSubjects(ctx, &seen, accepted); err != nil {
-		return seen, err
-	}
-	if err := r.gatherFreeIndex(ctx, &seen, accepted); err != nil {
-		return seen, err
-	}
-	if seen.recordSecret != nil {
-		// From here on, the acknowledgement of this version triggers a reconcile, so none is missed.
-		seen.acknowledged = r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...) == acknowledgement.Acknowledged
-	}
-	return seen, nil
-}
-
-// gatherIndexes reads the indexes that the client holds.
-func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
+// readIndexes reads the indexes that the client holds.
+func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 	seen.indexSet = indexSet{records: map[int]*corev1.Secret{}}
 	if seen.realm == nil {
 		return nil
@@ -517,25 +530,15 @@ func (r *Reconciler) gatherIndexes(ctx context.Context, seen *observed) error {
 		}
 		seen.index.Served = lists != nil && lists.Number != 0
 	}
-	held := recordstore.OfKind(record.KindIndex, seen.own)
-	for _, secret := range held {
+	for _, secret := range recordstore.OfKind(record.KindIndex, seen.own) {
 		seen.hold(secret)
 	}
-	if err := r.gatherCurrentIndex(ctx, seen); err != nil {
-		return err
-	}
-	return r.gatherHold(ctx, seen)
+	return r.readCurrentIndex(ctx, seen)
 }
 
-// gatherFreeIndex looks for a free index if an accepted client needs one. Another client acquires nothing.
-func (r *Reconciler) gatherFreeIndex(ctx context.Context, seen *observed, accepted bool) error {
-	if !accepted || !statusindex.NeedsFree(seen.index) {
-		return nil
-	}
-	if err := r.confirmRecord(ctx, seen); err != nil {
-		return err
-	}
-	var err error
+// findIndex looks for a free index.
+func (r *Reconciler) findIndex(ctx context.Context, seen *observed) (err error) {
+	seen.searched = true
 	if seen.index.NamespaceFull, err = r.namespaceFull(ctx, seen); err != nil {
 		return err
 	}
@@ -558,9 +561,6 @@ func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.
 //
 // Errors: errInconclusive.
 func (r *Reconciler) confirmRecord(ctx context.Context, seen *observed) error {
-	if seen.live || seen.recordSecret == nil {
-		return nil
-	}
 	latest, err := r.Records.Live(ctx, seen.recordSecret.Name)
 	if err != nil {
 		return err
@@ -568,11 +568,12 @@ func (r *Reconciler) confirmRecord(ctx context.Context, seen *observed) error {
 	if latest == nil || latest.ResourceVersion != seen.recordSecret.ResourceVersion {
 		return fmt.Errorf("%w: record %s has changed", errInconclusive, seen.recordSecret.Name)
 	}
+	seen.recordLive = true
 	return nil
 }
 
-// gatherCurrentIndex reads the record of the client's index if the cache doesn't contain it.
-func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) error {
+// readCurrentIndex reads the record of the client's index if the cache doesn't contain it.
+func (r *Reconciler) readCurrentIndex(ctx context.Context, seen *observed) error {
 	if seen.index.Current == nil || seen.records[seen.index.Current.Index] != nil {
 		return nil
 	}
@@ -585,14 +586,10 @@ func (r *Reconciler) gatherCurrentIndex(ctx context.Context, seen *observed) err
 	return nil
 }
 
-// gatherHold reads how long the client's obsolete indexes stay retired, if there are any.
-func (r *Reconciler) gatherHold(ctx context.Context, seen *observed) error {
-	retire, release, next := statusindex.Obsolete(seen.index, seen.at)
-	if len(retire)+len(release) == 0 && next.IsZero() {
-		return nil
-	}
-	var err error
+// readHold reads how long the client's obsolete indexes stay retired.
+func (r *Reconciler) readHold(ctx context.Context, seen *observed) (err error) {
 	seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID)
+	seen.holdKnown = true
 	return err
 }
 

@@ -76,7 +76,7 @@ func TestNamespaceMissingInCache(t *testing.T) {
 			cached, live := held{realm: seen.realm, namespaces: test.cached}, held{realm: seen.realm, namespaces: test.live}
 			r := Reconciler{Client: cached, Live: live, Namespaces: namespaces.New(heldCache{held: cached}, live, nil, time.Minute)}
 			seen.live = false
-			testkit.Do(t, r.gatherRealm(t.Context(), &seen))
+			testkit.Do(t, r.readRealm(t.Context(), &seen))
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s; want %s", got.Reason, got.Message, test.want)
 			}

@@ -2,6 +2,8 @@ package apiclient
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -92,14 +94,24 @@ func namespaceSelectors(seen *request) []string {
 	return slices.Compact(digests)
 }
 
-// lagging returns the observed objects that are older than those that the client's record implements. A
-// decision that is based on them could undo a newer one.
-func lagging(seen *observed) []record.Input {
+// errInconclusive means that what was read may be older than the client's record or credentials Secret. If
+// all of it was read from the API server, it has changed between the reads, and the retry decides.
+var errInconclusive = errors.New("the objects that were read may be out of date")
+
+// lagging returns why what was read is older than what the client's record implements, or, according to caches, the
+// record older than the status; empty if it isn't. A decision that is based on that could undo a newer one.
+func (seen *observed) lagging() string {
 	if seen.recordSecret == nil || seen.realm == nil {
-		return nil
+		return ""
 	}
 	b := basis(seen)
-	return b.Older(&seen.recorded.Basis)
+	if older := b.Older(&seen.recorded.Basis); len(older) > 0 {
+		return fmt.Sprintf("record %s implements newer versions of %v", seen.recordSecret.Name, older)
+	}
+	if seen.recordMayBeOld() {
+		return fmt.Sprintf("the status lists a secret that record %s doesn't contain", seen.recordSecret.Name)
+	}
+	return ""
 }
 
 // setBasis completes a desired record with its basis. continuous reports whether a change of the secrets

@@ -53,16 +53,6 @@ func heldUntil(secret *corev1.Secret, until time.Time) bool {
 	return secret != nil && !until.IsZero() && !secret.CreationTimestamp.After(until)
 }
 
-// mustRelease reports whether the client holds a client ID or a subject that it must release.
-func (seen *observed) mustRelease(until time.Time) bool {
-	for _, secret := range seen.ownSubjects {
-		if heldUntil(secret, until) {
-			return true
-		}
-	}
-	return heldUntil(seen.recordSecret, until)
-}
-
 // clientIDNotReleased doesn't accept a client that has just released its client ID.
 func (seen *request) clientIDNotReleased() *condition.Result {
 	at := seen.ownRelease()

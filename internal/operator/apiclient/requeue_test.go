@@ -1,12 +1,10 @@
 package apiclient
 
 import (
-	"crypto/rand"
 	"testing"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/hack/testkit"
 )
 
 // A release that takes effect between the reads and the decision isn't part of the decision, so the client is
@@ -20,7 +18,7 @@ func TestReleaseDuringReconcileIsNotMissed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := observe(release, func(s *observed) { s.at = now.Add(-time.Millisecond) })
 			decidedAt := now.Add(time.Millisecond)
-			d := testkit.Value(decide(&seen, decidedAt, rand.Reader))(t)
+			d := decided(t, &seen, decidedAt)
 			if after := requeueAfter(&seen, d, decidedAt); d.release || after <= 0 || after > time.Millisecond {
 				t.Errorf("released: %t, reconciled again after %s, want immediately", d.release, after)
 			}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
@@ -25,6 +26,46 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
+
+// applied is the outcome of writing a decision.
+type applied struct {
+	// written reports whether the desired record has been written.
+	written bool
+	// delivered reports whether the credentials Secret is as desired.
+	delivered bool
+	// state reports whether the token servers have acknowledged what workloads depend on in the client's
+	// record and the records of its subjects; nil if there is no record, or the desired one was not written.
+	state *acknowledgement.State
+	// created is the time at which the record was created.
+	created time.Time
+}
+
+// outcome returns the outcome of the writes of a decision.
+func outcome(seen *observed, d *decision) applied {
+	var a applied
+	for _, w := range d.written {
+		switch w.(type) {
+		case putRecord:
+			a.written = true
+		case putCredentials:
+			a.delivered = true
+		}
+	}
+	if seen.recordSecret != nil && (a.written || d.desired == nil) {
+		a.state, a.created = seen.state, seen.recordSecret.CreationTimestamp.Time
+	}
+	return a
+}
+
+// report writes the status, and returns when to reconcile again. writeErr is the error from the decision's writes.
+func (r *Reconciler) report(ctx context.Context, seen *observed, d *decision, writeErr error) (ctrl.Result, error) {
+	done, applyErr := outcome(seen, d), errors.Join(writeErr, seen.credentialsErr)
+	if wait := firstStatusDelay(seen.client, done, d.at); wait > 0 && applyErr == nil {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	statusErr := r.writeStatus(ctx, seen, *d, done, d.at)
+	return ctrl.Result{RequeueAfter: requeueAfter(seen, *d, d.at)}, errors.Join(seen.hashErr, applyErr, statusErr)
+}
 
 // status is a pure function that returns the status of the ApiClient. It reports only the parts of
 // the decision that were written.

@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"crypto/rand"
 	"testing"
 	"time"
 
@@ -51,7 +50,7 @@ func TestReadyFollowsRealm(t *testing.T) {
 					test.change(s)
 				}
 			})
-			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
+			d := decided(t, &seen, now)
 			conditions := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
 			ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {
@@ -163,7 +162,7 @@ func TestEffectiveValues(t *testing.T) {
 	})
 	after := func(done applied) v1beta1.ApiClientStatus {
 		t.Helper()
-		return status(&seen, testkit.Value(decide(&seen, now, rand.Reader))(t), done, now)
+		return status(&seen, decided(t, &seen, now), done, now)
 	}
 	written := applied{written: true, state: new(acknowledgement.Acknowledged)}
 	want := func(s v1beta1.ApiClientStatus, grant string, scopes, audiences []string) {

@@ -28,6 +28,14 @@ func listedSubjects(seen *observed) []subject {
 	return slices.Compact(listed)
 }
 
+// unknownSubjects returns the listed subjects of which it isn't known who holds them.
+func (seen *observed) unknownSubjects() []subject {
+	return slices.DeleteFunc(listedSubjects(seen), func(s subject) bool {
+		_, others := seen.subjectHolders[s]
+		return seen.subjects[s] != nil || others || seen.freeSubjects[s]
+	})
+}
+
 // wantedSubjects returns the records of the subjects that an accepted client holds or acquires.
 func wantedSubjects(seen *observed) []record.Subject {
 	c := seen.client

@@ -80,14 +80,13 @@ func TestDecideSubjects(t *testing.T) {
 		"held by a former": {map[subject]*corev1.Secret{github: subjectRecord(t, &seen, onGitHub, func(b *record.Subject) { b.UID = "c0" })}, []subject{gitlab, builder, robot}, 3, "(team/billing)."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen, free := seen, 0
+			seen := seen
 			seen.subjects, seen.subjectHolders = nil, nil
-			for _, s := range listedSubjects(&seen) {
-				if seen.readSubject(s, test.records[s]) {
-					free++
-				}
+			for s, secret := range test.records {
+				seen.readSubject(s, secret)
 			}
-			d := testkit.Value(decide(&seen, now, rand.Reader))(t)
+			free := len(seen.unknownSubjects())
+			_, d := settled(t, seen, now)
 			if diff := cmp.Diff(test.want, names(d.subjects), cmp.AllowUnexported(subject{})); diff != "" || free != test.wantFree {
 				t.Errorf("%d subjects are free, want %d; subjects (-want +got):\n%s", free, test.wantFree, diff)
 			}
@@ -170,9 +169,8 @@ func TestObsoleteSubjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, pointers(test.own) }, test.change)
-			d, err := decide(&seen, now, rand.Reader)
-			if err != nil || len(d.obsoleteSubjects) != test.want {
-				t.Errorf("%d subjects are given up, want %d; error %v", len(d.obsoleteSubjects), test.want, err)
+			if d := decided(t, &seen, now); len(d.obsoleteSubjects) != test.want {
+				t.Errorf("%d subjects are given up, want %d", len(d.obsoleteSubjects), test.want)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func TestUnusedSecretEnds(t *testing.T) {
 	if result := meta.FindStatusCondition(status(&seen, d, applied{written: true}, at).Conditions, string(v1beta1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d, at) != confirmDelay {
 		t.Fatalf("unconfirmed: %d secrets, condition %v, next check %s", len(d.desired.Secrets), result, requeueAfter(&seen, d, at))
 	}
-	seen.unconfirmed = false
+	seen.unconfirmed, seen.confirmed = false, false
 	if d = step(t, &seen, at); len(d.desired.Secrets) != 1 || d.desired.Secrets[0].ID == old.ID || !d.check.IsZero() {
 		t.Fatalf("after a day without use: %+v", d.plan)
 	}
@@ -85,7 +86,6 @@ type stubUses struct {
 	unknown      bool // to the cache
 	liveUnknown  bool
 	err          error
-	confirmed    bool
 }
 
 func (s *stubUses) Quiet(types.UID, usage.Credential, time.Time) (since, until time.Time, ok bool) {
@@ -93,40 +93,51 @@ func (s *stubUses) Quiet(types.UID, usage.Credential, time.Time) (since, until t
 }
 
 func (s *stubUses) Confirm(context.Context, client.Reader, *v1beta1.ApiClient, usage.Credential) (since, until time.Time, ok bool, err error) {
-	s.confirmed = true
 	return s.live.Last, s.live.Until, !s.liveUnknown, s.err
 }
 
 var errUnavailable = errors.New("unavailable")
 
 func TestCachesAloneDoNotEndASecret(t *testing.T) {
-	seen, old, delivered := replacedSecret(t)
+	_, _, delivered := replacedSecret(t)
 	used, unused := secrets.Use{Last: delivered.Add(time.Hour), Until: delivered.Add(24 * time.Hour)}, secrets.Use{Until: delivered.Add(24 * time.Hour)}
 	for name, test := range map[string]struct {
 		stub          stubUses
 		unlisted      bool // in the status
-		want          map[string]secrets.Use
 		wantConfirmed bool
+		wantEnded     bool
 		wantErr       error
 	}{
-		"used according to the cache":  {stub: stubUses{cached: used, live: unused}, want: map[string]secrets.Use{old.ID: used}},
-		"unused according to both":     {stub: stubUses{cached: unused, live: unused}, want: map[string]secrets.Use{old.ID: unused}, wantConfirmed: true},
-		"the cache is old":             {stub: stubUses{cached: unused, live: used}, want: map[string]secrets.Use{old.ID: used}, wantConfirmed: true},
-		"not known to the cache":       {stub: stubUses{unknown: true}, want: map[string]secrets.Use{}},
-		"not known to the API server":  {stub: stubUses{cached: unused, live: unused, liveUnknown: true}, want: map[string]secrets.Use{}, wantConfirmed: true},
-		"not in the status":            {stub: stubUses{cached: used}, unlisted: true, want: map[string]secrets.Use{}},
-		"the API server does not work": {stub: stubUses{cached: unused, live: unused, err: errUnavailable}, want: map[string]secrets.Use{}, wantConfirmed: true, wantErr: errUnavailable},
+		"used according to the cache":  {stub: stubUses{cached: used, live: unused}},
+		"unused according to both":     {stub: stubUses{cached: unused, live: unused}, wantConfirmed: true, wantEnded: true},
+		"the cache is old":             {stub: stubUses{cached: unused, live: used}, wantConfirmed: true},
+		"not known to the cache":       {stub: stubUses{unknown: true}},
+		"not known to the API server":  {stub: stubUses{cached: unused, live: unused, liveUnknown: true}, wantConfirmed: true},
+		"not in the status":            {stub: stubUses{cached: unused, live: unused}, unlisted: true},
+		"the API server does not work": {stub: stubUses{cached: unused, live: unused, err: errUnavailable}, wantConfirmed: true, wantErr: errUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen.client.Status.Credentials = nil
+			seen, old, _ := replacedSecret(t)
 			if !test.unlisted {
 				seen.client.Status.Credentials = []v1beta1.CredentialStatus{{Type: v1beta1.CredentialTypeSecret, Name: old.ID}}
 			}
-			err := gatherUses(t.Context(), &test.stub, nil, &seen, delivered.Add(24*time.Hour))
-			if !errors.Is(err, test.wantErr) || test.stub.confirmed != test.wantConfirmed {
-				t.Errorf("error %v, confirmed %t; want %v, %t", err, test.stub.confirmed, test.wantErr, test.wantConfirmed)
+			at := delivered.Add(24 * time.Hour)
+			readUses(&test.stub, &seen)
+			d := testkit.Value(decide(&seen, at, rand.Reader))(t)
+			if (d.lacks == lacksUses) != test.wantConfirmed {
+				t.Fatalf("the decision lacks %b; want the API server's confirmation: %t", d.lacks, test.wantConfirmed)
 			}
-			testkit.Diff(t, "uses", test.want, seen.uses)
+			if d.lacks == lacksUses {
+				if err := confirmUses(t.Context(), &test.stub, nil, &seen); !errors.Is(err, test.wantErr) {
+					t.Fatalf("error %v, want %v", err, test.wantErr)
+				} else if err != nil {
+					return
+				}
+			}
+			seen.confirmed = true
+			if d = testkit.Value(decide(&seen, at, rand.Reader))(t); d.lacks != 0 || (len(d.desired.Secrets) == 1) != test.wantEnded {
+				t.Errorf("lacks %b, %d secrets; want the old one ended: %t", d.lacks, len(d.desired.Secrets), test.wantEnded)
+			}
 		})
 	}
 }

@@ -175,7 +175,7 @@ func (r *Reconciler) lostGrant(ctx context.Context, c *v1beta1.ApiClient) bool {
 		return false
 	}
 	seen := observed{request: request{instance: r.Instance, client: c}}
-	if err := readRealm(ctx, r.Client, r.Namespaces.Get, &seen); err != nil {
+	if err := realmOf(ctx, r.Client, r.Namespaces.Get, &seen); err != nil {
 		return false
 	}
 	if seen.realm == nil {

@@ -24,7 +24,7 @@ const (
 // the write failed.
 func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []metav1.Condition {
 	t.Helper()
-	d := testkit.Value(decide(&seen, now, rand.Reader))(t)
+	d := decided(t, &seen, now)
 	done := applied{written: d.desired != nil && written}
 	if state := acknowledgement.Acknowledged; done.written {
 		done.state = &state

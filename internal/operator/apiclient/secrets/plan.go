@@ -76,6 +76,9 @@ type Plan struct {
 	// Inconclusive reports whether the caches may lag. The caller must write nothing and plan again with
 	// facts from the API server.
 	Inconclusive bool
+	// ConfirmUses reports that a secret ends if the API server confirms its Use. The caller must write nothing and
+	// plan again with confirmed ones.
+	ConfirmUses bool
 	// Unfinished reports whether another step follows the writes of this plan immediately.
 	Unfinished bool
 	// KeepsSecret reports whether workloads have a valid secret before and after the change.

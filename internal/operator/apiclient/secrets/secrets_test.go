@@ -360,6 +360,13 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 				f.Uses = map[string]secrets.Use{old.ID: *test.use, newer.ID: {Until: now.Add(90 * day)}}
 			}
 			at := now.Add(test.after)
+			if test.wantEnd && at.Before(old.ExpiresAt) {
+				first := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
+				if !first.ConfirmUses || first.Step != "" || len(first.Secrets) != 2 {
+					t.Errorf("the cache alone ends the secret: %+v", first)
+				}
+				f.Uses[old.ID] = secrets.Use{Last: test.use.Last, Until: test.use.Until, Confirmed: true}
+			}
 			got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
 			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), KeepsSecret: true}
 			if test.wantEnd && at.Before(old.ExpiresAt) {

@@ -14,6 +14,8 @@ type Use struct {
 	Last time.Time
 	// Until is the time up to which all uses are known, so that Last is complete. It is not in the future.
 	Until time.Time
+	// Confirmed reports that this is according to the API server and not to a cache.
+	Confirmed bool
 }
 
 // Unused returns how long a replaced secret has certainly been unused since its replacement was
@@ -41,7 +43,8 @@ func (r *rotation) endWhenUnused() bool {
 		}
 		use, known := r.Uses[s.ID]
 		if known && r.EndsUnused(use, s) && !r.Unconfirmed {
-			return true
+			r.plan.ConfirmUses = r.plan.ConfirmUses || !use.Confirmed
+			return use.Confirmed
 		}
 		check := r.now
 		if known {
