@@ -131,6 +131,13 @@ func TestFindings(t *testing.T) {
 			}, held: noRequest,
 			actions: []action{revokes("billing"), revokesTokens("billing")},
 		}, 3},
+		// An operator whose cache lacks the records of a new client gives it the index again that it holds.
+		"own index": {realmOnly, scope{
+			lags: func(s *stream) bool {
+				return s.owner.name == "operator 1" && (s.what == "records" || s.what == "credentials")
+			}, held: noRequest,
+			actions: []action{creates("orders"), creates("billing"), revokesLater("orders"), revokesLater("billing")},
+		}, 4},
 		// An operator computes the status from an old record, although it has written a newer one.
 		"F15": {settled, scope{
 			lags: watches("operator 1", "records"), held: noRequest,
