@@ -4,10 +4,11 @@ package realm
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -78,19 +79,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(apply.RetryConflicts(r))
 }
 
-// limits keep a worker for urgent requests, and one for the others. All Realms are in the same namespace.
-var limits = queue.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
-
-// urgent reports whether the clients of a Realm must not get tokens: it is suspended, being deleted, or
-// doesn't exist.
-func (r *Reconciler) urgent(request reconcile.Request) bool {
-	realm := &v1beta1.Realm{}
-	if err := r.Client.Get(context.Background(), request.NamespacedName, realm); err != nil {
-		return apierrors.IsNotFound(err)
-	}
-	return realm.Spec.Suspend || !realm.DeletionTimestamp.IsZero()
-}
-
 // ReconcileAll reconciles all Realms soon, for example because their requests failed during an outage and
 // would wait for their next retry.
 func (r *Reconciler) ReconcileAll(ctx context.Context) {
@@ -103,4 +91,73 @@ func (r *Reconciler) ReconcileAll(ctx context.Context) {
 	for i := range realms.Items {
 		r.everything.Enqueue(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&realms.Items[i])})
 	}
+}
+
+// Reconcile reconciles one Realm. It decides from the caches first. If they turn out to lag, because the
+// record implements a newer Realm or a write conflicts, it decides again from the API server.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req, false)
+	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", err.Error())
+		return r.reconcile(ctx, req, true)
+	}
+	return result, err
+}
+
+// errInconclusive means that a decision would be based on an older Realm than the one that its record
+// implements. If both were read from the API server, the Realm has changed between the reads.
+var errInconclusive = errors.New("the Realm that was read is older than its record")
+
+// reconcile reads, decides, and writes. It updates the status even if it fails to write the record.
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
+	seen, err := r.gather(ctx, req, live)
+	if err != nil || seen.realm == nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Now()
+	decided, err := r.decide(ctx, &seen, now)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
+	}
+	r.Issuers.Want(req.Name, decided.fetch)
+	state, written, applyErr := r.apply(ctx, req, &seen, decided)
+	if decided.generate != "" && !written && applyErr == nil {
+		// Every other change has been written, so a key that takes long delays no restriction. If one was
+		// written now, its event triggers the next reconcile.
+		if decided, err = r.generate(ctx, seen, decided, now); err != nil {
+			return ctrl.Result{}, err
+		}
+		state, _, applyErr = r.apply(ctx, req, &seen, decided)
+	}
+	if apply.IsStale(applyErr) {
+		// The decision may be based on stale data, so do not report it in the status.
+		return ctrl.Result{}, applyErr
+	}
+	r.measure(req.Name, decided, state, applyErr)
+	desired := status(seen.realm, decided, state, r.Instance, now)
+	held := countWait(seen.realm, desired, now)
+	var statusErr error
+	if held == 0 {
+		statusErr = r.writeStatus(ctx, seen.realm, desired)
+	}
+	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, held, now)}, errors.Join(applyErr, statusErr)
+}
+
+// decide confirms a step that can't be undone of the keys before it decides on it.
+func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (decision, error) {
+	d, err := decide(*seen, r.Instance, now, r.Random)
+	switch {
+	case err != nil:
+		return decision{}, err
+	case d.inconclusive:
+		return decision{}, errInconclusive
+	case !d.needsConfirmation:
+		return d, nil
+	}
+	confirmed, err := r.Tracker.Confirm(ctx, served(seen.record))
+	if confirmed || err != nil {
+		return d, err
+	}
+	seen.unconfirmed = true
+	return decide(*seen, r.Instance, now, r.Random)
 }

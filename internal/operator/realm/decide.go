@@ -11,10 +11,8 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
-	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -157,72 +155,6 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 	return body
 }
 
-// plan returns the keys that the realm must have now. A step that depends on the token servers waits until
-// each one serves the record. A Pending key doesn't count as published until each one can sign with it.
-func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]signingkey.Key, error) {
-	keys := d.recorded
-	policy := d.policy
-	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged || len(d.encryption.undecrypted) > 0
-	if !policy.Unconfirmed {
-		keys = signingkey.Acknowledge(now, keys)
-	}
-	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))
-	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
-	d.next, d.needsConfirmation = next, !policy.Unconfirmed && mustConfirm(d.recorded, planned)
-	return planned, err
-}
-
-// mustConfirm reports whether a step from one state of the keys to another can't be undone and depends on
-// every token server. A first key that becomes Active because it has waited for long enough doesn't.
-func mustConfirm(before, after []signingkey.Key) bool {
-	return slices.ContainsFunc(after, func(k signingkey.Key) bool {
-		i := slices.IndexFunc(before, func(b signingkey.Key) bool { return b.ID == k.ID })
-		return i >= 0 && (!k.PublishedAt.Equal(before[i].PublishedAt) || !k.RetiredAt.Equal(before[i].RetiredAt) ||
-			k.State == signingkey.Active && before[i].State == signingkey.Pending && !k.PublishedAt.IsZero())
-	})
-}
-
-// activeIsSealed reports whether the Active key is encrypted.
-func activeIsSealed(keys []signingkey.Key) bool {
-	return slices.ContainsFunc(keys, func(k signingkey.Key) bool { return k.State == signingkey.Active && k.Sealed() != nil })
-}
-
-// generator returns the source of new keys. It returns signingkey.ErrLater for a key from the Sealer until
-// there is one, and while the configuration of the KMS plugin is missing.
-func (d *decision) generator(seen *observed, random io.Reader) signingkey.Generator {
-	return func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
-		switch {
-		case seen.mode == sealing.Off && d.encryption.sealed > 0:
-			return signingkey.Key{}, signingkey.ErrLater
-		case !seen.mode.Slow(algorithm):
-			return signingkey.Generate(algorithm, now, random)
-		case seen.generated == nil || seen.generated.Algorithm != algorithm:
-			d.generate = algorithm
-			return signingkey.Key{}, signingkey.ErrLater
-		}
-		key := *seen.generated
-		key.CreatedAt = now
-		return key, nil
-	}
-}
-
-// policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
-// testing.speedUp.
-func policyOf(realm *v1beta1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
-	signing := &realm.Spec.Signing
-	policy := signingkey.Policy{
-		Algorithm:        signingkey.Algorithm(signing.EffectiveAlgorithm()),
-		RotationInterval: instance.Scaled(signing.EffectiveRotationInterval()),
-		PublishAhead:     instance.Scaled(signing.EffectivePublishAhead()),
-		TokenLifetime:    lifetime,
-		Skew:             instance.Scaled(signingkey.Skew),
-	}
-	if signing.RotationRequestTime != nil {
-		policy.RotateAfter = signing.RotationRequestTime.Time
-	}
-	return policy
-}
-
 // accepted checks what the schema can't, such as the instance's limits.
 func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result {
 	lifetime, maximum := instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)), instance.Security.MaximumTokenLifetime.Duration
@@ -237,32 +169,14 @@ func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result 
 	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + record.DescribeReservedClaims(realm.Spec.Claims)}
 }
 
-// keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the
-// Realm; nil and zero for a new realm. If the status lists keys, they were lost, and a user may have a
-// backup. The realm gets other keys only at the time of a rotation that replaces every one of them. No key was
-// created in the future, even if the status says so, and no rotation could replace it.
-func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result, until time.Time) {
-	if len(realm.Status.SigningKeys) == 0 {
-		return nil, time.Time{}
+// claimsWithinSize returns nil if the Realm's claims fit into a token, and otherwise the result for
+// the Accepted condition.
+func claimsWithinSize(realm *v1beta1.Realm) *condition.Result {
+	excess := record.DescribeExcessClaims(record.MergeClaims(realm.Spec.Claims))
+	if excess == "" {
+		return nil
 	}
-	requested := realm.Spec.Signing.RotationRequestTime
-	replaced := requested != nil && !slices.ContainsFunc(realm.Status.SigningKeys, func(k v1beta1.SigningKeyStatus) bool {
-		return !requested.After(k.CreationTime.Time) && !k.CreationTime.After(now.Add(signingkey.Skew))
-	})
-	switch {
-	case replaced && !requested.After(now):
-		return nil, time.Time{}
-	case replaced:
-		until = requested.Time
-	}
-	r := condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
-		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotationRequestTime to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
-		record.RealmSecretName(realm.UID), realm.Name))
-	return &r, until
-}
-
-func keysUnreadable(realm *v1beta1.Realm, err error) *condition.Result {
-	r := condition.NotReady(v1beta1.ReasonKeysUnreadable, fmt.Sprintf(
-		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret, and request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\".", err, realm.Name))
-	return &r
+	result := condition.NotReady(v1beta1.ReasonClaimsTooLarge, fmt.Sprintf(
+		"spec.claims has %s, so clients cannot get tokens. Remove or shorten claims.", excess))
+	return &result
 }

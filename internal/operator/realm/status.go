@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
@@ -153,4 +154,62 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
 	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
 	return nil
+}
+
+// countWait returns how long the operator waits before it writes a new status. It writes immediately that a Realm
+// has its first client or no client any more, because a count above 0 protects the Realm from deletion. Other
+// changes of the count wait, unless the status also differs in something else.
+func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) time.Duration {
+	before := realm.Status
+	if none(before.Clients) || none(after.Clients) {
+		return 0
+	}
+	before.Clients = after.Clients
+	if !equality.Semantic.DeepEqual(before, after) {
+		return 0
+	}
+	return apply.StatusPause(realm, now)
+}
+
+// confirmDelay is the time after which a step of the keys is tried again that a token server holds up.
+const confirmDelay = time.Second
+
+// requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if there is
+// none. held is how long the write of the number of clients waits.
+func requeueAfter(seen *observed, d decision, held time.Duration, now time.Time) (after time.Duration) {
+	consider := func(wait time.Duration) {
+		if wait > 0 && (after == 0 || wait < after) {
+			after = wait
+		}
+	}
+	if !d.next.IsZero() {
+		consider(d.next.Sub(now))
+	}
+	if !d.nextList.IsZero() {
+		consider(d.nextList.Sub(now))
+	}
+	if seen.unconfirmed {
+		consider(confirmDelay)
+	}
+	consider(d.retryAfter)
+	consider(held)
+	return after
+}
+
+// measure counts a rotation, and sets the time of the next one and how keys are stored.
+func (r *Reconciler) measure(realm string, d decision, state *acknowledgement.State, applyErr error) {
+	if d.rotates {
+		r.Metrics.Rotation(metrics.SigningKey, applyErr)
+	}
+	r.Metrics.NextKeyRotation(realm, d.nextRotation)
+	plaintext, encrypted := 0, map[string]int{}
+	for _, key := range d.storedKeys(state) {
+		switch {
+		case key.Sealed() != nil:
+			encrypted[key.Sealed().KeyID]++
+		case key.InPlaintext():
+			plaintext++
+		}
+	}
+	r.Metrics.SigningKeys(realm, plaintext, encrypted)
 }

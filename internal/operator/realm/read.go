@@ -2,11 +2,12 @@ package realm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,36 +15,11 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
-	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
-
-// observed is the state that a decision is based on.
-type observed struct {
-	realm  *v1beta1.Realm
-	record *corev1.Secret // nil if there is none according to the API server
-	// state is the state of this record at the token servers.
-	state acknowledgement.State
-	// unconfirmed means that a token server may not serve this record, although state says so.
-	unconfirmed bool
-	// undecrypted are the names of the live token servers that have not decrypted the Pending key yet, and
-	// unsigned of those that have not decrypted the Active key.
-	undecrypted, unsigned []string
-	// fetched contains the results of fetching the keys of trusted issuers, by name. Issuers whose
-	// keys are in the spec have none.
-	fetched map[string]trustedissuers.State
-	// mode is the form of new keys. generated is a new key from the Sealer, or nil.
-	mode      sealing.Mode
-	generated *signingkey.Key
-	// clients is the number of ApiClients that refer to the Realm, according to the cache. unknownClients are
-	// the client IDs in its exchanges, by rule, that none of them has.
-	clients        int32
-	unknownClients map[string][]string
-	// rolledBackAt is when an operator last found that the API server had been rolled back; zero if never.
-	rolledBackAt time.Time
-}
 
 // gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
 // the records of deleted Realms with the same name. The returned Realm is nil if it does not exist or is being
@@ -104,11 +80,6 @@ func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (o
 	return seen, nil
 }
 
-// served returns a record as token servers must serve it.
-func served(secret *corev1.Secret) acknowledgement.Record {
-	return acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion}
-}
-
 // fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
 func fetched(realm *v1beta1.Realm, from *trustedissuers.Fetcher) map[string]trustedissuers.State {
 	fetched := map[string]trustedissuers.State{}
@@ -119,19 +90,23 @@ func fetched(realm *v1beta1.Realm, from *trustedissuers.Fetcher) map[string]trus
 	return fetched
 }
 
-// deleteOrphans deletes the records of other Realms than the one with a UID that have or had its name.
-func (r *Reconciler) deleteOrphans(ctx context.Context, name types.NamespacedName, realm types.UID) error {
-	own, err := r.Records.OfOwner(name)
-	if err != nil {
-		return err
-	}
-	return r.Records.DeleteOrphans(ctx, recordstore.OfKind(record.KindRealm, own), notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
-		current, err := recordstore.CurrentUID(ctx, r.Live, name, &v1beta1.Realm{})
-		return notOf(current), err
-	})
-}
+// busyDelay is the shortest time after which a realm that found the Sealer busy tries again. The time is
+// random, because several realms wait for the same place.
+const busyDelay = time.Second / 2
 
-// notOf reports whether a record belongs to another Realm than the one with the given UID.
-func notOf(realm types.UID) recordstore.Orphaned {
-	return func(secret *corev1.Secret) bool { return record.RealmUID(secret) != realm }
+// generate gets the new key that the realm needs from the Sealer, and decides again with it. If there is
+// none yet, it returns the decision without the key.
+func (r *Reconciler) generate(ctx context.Context, seen observed, d decision, now time.Time) (decision, error) {
+	key, err := r.Sealing.Generate(ctx, seen.realm.UID, d.generate)
+	switch {
+	case errors.Is(err, sealing.ErrBusy):
+		d.retryAfter = wait.Jitter(busyDelay, 1)
+		return d, nil
+	case err != nil:
+		r.Metrics.Rotation(metrics.SigningKey, err)
+		d.encryption.failed, d.retryAfter = true, sealing.Pause
+		return d, nil
+	}
+	seen.generated = &key
+	return r.decide(ctx, &seen, now)
 }

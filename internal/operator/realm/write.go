@@ -5,10 +5,15 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 )
 
 // apply writes the record and returns the state of its content at the token servers, and whether the
@@ -35,4 +40,21 @@ func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed
 	}
 	current := r.Tracker.State(acknowledgement.Record{Name: secret.Name, Version: cmp.Or(content, secret.ResourceVersion)})
 	return &current, written, nil
+}
+
+// deleteOrphans deletes the records of other Realms than the one with a UID that have or had its name.
+func (r *Reconciler) deleteOrphans(ctx context.Context, name types.NamespacedName, realm types.UID) error {
+	own, err := r.Records.OfOwner(name)
+	if err != nil {
+		return err
+	}
+	return r.Records.DeleteOrphans(ctx, recordstore.OfKind(record.KindRealm, own), notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
+		current, err := recordstore.CurrentUID(ctx, r.Live, name, &v1beta1.Realm{})
+		return notOf(current), err
+	})
+}
+
+// notOf reports whether a record belongs to another Realm than the one with the given UID.
+func notOf(realm types.UID) recordstore.Orphaned {
+	return func(secret *corev1.Secret) bool { return record.RealmUID(secret) != realm }
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -13,7 +13,21 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
+
+// limits keep a worker for urgent requests, and one for the others. All Realms are in the same namespace.
+var limits = queue.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
+
+// urgent reports whether the clients of a Realm must not get tokens: it is suspended, being deleted, or
+// doesn't exist.
+func (r *Reconciler) urgent(request reconcile.Request) bool {
+	realm := &v1beta1.Realm{}
+	if err := r.Client.Get(context.Background(), request.NamespacedName, realm); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	return realm.Spec.Suspend || !realm.DeletionTimestamp.IsZero()
+}
 
 const (
 	// countDelay is how long a changed number of clients waits for other changes.
@@ -21,23 +35,6 @@ const (
 	// deletedDelay is the same after the deletion of a client, which can be the last one.
 	deletedDelay = countDelay / 2
 )
-
-// countWait returns how long the operator waits before it writes a new status. It writes immediately that a Realm
-// has its first client or no client any more, because a count above 0 protects the Realm from deletion. Other
-// changes of the count wait, unless the status also differs in something else.
-func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) time.Duration {
-	before := realm.Status
-	if none(before.Clients) || none(after.Clients) {
-		return 0
-	}
-	before.Clients = after.Clients
-	if !equality.Semantic.DeepEqual(before, after) {
-		return 0
-	}
-	return apply.StatusPause(realm, now)
-}
-
-func none(clients *int32) bool { return clients == nil || *clients == 0 }
 
 // countHandler requests the Realms of created and deleted ApiClients. The queue merges the requests that
 // wait, so many clients cause one reconcile for each write of their number. Those that exist when the
@@ -63,6 +60,8 @@ func (r *Reconciler) countHandler() handler.EventHandler {
 		},
 	}
 }
+
+func none(clients *int32) bool { return clients == nil || *clients == 0 }
 
 // realmOf returns the Realm of an ApiClient, or nil. One that doesn't exist yet is reconciled when it is created.
 func (r *Reconciler) realmOf(ctx context.Context, object client.Object) *v1beta1.Realm {
