@@ -1,7 +1,6 @@
 package realm
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -87,7 +87,7 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 	} else if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
 		return d, nil
 	}
-	if older(&seen, &current) {
+	if realm.Generation < current.Basis.Generation {
 		d.inconclusive = true
 		return d, nil
 	}
@@ -100,30 +100,30 @@ func decide(seen observed, instance *config.Instance, now time.Time, random io.R
 		if seen.record != nil {
 			disabled := current
 			disabled.Disabled = true
-			setBasis(&seen, &current, &disabled)
+			disabled.Basis = nextBasis(realm.Generation, current, seen.version(), disabled)
 			d.record = &disabled
 		}
 		return d, nil
 	}
 
-	keys, err := d.plan(&seen, now, random)
-	switch {
-	case errors.Is(err, signingkey.ErrLater) && seen.record == nil:
-		return d, nil // the realm gets its first key from the Sealer
-	case errors.Is(err, signingkey.ErrLater):
-		keys = current.Keys
-	case err != nil:
+	plan, err := planKeys(&seen, current.Keys, d.encryption, d.policy, now, random)
+	if err != nil {
 		return decision{}, err
 	}
-	d.nextRotation = signingkey.NextRotation(keys, d.policy)
+	d.next, d.needsConfirmation, d.generate = plan.next, plan.needsConfirmation, plan.generate
+	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
+	if seen.record == nil && d.generate != "" {
+		return d, nil // the realm gets its first key from the Sealer
+	}
+	d.nextRotation = signingkey.NextRotation(plan.keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
-	d.record = d.newRecord(&seen, &current, keys, trusted, instance)
+	d.record = d.newRecord(&seen, &current, plan.keys, trusted, instance)
 	d.fetch = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
 	active := signingkey.ActiveID(current.Keys)
-	d.rotates = active != "" && active != signingkey.ActiveID(keys)
+	d.rotates = active != "" && active != signingkey.ActiveID(plan.keys)
 	d.record.StatusLists, d.nextList = statusLists(&realm.Spec.StatusList, current.StatusLists, current.Keys, d.record.TokensValidAfter, seen.rolledBackAt, d.policy.Skew, now)
-	setBasis(&seen, &current, d.record)
+	d.record.Basis = nextBasis(realm.Generation, current, seen.version(), *d.record)
 	return d, nil
 }
 
@@ -139,7 +139,7 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
-		Issuers:              recordedIssuers(trusted, *seen, *current, instance),
+		Issuers:              recordedIssuers(trusted, instance.Issuer(realm.Name), seen.fetched, current.Issuers),
 		Exchanges:            recordedExchanges(realm, instance.Issuer(realm.Name)),
 		TokensPerSecond:      realm.Spec.Limits.TokensPerSecondPerServer,
 		KeyCacheSeconds:      int64(min(oauth.MaxKeyCache, d.policy.PublishAhead/2) / time.Second),

@@ -69,14 +69,14 @@ func sourceOf(issuer *v1beta1.TrustedIssuer) string {
 }
 
 // recordedIssuers returns trusted issuers for the record, sorted by name. Their keys are those in the
-// spec, or those of the latest fetch.
-func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current record.Realm, instance *config.Instance) []record.Issuer {
+// spec, or those of the latest fetch. own is the Realm's issuer, and current are the issuers in its record.
+func recordedIssuers(trusted []v1beta1.TrustedIssuer, own string, fetched map[string]trustedissuers.State, current []record.Issuer) []record.Issuer {
 	var issuers []record.Issuer
 	for i := range trusted {
 		spec := &trusted[i]
 		issuer := record.Issuer{
 			Name: spec.Name, Issuer: string(spec.Issuer), Source: sourceOf(spec),
-			Audience:       audienceOf(spec, instance.Issuer(seen.realm.Name)),
+			Audience:       audienceOf(spec, own),
 			RequiredClaims: v1beta1.ClaimMatches(spec.RequiredClaims).Map(),
 			Authenticates:  spec.Accepts(v1beta1.IssuerUseClientAuthentication),
 			Subjects:       spec.Accepts(v1beta1.IssuerUseSubject),
@@ -85,7 +85,7 @@ func recordedIssuers(trusted []v1beta1.TrustedIssuer, seen observed, current rec
 		if spec.Keys.JWKS != "" {
 			issuer.Keys, _, _ = signingkey.ParseKeySet([]byte(spec.Keys.JWKS)) // issuerProblem has checked it
 		} else {
-			issuer.Keys, issuer.FetchedAt = latest(ofSource(current.Issuers, issuer.Source), seen.fetched[spec.Name])
+			issuer.Keys, issuer.FetchedAt = latest(ofSource(current, issuer.Source), fetched[spec.Name])
 		}
 		issuers = append(issuers, issuer)
 	}

@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,19 +33,46 @@ func policyOf(realm *v1beta1.Realm, instance *config.Instance, lifetime time.Dur
 	return policy
 }
 
-// plan returns the keys that the realm must have now. A step that depends on the token servers waits until
-// each one serves the record. A Pending key doesn't count as published until each one can sign with it.
-func (d *decision) plan(seen *observed, now time.Time, random io.Reader) ([]signingkey.Key, error) {
-	keys := d.recorded
-	policy := d.policy
-	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged || len(d.encryption.undecrypted) > 0
+// keyPlan says which keys a realm must have now.
+type keyPlan struct {
+	keys []signingkey.Key
+	// next is the time of the next change; zero if it depends on an event.
+	next time.Time
+	// needsConfirmation means that the keys take a step that can't be undone, which depends on every token server.
+	needsConfirmation bool
+	// generate is the algorithm of the new key that the realm needs from the Sealer; empty if it needs none.
+	// Until there is one, the other keys take their steps.
+	generate signingkey.Algorithm
+}
+
+// planKeys returns the plan for the keys in the record, which are stored as given. A step that depends on the
+// token servers waits until each one serves the record. A Pending key doesn't count as published until each one
+// can sign with it. No key is added while the configuration of the KMS plugin is missing.
+func planKeys(seen *observed, keys []signingkey.Key, stored encryption, policy signingkey.Policy, now time.Time, random io.Reader) (plan keyPlan, err error) {
+	before := keys
+	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged || len(stored.undecrypted) > 0
 	if !policy.Unconfirmed {
 		keys = signingkey.Acknowledge(now, keys)
 	}
-	planned, next, err := signingkey.PlanWith(now, keys, policy, d.generator(seen, random))
-	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
-	d.next, d.needsConfirmation = next, !policy.Unconfirmed && mustConfirm(d.recorded, planned)
-	return planned, err
+	plan.keys, plan.next, err = signingkey.PlanWith(now, keys, policy, func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
+		switch {
+		case seen.mode == sealing.Off && stored.sealed > 0:
+			return signingkey.Key{}, signingkey.ErrLater
+		case !seen.mode.Slow(algorithm):
+			return signingkey.Generate(algorithm, now, random)
+		case seen.generated == nil || seen.generated.Algorithm != algorithm:
+			plan.generate = algorithm
+			return signingkey.Key{}, signingkey.ErrLater
+		}
+		key := *seen.generated
+		key.CreatedAt = now
+		return key, nil
+	})
+	if errors.Is(err, signingkey.ErrLater) {
+		plan.keys, err = before, nil
+	}
+	plan.needsConfirmation = !policy.Unconfirmed && mustConfirm(before, plan.keys)
+	return plan, err
 }
 
 // mustConfirm reports whether a step from one state of the keys to another can't be undone and depends on
@@ -55,25 +83,6 @@ func mustConfirm(before, after []signingkey.Key) bool {
 		return i >= 0 && (!k.PublishedAt.Equal(before[i].PublishedAt) || !k.RetiredAt.Equal(before[i].RetiredAt) ||
 			k.State == signingkey.Active && before[i].State == signingkey.Pending && !k.PublishedAt.IsZero())
 	})
-}
-
-// generator returns the source of new keys. It returns signingkey.ErrLater for a key from the Sealer until
-// there is one, and while the configuration of the KMS plugin is missing.
-func (d *decision) generator(seen *observed, random io.Reader) signingkey.Generator {
-	return func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
-		switch {
-		case seen.mode == sealing.Off && d.encryption.sealed > 0:
-			return signingkey.Key{}, signingkey.ErrLater
-		case !seen.mode.Slow(algorithm):
-			return signingkey.Generate(algorithm, now, random)
-		case seen.generated == nil || seen.generated.Algorithm != algorithm:
-			d.generate = algorithm
-			return signingkey.Key{}, signingkey.ErrLater
-		}
-		key := *seen.generated
-		key.CreatedAt = now
-		return key, nil
-	}
 }
 
 // activeIsSealed reports whether the Active key is encrypted.

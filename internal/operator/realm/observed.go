@@ -37,6 +37,14 @@ type observed struct {
 	rolledBackAt time.Time
 }
 
+// version returns the resource version of the record; empty if there is none.
+func (seen *observed) version() string {
+	if seen.record == nil {
+		return ""
+	}
+	return seen.record.ResourceVersion
+}
+
 // served returns a record as token servers must serve it.
 func served(secret *corev1.Secret) acknowledgement.Record {
 	return acknowledgement.Record{Name: secret.Name, Version: secret.ResourceVersion}
