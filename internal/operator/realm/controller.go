@@ -33,10 +33,6 @@ import (
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
 
-// concurrency is the number of Realms that are reconciled in parallel. Parallelism hides API server
-// latency.
-const concurrency = 4
-
 // Reconciler reconciles Realms. All fields are required.
 type Reconciler struct {
 	Client  client.Client

@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
+	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
@@ -153,6 +154,26 @@ func (r *Reconciler) writeStatus(ctx context.Context, realm *v1beta1.Realm, s v1
 	}
 	failed, resolved := issuersChanged(realm, s.TrustedIssuers)
 	r.Events.Record(realm, realm.Status.Conditions, s.Conditions, rotated(&realm.Status, &s), failed, resolved)
+	return nil
+}
+
+// rotated returns the Event for a change to a new active key, or nil if the active key did not
+// change. It is a pure function.
+func rotated(before, after *v1beta1.RealmStatus) *events.Event {
+	old, current := activeKey(before), activeKey(after)
+	if old == nil || current == nil || old.KeyID == current.KeyID {
+		return nil
+	}
+	return events.Rotation(v1beta1.EventSigningKeyRotated, fmt.Sprintf(
+		"Signing key rotated to %s (%s) from %s (%s).", current.KeyID, current.Algorithm, old.KeyID, old.Algorithm))
+}
+
+func activeKey(s *v1beta1.RealmStatus) *v1beta1.SigningKeyStatus {
+	for i := range s.SigningKeys {
+		if s.SigningKeys[i].State == v1beta1.SigningKeyActive {
+			return &s.SigningKeys[i]
+		}
+	}
 	return nil
 }
 

@@ -16,6 +16,10 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
+// concurrency is the number of Realms that are reconciled in parallel. Parallelism hides API server
+// latency.
+const concurrency = 4
+
 // limits keep a worker for urgent requests, and one for the others. All Realms are in the same namespace.
 var limits = queue.Limits{Lane: concurrency - 1, Namespace: concurrency - 1}
 
