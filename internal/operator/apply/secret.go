@@ -51,6 +51,12 @@ func Secret(ctx context.Context, c client.Client, known *corev1.Secret, desired 
 	return changed, nil
 }
 
+// Unchanged reports whether Secret would write nothing.
+func Unchanged(known *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) bool {
+	wanted := newContent(desired)
+	return known != nil && digestOf(known) == wanted.digest()
+}
+
 func createSecret(ctx context.Context, c client.Client, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
 	secret, err := Convert[corev1.Secret](desired)
 	if err != nil {

@@ -3,23 +3,25 @@ package realm
 import (
 	"cmp"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
 // nextBasis returns the basis of a desired record that implements a generation of the Realm. current is the
-// record at a resource version, which is empty if there is none. The basis counts acknowledgements from the
-// last change of what clients depend on, so that a rotation of keys or an edit without effect doesn't make
-// the Realm wait.
-func nextBasis(generation int64, current record.Realm, version string, desired record.Realm) record.Basis {
+// record, which is stored in a Secret unless that is nil. The basis counts acknowledgements from the last
+// change of what clients depend on, so that a rotation of keys or an edit without effect doesn't make the
+// Realm wait.
+func nextBasis(generation int64, current record.Realm, stored *corev1.Secret, desired record.Realm) record.Basis {
 	next := record.Basis{Generation: generation}
 	desired.Basis = current.Basis
 	switch unchanged := record.Equal(current, desired); {
-	case version == "":
+	case stored == nil:
 	case unchanged && current.Basis.Generation == generation:
 		return current.Basis
 	case unchanged || differInKeysOnly(current, desired):
-		next.Content = cmp.Or(current.Basis.Content, version)
+		next.Content = cmp.Or(current.Basis.Content, stored.ResourceVersion)
 	}
 	return next
 }

@@ -61,7 +61,7 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v1beta1.Realm{}, builder.WithPredicates(condition.Changed())).
-		Watches(&v1beta1.ApiClient{}, r.countHandler()).
+		Watches(&v1beta1.ApiClient{}, cache{r.Client}.countHandler(r.Now)).
 		WatchesRawSource(r.Records.Source(nil, record.KindRealm)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Realm)).
 		WatchesRawSource(&r.Issuers.Changed).
@@ -69,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrency, RateLimiter: queue.NewLimiter(),
 			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-				return queue.New(name, limiter, limits, r.urgent)
+				return queue.New(name, limiter, limits, cache{r.Client}.urgent)
 			},
 		}).
 		Complete(apply.RetryConflicts(r))
@@ -89,71 +89,41 @@ func (r *Reconciler) ReconcileAll(ctx context.Context) {
 	}
 }
 
-// Reconcile reconciles one Realm. It decides from the caches first. If they turn out to lag, because the
-// record implements a newer Realm or a write conflicts, it decides again from the API server.
+// errInconclusive means that what was read from the API server is inconsistent: it has changed between the reads.
+var errInconclusive = errors.New("the Realm and its record do not belong together")
+
+// maxRounds is the largest number of decisions in one Reconcile. It needs six if the caches lag, a step of the keys
+// is confirmed before and after that, and the Sealer generates a key.
+const maxRounds = 8
+
+// Reconcile reconciles one Realm. It decides from the caches first. If they turn out to lag, because the record
+// implements a newer Realm or a write conflicts, it decides again from the API server, once. It updates the status
+// even if it fails to write the record.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	result, err := r.reconcile(ctx, req, false)
-	if errors.Is(err, errInconclusive) || apply.IsStale(err) {
-		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", err.Error())
-		return r.reconcile(ctx, req, true)
-	}
-	return result, err
-}
-
-// errInconclusive means that a decision would be based on an older Realm than the one that its record
-// implements. If both were read from the API server, the Realm has changed between the reads.
-var errInconclusive = errors.New("the Realm that was read is older than its record")
-
-// reconcile reads, decides, and writes. It updates the status even if it fails to write the record.
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request, live bool) (ctrl.Result, error) {
-	seen, err := r.gather(ctx, req, live)
-	if err != nil || seen.realm == nil {
+	seen, err := r.read(ctx, req, false)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	now := r.Now()
-	decided, err := r.decide(ctx, &seen, now)
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
+	if err := r.collect(ctx, req, &seen); err != nil || seen.realm == nil {
+		return ctrl.Result{}, err
 	}
-	r.Issuers.Want(req.Name, decided.fetch)
-	state, written, applyErr := r.apply(ctx, req, &seen, decided)
-	if decided.generate != "" && !written && applyErr == nil {
-		// Every other change has been written, so a key that takes long delays no restriction. If one was
-		// written now, its event triggers the next reconcile.
-		if decided, err = r.generate(ctx, seen, decided, now); err != nil {
+	for range maxRounds {
+		r.follow(req, &seen)
+		d, err := decide(&seen, r.Instance, r.Now(), r.Random)
+		if err != nil {
+			return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
+		}
+		if d.lacks == 0 {
+			err := r.write(ctx, &seen, d.writes)
+			result, err := r.report(ctx, req, &seen, d, err)
+			if seen.live || !apply.IsStale(err) {
+				return result, err
+			}
+			d.lacks = lacksLive
+		}
+		if err := r.fetch(ctx, req, &seen, d); err != nil || seen.realm == nil {
 			return ctrl.Result{}, err
 		}
-		state, _, applyErr = r.apply(ctx, req, &seen, decided)
 	}
-	if apply.IsStale(applyErr) {
-		// The decision may be based on stale data, so do not report it in the status.
-		return ctrl.Result{}, applyErr
-	}
-	r.measure(req.Name, decided, state, applyErr)
-	desired := status(seen.realm, decided, state, r.Instance, now)
-	held := countWait(seen.realm, desired, now)
-	var statusErr error
-	if held == 0 {
-		statusErr = r.writeStatus(ctx, seen.realm, desired)
-	}
-	return ctrl.Result{RequeueAfter: requeueAfter(&seen, decided, held, now)}, errors.Join(applyErr, statusErr)
-}
-
-// decide confirms a step that can't be undone of the keys before it decides on it.
-func (r *Reconciler) decide(ctx context.Context, seen *observed, now time.Time) (decision, error) {
-	d, err := decide(*seen, r.Instance, now, r.Random)
-	switch {
-	case err != nil:
-		return decision{}, err
-	case d.inconclusive:
-		return decision{}, errInconclusive
-	case !d.needsConfirmation:
-		return d, nil
-	}
-	confirmed, err := r.Tracker.Confirm(ctx, served(seen.record))
-	if confirmed || err != nil {
-		return d, err
-	}
-	seen.unconfirmed = true
-	return decide(*seen, r.Instance, now, r.Random)
+	return ctrl.Result{}, errInconclusive
 }

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
@@ -18,13 +21,37 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
+// lacks is the set of facts that a decision lacks.
+type lacks uint8
+
+const (
+	// lacksLive means that caches aren't enough, and that everything must be read from the API server.
+	lacksLive lacks = 1 << iota
+	// lacksConfirmation means that the keys take a step that can't be undone, which depends on every token server.
+	lacksConfirmation
+	// lacksKey means that the Sealer must generate a key.
+	lacksKey
+)
+
+// write is a write that a decision consists of.
+type write interface{ String() string }
+
+// putRecord creates or changes the record that the decision is based on.
+type putRecord struct {
+	secret *corev1ac.SecretApplyConfiguration
+}
+
+func (putRecord) String() string { return "put record" }
+
 // decision is the desired state of a Realm.
 type decision struct {
+	// now is the time of the decision.
+	now time.Time
+	// lacks are the facts that the decision lacks. If there are any, it says nothing else but what they are about.
+	lacks lacks
+	// writes lead to the desired state, in this order.
+	writes   []write
 	accepted condition.Result
-	// inconclusive means that the observed Realm is older than the one that its record implements.
-	inconclusive bool
-	// needsConfirmation means that the keys take a step that can't be undone, which depends on every token server.
-	needsConfirmation bool
 	// blocked is the reason why no record is written, or nil: the record can't be read, and token servers
 	// keep serving its last known good version, or it is gone together with the realm's keys.
 	blocked *condition.Result
@@ -35,10 +62,6 @@ type decision struct {
 	// generate is the algorithm of the new key that the realm needs from the Sealer; empty if it needs
 	// none.
 	generate signingkey.Algorithm
-	// retryAfter is the time after which the realm asks the Sealer again; zero if it needn't.
-	retryAfter time.Duration
-	// lifetime is the token lifetime.
-	lifetime time.Duration
 	// policy is the realm's key policy.
 	policy signingkey.Policy
 	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
@@ -63,68 +86,100 @@ type decision struct {
 	nextRotation time.Time
 }
 
-// decide returns the desired state for the observed state. It is a pure function. It fails only if
-// generating a key fails.
-func decide(seen observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
+// decide returns the desired state for the observed state, or what it lacks to decide. It is a pure function. It
+// fails only if generating a key fails.
+func decide(seen *observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	realm := seen.realm
 	d := decision{
+		now:      now,
 		accepted: accepted(realm, instance),
-		clients:  seen.clients,
-		lifetime: instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
+		policy:   policyOf(realm, instance),
+		clients:  int32(len(seen.clients)),
 	}
-	d.policy = policyOf(realm, instance, d.lifetime)
 	if len(realm.Spec.Exchanges) > 0 {
-		d.exchanges = new(exchangesResolved(realm, instance.Issuer(realm.Name), seen.unknownClients))
+		d.exchanges = new(exchangesResolved(realm, instance.Issuer(realm.Name), unknownClients(realm, seen.clients)))
 	}
 	var current record.Realm
-	if seen.record != nil {
+	switch {
+	case seen.record != nil:
 		var err error
 		if current, err = record.ReadRealm(seen.record); err != nil {
 			d.blocked = keysUnreadable(realm, err)
 			return d, nil
 		}
 		current.Keys = signingkey.Until(now, current.Keys)
-	} else if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
-		return d, nil
+	case !seen.live: // A lagging cache must not cause new keys, and the status says whether the realm had any.
+		return decision{lacks: lacksLive}, nil
+	default:
+		if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
+			return d, nil
+		}
 	}
-	if realm.Generation < current.Basis.Generation {
-		d.inconclusive = true
-		return d, nil
+	if realm.Generation < current.Basis.Generation { // The decision could undo a newer one.
+		return decision{lacks: lacksLive}, nil
 	}
 	d.recorded = current.Keys
 	d.encryption = encryptionOf(seen.mode, current.Keys, seen.undecrypted)
 	if activeIsSealed(current.Keys) {
 		d.unsigned = seen.unsigned
 	}
-	if d.accepted.Status != "True" {
-		if seen.record != nil {
-			disabled := current
-			disabled.Disabled = true
-			disabled.Basis = nextBasis(realm.Generation, current, seen.version(), disabled)
-			d.record = &disabled
+	if d.accepted.Status == metav1.ConditionTrue {
+		if err := d.decideAccepted(seen, &current, instance, random); err != nil || d.lacks != 0 {
+			return d, err
 		}
-		return d, nil
+	} else if seen.record != nil {
+		d.record = new(current)
+		d.record.Disabled = true
 	}
+	err := d.conclude(seen, current)
+	return d, err
+}
 
-	plan, err := planKeys(&seen, current.Keys, d.encryption, d.policy, now, random)
+// decideAccepted completes the decision on an accepted Realm.
+func (d *decision) decideAccepted(seen *observed, current *record.Realm, instance *config.Instance, random io.Reader) error {
+	realm := seen.realm
+	plan, err := planKeys(seen, current.Keys, d.encryption, d.policy, d.now, random)
 	if err != nil {
-		return decision{}, err
+		return err
 	}
-	d.next, d.needsConfirmation, d.generate = plan.next, plan.needsConfirmation, plan.generate
-	d.encryption.waiting = d.generate != "" && seen.mode == sealing.Encrypt
+	if plan.needsConfirmation && !seen.confirmed {
+		d.lacks = lacksConfirmation
+		return nil
+	}
+	d.next, d.generate = plan.next, plan.generate
+	d.encryption.waiting, d.encryption.failed = d.generate != "" && seen.mode == sealing.Encrypt, seen.failed
 	if seen.record == nil && d.generate != "" {
-		return d, nil // the realm gets its first key from the Sealer
+		return nil // the realm gets its first key from the Sealer
 	}
 	d.nextRotation = signingkey.NextRotation(plan.keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
-	d.record = d.newRecord(&seen, &current, plan.keys, trusted, instance)
+	d.record = d.newRecord(seen, current, plan.keys, trusted, instance)
 	d.fetch = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
 	active := signingkey.ActiveID(current.Keys)
 	d.rotates = active != "" && active != signingkey.ActiveID(plan.keys)
-	d.record.StatusLists, d.nextList = statusLists(&realm.Spec.StatusList, current.StatusLists, current.Keys, d.record.TokensValidAfter, seen.rolledBackAt, d.policy.Skew, now)
-	d.record.Basis = nextBasis(realm.Generation, current, seen.version(), *d.record)
-	return d, nil
+	d.record.StatusLists, d.nextList = statusLists(&realm.Spec.StatusList, current.StatusLists, current.Keys, d.record.TokensValidAfter, seen.rolledBackAt, d.policy.Skew, d.now)
+	return nil
+}
+
+// conclude completes the decision with the writes that replace the current record by the desired one.
+func (d *decision) conclude(seen *observed, current record.Realm) error {
+	if d.record != nil {
+		d.record.Basis = nextBasis(seen.realm.Generation, current, seen.record, *d.record)
+		secret, err := recordsecret.ForRealm(seen.namespace, seen.realm, *d.record)
+		if err != nil {
+			return err
+		}
+		if !apply.Unchanged(seen.record, secret) {
+			d.writes = []write{putRecord{secret}}
+		}
+	}
+	// A key that takes long delays no restriction: every other change is written first, and its event triggers the
+	// next decision.
+	if d.generate != "" && len(d.writes) == 0 && seen.retryAfter == 0 {
+		d.lacks = lacksKey
+	}
+	return nil
 }
 
 // newRecord returns the record of an accepted Realm with the given keys.
@@ -135,7 +190,7 @@ func (d *decision) newRecord(seen *observed, current *record.Realm, keys []signi
 		Issuer:               instance.Issuer(realm.Name),
 		Disabled:             realm.Spec.Suspend,
 		Restrictions:         current.Restrictions.Unknown(),
-		TokenLifetimeSeconds: int64(d.lifetime / time.Second),
+		TokenLifetimeSeconds: int64(d.policy.TokenLifetime / time.Second),
 		ClusterIssuerURL:     instance.ClusterURL() + "/" + realm.Name,
 		Scopes:               slices.Sorted(slices.Values(realm.Spec.Scopes)),
 		Audiences:            slices.Sorted(slices.Values(realm.Spec.Audiences)),
@@ -163,20 +218,9 @@ func accepted(realm *v1beta1.Realm, instance *config.Instance) condition.Result 
 			"spec.tokenLifetime %s exceeds the instance maximum of %s, so clients cannot get tokens. Shorten it, or ask your administrator to raise security.maximumTokenLifetime.",
 			lifetime, maximum))
 	}
-	if result := claimsWithinSize(realm); result != nil {
-		return *result
+	if excess := record.DescribeExcessClaims(record.MergeClaims(realm.Spec.Claims)); excess != "" {
+		return condition.NotReady(v1beta1.ReasonClaimsTooLarge, fmt.Sprintf(
+			"spec.claims has %s, so clients cannot get tokens. Remove or shorten claims.", excess))
 	}
 	return condition.Result{Status: "True", Reason: v1beta1.ReasonAccepted, Message: "The spec is valid." + record.DescribeReservedClaims(realm.Spec.Claims)}
-}
-
-// claimsWithinSize returns nil if the Realm's claims fit into a token, and otherwise the result for
-// the Accepted condition.
-func claimsWithinSize(realm *v1beta1.Realm) *condition.Result {
-	excess := record.DescribeExcessClaims(record.MergeClaims(realm.Spec.Claims))
-	if excess == "" {
-		return nil
-	}
-	result := condition.NotReady(v1beta1.ReasonClaimsTooLarge, fmt.Sprintf(
-		"spec.claims has %s, so clients cannot get tokens. Remove or shorten claims.", excess))
-	return &result
 }

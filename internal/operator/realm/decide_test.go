@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
@@ -48,21 +50,38 @@ func recorded(t *testing.T, realm *v1beta1.Realm, at time.Time, before *corev1.S
 	if before == nil {
 		before = written(t, realm, firstDecision(t, realm, at))
 	}
-	d := testkit.Value(decide(observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader))(t)
+	d := decidedAt(t, observed{realm: realm, record: before, state: acknowledgement.Acknowledged}, at)
 	return written(t, realm, d)
+}
+
+// decidedAt returns a decision that lacks nothing: everything was read from the API server, a step of the keys is
+// confirmed unless seen says otherwise, and the Sealer is busy if it has generated no key.
+func decidedAt(t *testing.T, seen observed, at time.Time) decision {
+	t.Helper()
+	seen.live, seen.confirmed, seen.retryAfter = true, !seen.unconfirmed, busyDelay
+	d := testkit.Value(decide(&seen, instance(), at, rand.Reader))(t)
+	if d.lacks != 0 {
+		t.Fatalf("the decision lacks %b", d.lacks)
+	}
+	return d
 }
 
 // firstDecision returns the decision for a new Realm.
 func firstDecision(t *testing.T, realm *v1beta1.Realm, at time.Time) decision {
 	t.Helper()
-	return testkit.Value(decide(observed{realm: realm}, instance(), at, rand.Reader))(t)
+	return decidedAt(t, observed{realm: realm}, at)
 }
+
+// creator is a client that creates every object.
+type creator struct{ client.Client }
+
+func (creator) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
 
 // written returns the record Secret for a decision.
 func written(t *testing.T, realm *v1beta1.Realm, d decision) *corev1.Secret {
 	t.Helper()
 	desired := testkit.Value(recordsecret.ForRealm("system", realm, *d.record))(t)
-	return testkit.Value(apply.Convert[corev1.Secret](desired))(t)
+	return testkit.Value(apply.Secret(t.Context(), creator{}, nil, desired))(t)
 }
 
 func TestDecide(t *testing.T) {
@@ -137,8 +156,8 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := testkit.Value(decide(observed{realm: test.realm, record: test.record}, instance(), now, rand.Reader))(t)
-			got := outcome{Reason: d.accepted.Reason, Lifetime: d.lifetime}
+			d := decidedAt(t, observed{realm: test.realm, record: test.record}, now)
+			got := outcome{Reason: d.accepted.Reason, Lifetime: d.policy.TokenLifetime}
 			if d.blocked != nil {
 				got.Reason = d.blocked.Reason
 			}
@@ -183,7 +202,7 @@ func TestKeysOfTheFuture(t *testing.T) {
 	} {
 		for range 3 { // Each plan takes one step.
 			seen := observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}
-			d := testkit.Value(decide(seen, instance(), now.Add(step.after), rand.Reader))(t)
+			d := decidedAt(t, seen, now.Add(step.after))
 			secret = written(t, realm, d)
 		}
 		if got := published(planted.ID); got != step.wantPlanted {
@@ -216,7 +235,7 @@ func TestRotationOverTime(t *testing.T) {
 		{publishAhead + 3*time.Second + time.Hour + signingkey.Skew, "ES384 Active", false},
 	} {
 		at := now.Add(step.after)
-		d := testkit.Value(decide(observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}, instance(), at, rand.Reader))(t)
+		d := decidedAt(t, observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}, at)
 		if d.rotates != step.wantRotation {
 			t.Errorf("after %s: rotates %t, want %t", step.after, d.rotates, step.wantRotation)
 		}
@@ -254,7 +273,7 @@ func TestPolicyIsScaled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scaled := instance()
 			scaled.Testing.SpeedUp = test.speedUp
-			d := testkit.Value(decide(observed{realm: acme(func(r *v1beta1.Realm) { r.Spec.Signing = test.signing })}, scaled, now, rand.Reader))(t)
+			d := testkit.Value(decide(&observed{realm: acme(func(r *v1beta1.Realm) { r.Spec.Signing = test.signing }), live: true}, scaled, now, rand.Reader))(t)
 			test.want.Algorithm, test.want.TokenLifetime = signingkey.ES256, 5*time.Minute
 			if diff := cmp.Diff(test.want, d.policy); diff != "" || d.record.KeyCacheSeconds != test.cache {
 				t.Errorf("keyCacheSeconds %d, want %d; policy (-want +got):\n%s", d.record.KeyCacheSeconds, test.cache, diff)
@@ -307,7 +326,7 @@ func TestBasis(t *testing.T) {
 			if seen.record != nil {
 				seen.record.ResourceVersion = "10"
 			}
-			d := testkit.Value(decide(seen, instance(), now.Add(2*time.Hour), rand.Reader))(t)
+			d := decidedAt(t, seen, now.Add(2*time.Hour))
 			testkit.Diff(t, "result", test.want, d.record.Basis)
 		})
 	}
@@ -325,7 +344,7 @@ func TestUnknownRestrictionsAreKept(t *testing.T) {
 		body := testkit.Value(record.ReadRealm(recorded(t, realm, now, nil)))(t)
 		body.Restrictions = later
 		seen := observed{realm: acme(change), record: written(t, realm, decision{record: &body}), state: acknowledgement.Acknowledged}
-		testkit.Diff(t, name, later, testkit.Value(decide(seen, instance(), now, rand.Reader))(t).record.Restrictions)
+		testkit.Diff(t, name, later, decidedAt(t, seen, now).record.Restrictions)
 	}
 }
 
@@ -345,9 +364,11 @@ func TestOlderRealmIsInconclusive(t *testing.T) {
 		"accepted": func(*v1beta1.Realm) {},
 		"rejected": func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} },
 	} {
-		d, err := decide(observed{realm: acme(change), record: secret, state: acknowledgement.Acknowledged}, instance(), now, rand.Reader)
-		if err != nil || !d.inconclusive || d.record != nil {
-			t.Errorf("%s: inconclusive %t, record %v, error %v", name, d.inconclusive, d.record, err)
+		for _, live := range []bool{false, true} {
+			seen := observed{realm: acme(change), record: secret, state: acknowledgement.Acknowledged, live: live}
+			if d := testkit.Value(decide(&seen, instance(), now, rand.Reader))(t); d.lacks != lacksLive || d.record != nil {
+				t.Errorf("%s: lacks %b, record %v", name, d.lacks, d.record)
+			}
 		}
 	}
 }
@@ -371,14 +392,18 @@ func TestUnconfirmedStepWaits(t *testing.T) {
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
 		seen := observed{realm: realm, record: secret, state: acknowledgement.Acknowledged}
-		d := testkit.Value(decide(seen, instance(), now.Add(step.after), rand.Reader))(t)
-		if states(d.record.Keys) != step.want || d.needsConfirmation != step.wantConfirmation {
-			t.Errorf("after %s: keys %s, irreversible %t", step.after, states(d.record.Keys), d.needsConfirmation)
+		asking := testkit.Value(decide(&seen, instance(), now.Add(step.after), rand.Reader))(t)
+		if (asking.lacks == lacksConfirmation) != step.wantConfirmation {
+			t.Errorf("after %s: lacks %b", step.after, asking.lacks)
+		}
+		d := decidedAt(t, seen, now.Add(step.after))
+		if states(d.record.Keys) != step.want {
+			t.Errorf("after %s: keys %s", step.after, states(d.record.Keys))
 		}
 		seen.unconfirmed = true
-		held, err := decide(seen, instance(), now.Add(step.after), rand.Reader)
-		if err != nil || states(held.record.Keys) != step.unconfirmed || held.needsConfirmation {
-			t.Errorf("unconfirmed after %s: keys %s, irreversible %t, error %v", step.after, states(held.record.Keys), held.needsConfirmation, err)
+		held := decidedAt(t, seen, now.Add(step.after))
+		if states(held.record.Keys) != step.unconfirmed {
+			t.Errorf("unconfirmed after %s: keys %s", step.after, states(held.record.Keys))
 		}
 		for i := range held.record.Keys {
 			if k := &held.record.Keys[i]; step.wantConfirmation && k.State == "Retiring" && !k.RetiredAt.IsZero() {

@@ -36,12 +36,12 @@ func decideWith(t *testing.T, realm *v1beta1.Realm, before *corev1.Secret, at ti
 	if before != nil {
 		seen.state = acknowledgement.Acknowledged
 	}
-	d := testkit.Value(decide(seen, instance(), at, rand.Reader))(t)
+	d := decidedAt(t, seen, at)
 	state := acknowledgement.Acknowledged
 	if d.record == nil && before == nil {
-		return d, status(realm, d, nil, instance(), at)
+		return d, status(realm, d, nil, instance())
 	}
-	return d, status(realm, d, &state, instance(), at)
+	return d, status(realm, d, &state, instance())
 }
 
 // encrypted returns the record of a realm whose first key is encrypted.
@@ -77,7 +77,7 @@ func TestFirstKeyWaitsForThePlugin(t *testing.T) {
 		t.Errorf("Ready is %s", got)
 	}
 	d.encryption.failed = true
-	s = status(realm, d, nil, instance(), now)
+	s = status(realm, d, nil, instance())
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionReady, v1beta1.ConditionProgrammed, v1beta1.ConditionKeysEncrypted} {
 		if got := reasonOf(s, kind); got != "False KMSUnavailable" {
 			t.Errorf("%s is %s", kind, got)
@@ -182,11 +182,11 @@ func TestNextKeyWaitsForTokenServers(t *testing.T) {
 			seen := observed{
 				realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: test.undecrypted, mode: test.mode,
 			}
-			d = testkit.Value(decide(seen, instance(), now.Add(3*time.Hour), rand.Reader))(t)
+			d = decidedAt(t, seen, now.Add(3*time.Hour))
 			if len(d.record.Keys) != 2 || d.record.Keys[1].State != signingkey.Pending || d.record.Keys[1].PublishedAt.IsZero() == test.want {
 				t.Errorf("the keys are %+v", d.record.Keys)
 			}
-			s := status(realm, d, &seen.state, instance(), now)
+			s := status(realm, d, &seen.state, instance())
 			c := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionKeysEncrypted))
 			if test.wantInTheMessage != "" && !strings.Contains(c.Message, test.wantInTheMessage) {
 				t.Errorf("the condition is %+v", c)
@@ -204,10 +204,7 @@ func TestPublishedKeyWaitsForTokenServers(t *testing.T) {
 	for i, undecrypted := range [][]string{nil, {"a"}, nil} {
 		seen := observed{realm: realm, record: written(t, realm, d), state: acknowledgement.Acknowledged, undecrypted: undecrypted, mode: sealing.Encrypt}
 		published := !d.record.Keys[1].PublishedAt.IsZero()
-		var err error
-		if d, err = decide(seen, instance(), now.Add(time.Duration(i+1)*10*time.Hour), rand.Reader); err != nil {
-			t.Fatal(err)
-		}
+		d = decidedAt(t, seen, now.Add(time.Duration(i+1)*10*time.Hour))
 		if want := published && undecrypted == nil; want != (d.record.Keys[1].State == signingkey.Active) {
 			t.Errorf("published: %t, not decrypted by %q: the keys are %+v", published, undecrypted, d.record.Keys)
 		}

@@ -161,7 +161,7 @@ func TestExchangesResolved(t *testing.T) {
 				tc.clients = everyone
 			}
 			acknowledged := acknowledgement.Acknowledged
-			got := status(realm, decided(t, observed{realm: realm, unknownClients: unknownClients(realm, tc.clients)}), &acknowledged, instance(), now)
+			got := status(realm, decided(t, observed{realm: realm, clients: tc.clients}), &acknowledged, instance())
 			c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionExchangesResolved))
 			want := metav1.Condition{Status: metav1.ConditionTrue, Reason: string(v1beta1.ReasonExchangesResolved), Message: "Everything exists that spec.exchanges refers to."}
 			if tc.want != "" {
@@ -184,7 +184,7 @@ func TestNoExchangesCondition(t *testing.T) {
 	for name, realm := range map[string]*v1beta1.Realm{"no exchanges": exchanging(), "not Accepted": rejected} {
 		t.Run(name, func(t *testing.T) {
 			waiting := acknowledgement.Waiting
-			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
+			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance())
 			if c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionExchangesResolved)); c != nil {
 				t.Errorf("condition %v", c)
 			}
@@ -208,7 +208,7 @@ func TestLongExchangesMessage(t *testing.T) {
 			realm.Spec.Exchanges[i].Scopes[j] += string(rune('a'+i)) + string(rune('a'+j))
 		}
 	}
-	got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
+	got := status(realm, decided(t, observed{realm: realm}), &waiting, instance())
 	if c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionExchangesResolved)); c == nil || len(c.Message) > 2048 {
 		t.Errorf("the condition is %.300v", c)
 	}

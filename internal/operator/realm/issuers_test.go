@@ -42,7 +42,7 @@ func trusting(issuers ...v1beta1.TrustedIssuer) *v1beta1.Realm {
 
 func decided(t *testing.T, seen observed) decision {
 	t.Helper()
-	return testkit.Value(decide(seen, instance(), now, rand.Reader))(t)
+	return decidedAt(t, seen, now)
 }
 
 // The record contains what token servers need, with defaults and sorted.
@@ -79,7 +79,7 @@ func TestURLsAndAudiencesAreRecorded(t *testing.T) {
 	})
 	settings := instance()
 	settings.SystemNamespace = "system"
-	d := testkit.Value(decide(observed{realm: realm}, settings, now, rand.Reader))(t)
+	d := testkit.Value(decide(&observed{realm: realm, live: true}, settings, now, rand.Reader))(t)
 	if want := "https://realmkeeper-token-server.system.svc/acme"; d.record.ClusterIssuerURL != want {
 		t.Errorf("URL inside the cluster %s, want %s", d.record.ClusterIssuerURL, want)
 	}
@@ -149,7 +149,7 @@ func TestUnsupportedIssuers(t *testing.T) {
 			realm := trusting(issuer, other)
 			got := decided(t, observed{realm: realm, state: acknowledgement.Acknowledged})
 			acknowledged := acknowledgement.Acknowledged
-			conditions := status(realm, got, &acknowledged, instance(), now).Conditions
+			conditions := status(realm, got, &acknowledged, instance()).Conditions
 			if got.accepted.Status != "True" {
 				t.Errorf("not Accepted: %s", got.accepted.Message)
 			}
@@ -273,7 +273,7 @@ func TestIssuerFailures(t *testing.T) {
 			}
 			d := decided(t, observed{realm: realm, record: before, state: acknowledgement.Acknowledged, fetched: map[string]trustedissuers.State{"edge": test.state}})
 			acknowledged := acknowledgement.Acknowledged
-			got := status(realm, d, &acknowledged, instance(), now)
+			got := status(realm, d, &acknowledged, instance())
 			test.want.Name = "edge"
 			testkit.Diff(t, "status", []v1beta1.TrustedIssuerStatus{test.want}, got.TrustedIssuers)
 			c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionIssuersResolved))
@@ -311,7 +311,7 @@ func TestNoIssuersCondition(t *testing.T) {
 			realm.Spec.TokenLifetime = &v1beta1.Duration{Duration: 24 * time.Hour}
 		}
 		t.Run(name, func(t *testing.T) {
-			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance(), now)
+			got := status(realm, decided(t, observed{realm: realm}), &waiting, instance())
 			if c := meta.FindStatusCondition(got.Conditions, string(v1beta1.ConditionIssuersResolved)); c != nil {
 				t.Errorf("condition %v", c)
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
@@ -18,13 +20,13 @@ import (
 
 // policyOf returns the Realm's key policy with defaults applied and its intervals scaled by
 // testing.speedUp.
-func policyOf(realm *v1beta1.Realm, instance *config.Instance, lifetime time.Duration) signingkey.Policy {
+func policyOf(realm *v1beta1.Realm, instance *config.Instance) signingkey.Policy {
 	signing := &realm.Spec.Signing
 	policy := signingkey.Policy{
 		Algorithm:        signingkey.Algorithm(signing.EffectiveAlgorithm()),
 		RotationInterval: instance.Scaled(signing.EffectiveRotationInterval()),
 		PublishAhead:     instance.Scaled(signing.EffectivePublishAhead()),
-		TokenLifetime:    lifetime,
+		TokenLifetime:    instance.TokenLifetime((*metav1.Duration)(realm.Spec.TokenLifetime)),
 		Skew:             instance.Scaled(signingkey.Skew),
 	}
 	if signing.RotationRequestTime != nil {
@@ -108,14 +110,12 @@ func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result
 	case replaced:
 		until = requested.Time
 	}
-	r := condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
+	return new(condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
 		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotationRequestTime to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
-		record.RealmSecretName(realm.UID), realm.Name))
-	return &r, until
+		record.RealmSecretName(realm.UID), realm.Name))), until
 }
 
 func keysUnreadable(realm *v1beta1.Realm, err error) *condition.Result {
-	r := condition.NotReady(v1beta1.ReasonKeysUnreadable, fmt.Sprintf(
-		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret, and request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\".", err, realm.Name))
-	return &r
+	return new(condition.NotReady(v1beta1.ReasonKeysUnreadable, fmt.Sprintf(
+		"Failed to read the signing keys: %v. Token servers keep using the last known good keys. Run \"kubectl realmkeeper restore\" with a backup, which replaces the record. Without a backup, delete the Secret, and request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\".", err, realm.Name)))
 }

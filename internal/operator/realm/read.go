@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,94 +19,102 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// gather reads the Realm and its record, from caches or, if live is set, from the API server. It also deletes
-// the records of deleted Realms with the same name. The returned Realm is nil if it does not exist or is being
-// deleted.
-func (r *Reconciler) gather(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
-	realm, from, get := &v1beta1.Realm{}, client.Reader(r.Client), r.Records.Get
+// read reads what belongs to the Realm from caches or, if live is set, from the API server. The record is read before
+// the Realm then. Otherwise a Realm that was deleted in between could get new keys, and one that was changed would be
+// older than its record.
+func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+	realm, err := getRealm(ctx, r.Client, req)
+	if err != nil || realm == nil {
+		return observed{}, err
+	}
+	get := func(_ context.Context, name string) (*corev1.Secret, error) { return r.Records.Cached(name) }
 	if live {
-		from, get = r.Live, r.Records.Live
+		get = r.Records.Live
 	}
-	if err := from.Get(ctx, req.NamespacedName, realm); client.IgnoreNotFound(err) != nil {
-		return observed{}, fmt.Errorf("reading Realm %q: %w", req.Name, err)
-	}
-	deleted := realm.UID == "" || !realm.DeletionTimestamp.IsZero()
-	uid := realm.UID
-	if deleted {
-		uid = types.UID("")
-		r.Tracker.Forget(acknowledgement.Realm, req)
-		r.Metrics.ForgetRealm(req.Name)
-		r.Events.Forget(req.NamespacedName)
-		r.Issuers.Forget(req.Name)
-	}
-	if err := r.deleteOrphans(ctx, req.NamespacedName, uid); err != nil || deleted {
+	seen := observed{namespace: r.Records.Namespace(), realm: realm, live: live, mode: r.Sealing.Mode}
+	if seen.record, err = get(ctx, record.RealmSecretName(realm.UID)); err != nil {
 		return observed{}, err
 	}
-	secret, err := get(ctx, record.RealmSecretName(uid))
-	if err != nil {
-		return observed{}, err
-	}
-	if secret == nil {
-		// The status says whether the realm had keys, and a lagging cache must not cause new ones.
-		current := &v1beta1.Realm{}
-		found, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, current)
-		if err != nil || found != uid {
-			return observed{}, err // an event follows when the cache catches up
+	if live {
+		seen.realm, err = getRealm(ctx, r.Live, req)
+		if err != nil || seen.realm == nil || seen.realm.UID != realm.UID {
+			return observed{}, err // An event follows when the cache catches up.
 		}
-		realm = current
 	}
-	seen := observed{
-		realm: realm, record: secret, fetched: fetched(realm, r.Issuers), mode: r.Sealing.Mode,
-	}
-	clients, err := r.Clients(ctx, realm.Name)
+	signal, err := get(ctx, beacon.Name)
 	if err != nil {
 		return observed{}, err
 	}
-	signal, err := r.Records.Cached(beacon.Name)
-	if err != nil {
-		return observed{}, err
+	// The beacon may not say yet what this process has found.
+	seen.rolledBackAt = timestamp.Latest(beacon.Read(signal).RolledBackAt, r.RolledBackAt())
+	seen.fetched = map[string]trustedissuers.State{}
+	for i := range seen.realm.Spec.TrustedIssuers {
+		issuer := &seen.realm.Spec.TrustedIssuers[i]
+		seen.fetched[issuer.Name] = r.Issuers.State(req.Name, issuer.Name, sourceOf(issuer))
 	}
-	seen.rolledBackAt = beacon.Read(signal).RolledBackAt
-	if at := r.RolledBackAt(); at.After(seen.rolledBackAt) {
-		seen.rolledBackAt = at // The beacon does not say it yet.
-	}
-	seen.clients, seen.unknownClients = int32(len(clients)), unknownClients(realm, clients)
-	if secret != nil {
-		seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(secret))
-		seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)
-	}
-	return seen, nil
+	seen.clients, err = r.Clients(ctx, req.Name)
+	return seen, err
 }
 
-// fetched returns the results of fetching the keys of the Realm's trusted issuers, by name.
-func fetched(realm *v1beta1.Realm, from *trustedissuers.Fetcher) map[string]trustedissuers.State {
-	fetched := map[string]trustedissuers.State{}
-	for i := range realm.Spec.TrustedIssuers {
-		issuer := &realm.Spec.TrustedIssuers[i]
-		fetched[issuer.Name] = from.State(realm.Name, issuer.Name, sourceOf(issuer))
+// getRealm returns a Realm, or nil if it doesn't exist or is being deleted.
+func getRealm(ctx context.Context, reader client.Reader, req ctrl.Request) (*v1beta1.Realm, error) {
+	realm := &v1beta1.Realm{}
+	if uid, err := recordstore.CurrentUID(ctx, reader, req.NamespacedName, realm); err != nil || uid == "" {
+		return nil, err
 	}
-	return fetched
+	return realm, nil
+}
+
+// follow reads the state of the record at the token servers. The Realm is reconciled again when it changes.
+func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
+	if seen.record == nil {
+		r.Tracker.Forget(acknowledgement.Realm, req)
+		return
+	}
+	seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(seen.record))
+	seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)
+}
+
+// fetch reads what a decision lacks. What it lacks besides everything from the API server depends on that.
+func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen *observed, d decision) (err error) {
+	if d.lacks&lacksLive != 0 {
+		if seen.live {
+			return errInconclusive
+		}
+		ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache")
+		*seen, err = r.read(ctx, req, true)
+		return err
+	}
+	if d.lacks&lacksConfirmation != 0 {
+		if seen.confirmed, err = r.Tracker.Confirm(ctx, served(seen.record)); err != nil {
+			return fmt.Errorf("confirming the record of Realm %q: %w", req.Name, err)
+		}
+		seen.unconfirmed = !seen.confirmed
+	}
+	if d.lacks&lacksKey != 0 {
+		r.generate(ctx, seen, d.generate)
+	}
+	return nil
 }
 
 // busyDelay is the shortest time after which a realm that found the Sealer busy tries again. The time is
 // random, because several realms wait for the same place.
 const busyDelay = time.Second / 2
 
-// generate gets the new key that the realm needs from the Sealer, and decides again with it. If there is
-// none yet, it returns the decision without the key.
-func (r *Reconciler) generate(ctx context.Context, seen observed, d decision, now time.Time) (decision, error) {
-	key, err := r.Sealing.Generate(ctx, seen.realm.UID, d.generate)
+// generate gets a new key from the Sealer.
+func (r *Reconciler) generate(ctx context.Context, seen *observed, algorithm signingkey.Algorithm) {
+	key, err := r.Sealing.Generate(ctx, seen.realm.UID, algorithm)
 	switch {
+	case err == nil:
+		seen.generated = &key
 	case errors.Is(err, sealing.ErrBusy):
-		d.retryAfter = wait.Jitter(busyDelay, 1)
-		return d, nil
-	case err != nil:
+		seen.retryAfter = wait.Jitter(busyDelay, 1)
+	default:
 		r.Metrics.Rotation(metrics.SigningKey, err)
-		d.encryption.failed, d.retryAfter = true, sealing.Pause
-		return d, nil
+		seen.failed, seen.retryAfter = true, sealing.Pause
 	}
-	seen.generated = &key
-	return r.decide(ctx, &seen, now)
 }

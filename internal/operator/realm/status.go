@@ -1,12 +1,15 @@
 package realm
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
@@ -22,14 +25,14 @@ import (
 
 // status returns the new status of the Realm. state is nil if the record was not written. It is a
 // pure function.
-func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, instance *config.Instance, now time.Time) v1beta1.RealmStatus {
+func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, instance *config.Instance) v1beta1.RealmStatus {
 	issuer := instance.Issuer(realm.Name)
 	s := v1beta1.RealmStatus{
 		ObservedGeneration: realm.Generation,
 		Issuer:             issuer,
 		TokenEndpoint:      issuer + oauth.TokenPath,
 		JWKSURI:            issuer + oauth.JWKSPath,
-		TokenLifetime:      &v1beta1.Duration{Duration: d.lifetime},
+		TokenLifetime:      &v1beta1.Duration{Duration: d.policy.TokenLifetime},
 		RotationInterval:   &v1beta1.Duration{Duration: realm.Spec.Signing.EffectiveRotationInterval()},
 		PublishAhead:       &v1beta1.Duration{Duration: realm.Spec.Signing.EffectivePublishAhead()},
 		Clients:            &d.clients,
@@ -46,7 +49,7 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 			s.NextKeyTransitionTime = &metav1.Time{Time: d.next}
 		}
 	}
-	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(now))
+	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(d.now))
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	if d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
 		d.putResolved(conditions, realm, s.TrustedIssuers)
@@ -192,28 +195,47 @@ func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) t
 	return apply.StatusPause(realm, now)
 }
 
+// report writes the status that follows from a decision, whose writes failed with err unless it is nil, and returns
+// when to reconcile again.
+func (r *Reconciler) report(ctx context.Context, req ctrl.Request, seen *observed, d decision, err error) (ctrl.Result, error) {
+	r.Issuers.Want(req.Name, d.fetch)
+	if apply.IsStale(err) {
+		return ctrl.Result{}, err // The decision may be based on stale data.
+	}
+	var state *acknowledgement.State // of the record's content
+	if err == nil && seen.record != nil {
+		if len(d.writes) > 0 {
+			r.follow(req, seen) // The keys wait for this version.
+		}
+		version := seen.record.ResourceVersion
+		if d.record != nil {
+			version = cmp.Or(d.record.Basis.Content, version)
+		}
+		state = new(r.Tracker.State(acknowledgement.Record{Name: seen.record.Name, Version: version}))
+	}
+	r.measure(req.Name, d, state, err)
+	desired := status(seen.realm, d, state, r.Instance)
+	held := countWait(seen.realm, desired, d.now)
+	if held == 0 {
+		err = errors.Join(err, r.writeStatus(ctx, seen.realm, desired))
+	}
+	return ctrl.Result{RequeueAfter: requeueAfter(seen, d, held)}, err
+}
+
 // confirmDelay is the time after which a step of the keys is tried again that a token server holds up.
 const confirmDelay = time.Second
 
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if there is
 // none. held is how long the write of the number of clients waits.
-func requeueAfter(seen *observed, d decision, held time.Duration, now time.Time) (after time.Duration) {
-	consider := func(wait time.Duration) {
+func requeueAfter(seen *observed, d decision, held time.Duration) (after time.Duration) {
+	if seen.unconfirmed {
+		after = confirmDelay
+	}
+	for _, wait := range []time.Duration{d.next.Sub(d.now), d.nextList.Sub(d.now), seen.retryAfter, held} { // Zero times are in the past.
 		if wait > 0 && (after == 0 || wait < after) {
 			after = wait
 		}
 	}
-	if !d.next.IsZero() {
-		consider(d.next.Sub(now))
-	}
-	if !d.nextList.IsZero() {
-		consider(d.nextList.Sub(now))
-	}
-	if seen.unconfirmed {
-		consider(confirmDelay)
-	}
-	consider(d.retryAfter)
-	consider(held)
 	return after
 }
 

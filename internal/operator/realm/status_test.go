@@ -1,7 +1,6 @@
 package realm
 
 import (
-	"crypto/rand"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,8 +40,8 @@ func TestStatusShowsKeys(t *testing.T) {
 		{4 * time.Hour, "EdDSA", acknowledgement.Acknowledged, "ES256 Retiring 0s 0s 4h10m0s; EdDSA Active 1h0m0s 3h0m0s -; 4h10m0s"},
 	} {
 		realm.Spec.Signing.Algorithm = step.algorithm
-		d := testkit.Value(decide(observed{realm: realm, record: secret, state: step.state}, instance(), now.Add(step.after), rand.Reader))(t)
-		s := status(realm, d, new(acknowledgement.Waiting), instance(), now)
+		d := decidedAt(t, observed{realm: realm, record: secret, state: step.state}, now.Add(step.after))
+		s := status(realm, d, new(acknowledgement.Waiting), instance())
 		var got strings.Builder
 		for _, k := range s.SigningKeys {
 			fmt.Fprintf(&got, "%s %s %s %s %s; ", k.Algorithm, k.State, after(&k.CreationTime), after(k.ActivationTime), after(k.RemovalTime))
@@ -57,8 +56,8 @@ func TestLostKeysStayInStatus(t *testing.T) {
 	realm := acme(func(r *v1beta1.Realm) {
 		r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a", State: "Active", CreationTime: metav1.NewTime(now.Add(-time.Hour))}}
 	})
-	d := testkit.Value(decide(observed{realm: realm}, instance(), now, rand.Reader))(t)
-	got := status(realm, d, nil, instance(), now)
+	d := decidedAt(t, observed{realm: realm}, now)
+	got := status(realm, d, nil, instance())
 	testkit.Diff(t, "keys", realm.Status.SigningKeys, got.SigningKeys)
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
 		if reason := reasonOf(got, kind); reason != "False KeysMissing" {
@@ -88,8 +87,8 @@ func TestReadyDependsOnTheActiveKey(t *testing.T) {
 		"in plaintext":                   {settled(t, realm, sealing.Off), acknowledgement.Acknowledged, []string{"a"}, "True Ready", "True Ready", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := testkit.Value(decide(observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, instance(), now, rand.Reader))(t)
-			s := status(realm, d, &test.state, instance(), now)
+			d := decidedAt(t, observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, now)
+			s := status(realm, d, &test.state, instance())
 			if got := reasonOf(s, v1beta1.ConditionProgrammed); got != test.wantProgrammed {
 				t.Errorf("Programmed is %s, want %s", got, test.wantProgrammed)
 			}

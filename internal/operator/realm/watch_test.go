@@ -2,7 +2,6 @@ package realm
 
 import (
 	"context"
-	"crypto/rand"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,7 +65,6 @@ func TestManyClientsCauseFewWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clients, writes, reconciles := int32(0), 0, 0
 		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(0)) })
-		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
 		q := queue.New("", queue.NewLimiter(), limits, func(reconcile.Request) bool { return false })
 		work := func() {
 			for q.Len() > 0 {
@@ -87,7 +85,7 @@ func TestManyClientsCauseFewWrites(t *testing.T) {
 		for range created {
 			clients++
 			object := &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}
-			r.countHandler().Create(t.Context(), event.CreateEvent{Object: object}, q)
+			cache{oneRealm{realm: cached}}.countHandler(time.Now).Create(t.Context(), event.CreateEvent{Object: object}, q)
 			synctest.Wait()
 			work()
 			if writes == 0 {
@@ -114,13 +112,12 @@ func TestLastClientIsGoneWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cached := acme(func(r *v1beta1.Realm) { r.Status.Clients = new(int32(2)) })
 		statusWritten(cached, time.Now())
-		r := &Reconciler{Client: oneRealm{realm: cached}, Now: time.Now}
 		q := queue.New("", queue.NewLimiter(), limits, func(reconcile.Request) bool { return false })
 		defer q.ShutDown()
 		clients := int32(2)
 		for range 2 {
 			clients--
-			r.countHandler().Delete(t.Context(), event.DeleteEvent{Object: &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}}, q)
+			cache{oneRealm{realm: cached}}.countHandler(time.Now).Delete(t.Context(), event.DeleteEvent{Object: &v1beta1.ApiClient{Spec: v1beta1.ApiClientSpec{RealmRef: v1beta1.RealmReference{Name: cached.Name}}}}, q)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			if q.Len() == 0 {
@@ -145,7 +142,7 @@ func TestStatusShowsClients(t *testing.T) {
 		"lost keys": func(r *v1beta1.Realm) { r.Status.SigningKeys = []v1beta1.SigningKeyStatus{{KeyID: "a"}} },
 	} {
 		realm := acme(change)
-		d := testkit.Value(decide(observed{realm: realm, clients: 3}, instance(), now, rand.Reader))(t)
-		testkit.Diff(t, "clients of a Realm with "+name, new(int32(3)), status(realm, d, nil, instance(), now).Clients)
+		d := decidedAt(t, observed{realm: realm, clients: make([]v1beta1.ApiClient, 3)}, now)
+		testkit.Diff(t, "clients of a Realm with "+name, new(int32(3)), status(realm, d, nil, instance()).Clients)
 	}
 }

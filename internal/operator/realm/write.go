@@ -1,7 +1,6 @@
 package realm
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -11,45 +10,43 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
-	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 )
 
-// apply writes the record and returns the state of its content at the token servers, and whether the
-// record has changed. The state is nil if there is no record or the write failed.
-func (r *Reconciler) apply(ctx context.Context, req ctrl.Request, seen *observed, d decision) (state *acknowledgement.State, written bool, err error) {
-	secret, content := seen.record, ""
-	if d.record != nil {
-		desired, err := recordsecret.ForRealm(r.Records.Namespace(), seen.realm, *d.record)
-		if err != nil {
-			return nil, false, err
+// write performs writes in their order, each on condition that what it was decided from hasn't changed, and stores
+// the results in seen.
+func (r *Reconciler) write(ctx context.Context, seen *observed, writes []write) error {
+	for _, w := range writes {
+		if w, ok := w.(putRecord); ok {
+			written, err := r.Records.Put(ctx, seen.record, w.secret)
+			if err != nil {
+				return fmt.Errorf("writing the record of Realm %q: %w", seen.realm.Name, err)
+			}
+			seen.record = written
 		}
-		if secret, err = r.Records.Put(ctx, seen.record, desired); err != nil {
-			return nil, false, fmt.Errorf("writing the record of Realm %q: %w", req.Name, err)
-		}
-		content = d.record.Basis.Content
 	}
-	if secret == nil {
-		r.Tracker.Forget(acknowledgement.Realm, req)
-		return nil, false, nil // A missing record has no state.
-	}
-	written = seen.record == nil || secret.ResourceVersion != seen.record.ResourceVersion
-	if written {
-		r.Tracker.Follow(acknowledgement.Realm, req, served(secret)) // The keys wait for this version.
-	}
-	current := r.Tracker.State(acknowledgement.Record{Name: secret.Name, Version: cmp.Or(content, secret.ResourceVersion)})
-	return &current, written, nil
+	return nil
 }
 
-// deleteOrphans deletes the records of other Realms than the one with a UID that have or had its name.
-func (r *Reconciler) deleteOrphans(ctx context.Context, name types.NamespacedName, realm types.UID) error {
-	own, err := r.Records.OfOwner(name)
+// collect deletes the records of deleted Realms with the same name, and what the operator remembers of one that
+// doesn't exist any more.
+func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observed) error {
+	var uid types.UID
+	if seen.realm != nil {
+		uid = seen.realm.UID
+	} else {
+		r.Tracker.Forget(acknowledgement.Realm, req)
+		r.Metrics.ForgetRealm(req.Name)
+		r.Events.Forget(req.NamespacedName)
+		r.Issuers.Forget(req.Name)
+	}
+	own, err := r.Records.OfOwner(req.NamespacedName)
 	if err != nil {
 		return err
 	}
-	return r.Records.DeleteOrphans(ctx, recordstore.OfKind(record.KindRealm, own), notOf(realm), func(ctx context.Context) (recordstore.Orphaned, error) {
-		current, err := recordstore.CurrentUID(ctx, r.Live, name, &v1beta1.Realm{})
+	return r.Records.DeleteOrphans(ctx, recordstore.OfKind(record.KindRealm, own), notOf(uid), func(ctx context.Context) (recordstore.Orphaned, error) {
+		current, err := recordstore.CurrentUID(ctx, r.Live, req.NamespacedName, &v1beta1.Realm{})
 		return notOf(current), err
 	})
 }
