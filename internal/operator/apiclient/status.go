@@ -377,14 +377,8 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled:
 		return recheckInterval
 	}
-	var next time.Time
 	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
-	for _, at := range times {
-		if seen.at.Before(at) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return until(next, now)
+	return until(timestamp.Next(seen.at, times...), now)
 }
 
 // until returns the time until a time; zero if it is zero.

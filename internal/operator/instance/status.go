@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
@@ -27,17 +28,12 @@ const recheck = time.Minute
 // status returns the new status of the Instance, and when it changes although nothing else does; zero if it
 // doesn't. It is a pure function.
 func status(seen *observed, instance *config.Instance, version string, now time.Time) (s v1beta1.InstanceStatus, next time.Time) {
-	sooner := func(at time.Time) {
-		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
 	var servers []server
 	live := int32(0)
 	for i := range seen.servers {
 		described := describe(&seen.servers[i], now)
 		servers = append(servers, described)
-		sooner(described.next)
+		next = timestamp.Earliest(next, described.next)
 		if described.live() {
 			live++
 		}
@@ -63,7 +59,7 @@ func status(seen *observed, instance *config.Instance, version string, now time.
 	if instance.TLS.Managed != nil {
 		var issued condition.Result
 		if s.CertificateAuthority, issued = certificateAuthority(seen, authority.PolicyOf(instance), now); issued.Status == metav1.ConditionFalse {
-			sooner(now.Add(recheck))
+			next = timestamp.Earliest(next, now.Add(recheck))
 		}
 		conditions.Put(v1beta1.ConditionCertificatesIssued, issued)
 	}

@@ -73,10 +73,7 @@ func (s *Store) Lose(ctx context.Context, c client.Client, at time.Time) error {
 // roundUp rounds up the time before which uses may be missing, so that it is written less often.
 func (s *Store) roundUp(at time.Time) time.Time {
 	unit := max(time.Second, min(time.Minute, s.resolution/60))
-	if rounded := at.Truncate(unit); rounded.Before(at) {
-		return rounded.Add(unit)
-	}
-	return at
+	return at.Add(unit - 1).Truncate(unit)
 }
 
 // persist writes the state if it has changed.

@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // certificates are the managed CA and the serving certificate.
@@ -54,9 +55,7 @@ func decideCertificates(seen observed, instance *config.Instance, now time.Time,
 	}
 	serving = pki.WithChain(serving, plan.Chain())
 	c.serving = &serving
-	if renewAt.Before(c.next) {
-		c.next = renewAt
-	}
+	c.next = timestamp.Earliest(c.next, renewAt)
 	return c, nil
 }
 

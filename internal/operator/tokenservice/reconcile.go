@@ -6,6 +6,8 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
 // Reconcile updates the token service to match the configuration.
@@ -28,10 +30,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := errors.Join(certificateErr, applyErr); err != nil {
 		return ctrl.Result{}, err
 	}
-	next := decided.next
-	if at := r.publishTrustBundle(ctx, seen, decided, now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-		next = at
-	}
+	next := timestamp.Earliest(decided.next, r.publishTrustBundle(ctx, seen, decided, now))
 	if next.IsZero() {
 		return ctrl.Result{}, nil
 	}

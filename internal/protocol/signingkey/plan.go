@@ -152,31 +152,26 @@ func activate(keys []Key, next *Key, now time.Time) {
 
 // nextPlan returns the earliest time after now at which Plan must run again.
 func nextPlan(now time.Time, keys []Key, policy Policy) time.Time {
-	var next time.Time
-	consider := func(at time.Time) {
-		if at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
+	var times []time.Time
 	pending, first := false, ActiveID(keys) == ""
 	for i := range keys {
 		if first {
-			consider(firstSignsAt(&keys[i]))
+			times = append(times, firstSignsAt(&keys[i]))
 		} else {
-			consider(policy.SignsAt(&keys[i]))
+			times = append(times, policy.SignsAt(&keys[i]))
 		}
-		consider(policy.RemoveAt(&keys[i]))
+		times = append(times, policy.RemoveAt(&keys[i]))
 		pending = pending || keys[i].State == Pending
 	}
 	for i := range keys {
 		if keys[i].State == Active && !pending && len(keys) < MaxKeys {
-			consider(policy.successorAt(&keys[i]))
+			times = append(times, policy.successorAt(&keys[i]))
 		}
 		if keys[i].State == Pending && keys[i].CreatedAt.Before(policy.RotateAfter) {
-			consider(policy.RotateAfter)
+			times = append(times, policy.RotateAfter)
 		}
 	}
-	return next
+	return timestamp.Next(now, times...)
 }
 
 func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }

@@ -19,13 +19,18 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// RoundUp rounds up to a whole second.
-func RoundUp(at time.Time) time.Time {
-	if whole := at.Truncate(time.Second); whole.Before(at) {
-		return whole.Add(time.Second)
+// Next returns the earliest time that is after now, or zero.
+func Next(now time.Time, times ...time.Time) (next time.Time) {
+	for _, at := range times {
+		if at.After(now) {
+			next = Earliest(next, at)
+		}
 	}
-	return at
+	return next
 }
+
+// RoundUp rounds up to a whole second.
+func RoundUp(at time.Time) time.Time { return at.Add(time.Second - 1).Truncate(time.Second) }
 
 // Format formats a time for a message or a spec, in UTC (RFC 3339).
 func Format(at time.Time) string { return at.UTC().Format(time.RFC3339) }

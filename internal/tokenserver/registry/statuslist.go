@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
+	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
@@ -148,11 +149,7 @@ func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslis
 		} else {
 			invalid = append(invalid, c.StatusIndex.Index)
 		}
-		for _, at := range []time.Time{c.ExpiresAt, c.TokensValidAfter} {
-			if now.Before(at) && (next.IsZero() || at.Before(next)) {
-				next = at
-			}
-		}
+		next = timestamp.Next(now, next, c.ExpiresAt, c.TokensValidAfter)
 		return true
 	})
 	for _, index := range invalid {

@@ -291,8 +291,8 @@ func (s *Schedule) due(secret record.ClientSecret) time.Time {
 		due = secret.CreatedAt.Add(s.Interval)
 	}
 	// CreatedAt has a precision of one second.
-	if at := s.RotateAfter.Truncate(time.Second); secret.CreatedAt.Before(at) && (due.IsZero() || at.Before(due)) {
-		due = at
+	if at := s.RotateAfter.Truncate(time.Second); secret.CreatedAt.Before(at) {
+		due = timestamp.Earliest(due, at)
 	}
 	return due
 }

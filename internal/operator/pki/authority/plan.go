@@ -174,11 +174,10 @@ func (a *Authority) next(now time.Time, policy Policy) time.Time {
 	} else {
 		times = append(times, a.SwitchAt(policy))
 	}
-	times = slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(now) })
-	if len(times) == 0 {
-		return now
+	if next := timestamp.Next(now, times...); !next.IsZero() {
+		return next
 	}
-	return slices.MinFunc(times, time.Time.Compare)
+	return now
 }
 
 // publishAt returns the time at which the successor of a CA is published.
@@ -194,10 +193,7 @@ func (a *Authority) SwitchAt(policy Policy) time.Time {
 	reserve, overlap := a.margins(policy)
 	end, published := a.Current.Leaf.NotAfter, a.Next.Leaf.NotBefore.Add(pki.Backdate)
 	at := published.Add(max(time.Second, min(overlap, end.Sub(published)/2)))
-	if usual := end.Add(-reserve); usual.After(at) {
-		at = usual
-	}
-	return timestamp.RoundUp(at)
+	return timestamp.RoundUp(timestamp.Latest(at, end.Add(-reserve)))
 }
 
 // margins returns how long before a CA expires its successor signs, and how long before that it is
