@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
@@ -121,7 +122,7 @@ func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	every := orphaned("", "")
 	next, err := r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, own), every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
-	return ctrl.Result{RequeueAfter: until(next, r.Now())}, err
+	return ctrl.Result{RequeueAfter: queue.After(next, r.Now())}, err
 }
 
 // disable makes token servers reject the client of a record. They report an unreadable record.

@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			err = r.collect(ctx, req, &seen)
 		}
 		if err != nil || seen.client == nil {
-			return ctrl.Result{RequeueAfter: until(seen.orphanRelease, r.Now())}, err
+			return ctrl.Result{RequeueAfter: queue.After(seen.orphanRelease, r.Now())}, err
 		}
 		r.follow(req, &seen)
 		d, decideErr := decide(&seen, r.Now(), r.Random)

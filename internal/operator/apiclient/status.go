@@ -22,6 +22,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
@@ -378,15 +379,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return recheckInterval
 	}
 	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
-	return until(timestamp.Next(seen.at, times...), now)
-}
-
-// until returns the time until a time; zero if it is zero.
-func until(at, now time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return max(time.Nanosecond, at.Sub(now))
+	return queue.After(timestamp.Next(seen.at, times...), now)
 }
 
 // transitionTimes returns the times at which the client's state changes without a watch event.

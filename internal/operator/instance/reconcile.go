@@ -2,7 +2,6 @@ package instance
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
 // Reconcile creates the Instance if it is missing, and otherwise updates its status.
@@ -28,17 +28,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	current := seen.instance.Status.DeepCopy()
 	meta.RemoveStatusCondition(&current.Conditions, string(v1beta1.ConditionMemorySufficient)) // every operator reports that
 	if equality.Semantic.DeepEqual(*current, s) {
-		return requeueAt(next, now), nil
+		return ctrl.Result{RequeueAfter: queue.After(next, now)}, nil
 	}
 	if wait := apply.StatusPause(seen.instance, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	return requeueAt(next, now), r.writeStatus(ctx, seen.instance, s)
-}
-
-func requeueAt(next, now time.Time) ctrl.Result {
-	if next.IsZero() {
-		return ctrl.Result{}
-	}
-	return ctrl.Result{RequeueAfter: max(next.Sub(now), time.Millisecond)} // Zero would mean never.
+	return ctrl.Result{RequeueAfter: queue.After(next, now)}, r.writeStatus(ctx, seen.instance, s)
 }

@@ -24,6 +24,15 @@ const (
 	maxDelay = 30 * time.Second
 )
 
+// After returns the time until an object must be reconciled at the given time, which is never zero; if at is
+// zero, it returns zero, which means never.
+func After(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(time.Nanosecond, at.Sub(now))
+}
+
 // NewLimiter returns the rate limiter of a controller. The delay after a failed reconcile doubles up to half
 // a minute: that of controller-runtime grows to 16 minutes, for which a suspension would have no effect.
 func NewLimiter() workqueue.TypedRateLimiter[reconcile.Request] {

@@ -3,10 +3,10 @@ package tokenservice
 import (
 	"context"
 	"errors"
-	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
@@ -31,8 +31,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	next := timestamp.Earliest(decided.next, r.publishTrustBundle(ctx, seen, decided, now))
-	if next.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{RequeueAfter: max(next.Sub(now), time.Millisecond)}, nil // Zero would mean never.
+	return ctrl.Result{RequeueAfter: queue.After(next, now)}, nil
 }
