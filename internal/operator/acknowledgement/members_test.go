@@ -357,7 +357,7 @@ func TestInvalidLease(t *testing.T) {
 
 // A step that can't be undone needs every server, according to the API server.
 func TestConfirm(t *testing.T) {
-	client100, subject90 := acknowledgement.Record{Name: "client", Version: "100"}, acknowledgement.Record{Name: "subject", Version: "90"}
+	records := []acknowledgement.Record{{Name: "client", Version: "100"}, {Name: "subject", Version: "90"}, {Name: "realm", Version: "90", PendingKeyOf: "acme"}}
 	join := func(t *testing.T, c *cluster) { c.renew(t, "joining", "") }
 	tests := map[string]struct {
 		servers map[string]string
@@ -378,6 +378,13 @@ func TestConfirm(t *testing.T) {
 			beat := heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, Unreadable: []string{"subject"}}
 			c.apply(t, &beat)
 		}},
+		"the watch has not delivered a key that is not decrypted": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
+			c.frozen = true
+			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedNext: []string{"acme"}})
+		}},
+		"the key of another realm is not decrypted": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
+			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedNext: []string{"shop"}})
+		}, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -388,11 +395,11 @@ func TestConfirm(t *testing.T) {
 			if tc.change != nil {
 				tc.change(t, c)
 			}
-			if got, err := c.tracker.Confirm(t.Context(), client100, subject90); got != tc.want || err != nil {
+			if got, err := c.tracker.Confirm(t.Context(), records...); got != tc.want || err != nil {
 				t.Errorf("confirmed: %t, want %t; error %v", got, tc.want, err)
 			}
 			c.down = errDown
-			if got, err := c.tracker.Confirm(t.Context(), client100, subject90); got || !errors.Is(err, errDown) {
+			if got, err := c.tracker.Confirm(t.Context(), records...); got || !errors.Is(err, errDown) {
 				t.Errorf("confirmed without the API server: %t, error %v", got, err)
 			}
 		})

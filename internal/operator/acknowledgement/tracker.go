@@ -44,7 +44,11 @@ const (
 )
 
 // Record is a record, and the resource version from which on acknowledgements of it count.
-type Record struct{ Name, Version string }
+type Record struct {
+	Name, Version string
+	// PendingKeyOf is the name of the Realm if a server must also have decrypted its Pending signing key.
+	PendingKeyOf string
+}
 
 // Tracker holds the latest heartbeat of each token server. It is safe for concurrent use.
 type Tracker struct {
@@ -182,7 +186,9 @@ func (t *Tracker) state(records []Record) State {
 
 // serves reports whether a server serves all records.
 func serves(h *heartbeat.Heartbeat, records []Record) bool {
-	return !slices.ContainsFunc(records, func(r Record) bool { return !h.Serves(r.Name, r.Version) })
+	return !slices.ContainsFunc(records, func(r Record) bool {
+		return !h.Serves(r.Name, r.Version) || r.PendingKeyOf != "" && !h.DecryptedNext(r.PendingKeyOf)
+	})
 }
 
 func (t *Tracker) undecrypted(realm string) (next, active []string) {

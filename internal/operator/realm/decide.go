@@ -120,7 +120,7 @@ func decide(seen *observed, instance *config.Instance, now time.Time, random io.
 	}
 	d.recorded = current.Keys
 	d.encryption = encryptionOf(seen.mode, current.Keys, seen.undecrypted)
-	if activeIsSealed(current.Keys) {
+	if isSealed(current.Keys, signingkey.Active) {
 		d.unsigned = seen.unsigned
 	}
 	if d.accepted.Status == metav1.ConditionTrue {

@@ -266,3 +266,15 @@ func TestNoRotationWithEncryptedKeysAndNoPlugin(t *testing.T) {
 		t.Errorf("got %+v", d.record.Keys)
 	}
 }
+
+// The API server's word on the token servers includes whether they have decrypted the next key, unless it is in
+// plaintext.
+func TestConfirmedKeyIsDecrypted(t *testing.T) {
+	for state, want := range map[signingkey.State]string{signingkey.Pending: "acme", signingkey.Active: ""} {
+		sealed, plaintext := sealedKey(t, "1"), testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
+		sealed.State = state
+		if got := servedWithKeys(&corev1.Secret{}, "acme", []signingkey.Key{plaintext, sealed}).PendingKeyOf; got != want {
+			t.Errorf("%s: the key of %q must be decrypted, want %q", state, got, want)
+		}
+	}
+}

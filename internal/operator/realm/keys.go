@@ -87,9 +87,9 @@ func mustConfirm(before, after []signingkey.Key) bool {
 	})
 }
 
-// activeIsSealed reports whether the Active key is encrypted.
-func activeIsSealed(keys []signingkey.Key) bool {
-	return slices.ContainsFunc(keys, func(k signingkey.Key) bool { return k.State == signingkey.Active && k.Sealed() != nil })
+// isSealed reports whether the key in the given state is encrypted.
+func isSealed(keys []signingkey.Key, state signingkey.State) bool {
+	return slices.ContainsFunc(keys, func(k signingkey.Key) bool { return k.State == state && k.Sealed() != nil })
 }
 
 // keysMissing returns why a realm without a record gets no keys, and when that ends without a change of the

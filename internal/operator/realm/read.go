@@ -90,7 +90,7 @@ func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen *observed
 		return err
 	}
 	if d.lacks&lacksConfirmation != 0 {
-		if seen.confirmed, err = r.Tracker.Confirm(ctx, served(seen.record)); err != nil {
+		if seen.confirmed, err = r.Tracker.Confirm(ctx, servedWithKeys(seen.record, seen.realm.Name, d.recorded)); err != nil {
 			return fmt.Errorf("confirming the record of Realm %q: %w", req.Name, err)
 		}
 		seen.unconfirmed = !seen.confirmed
@@ -117,4 +117,14 @@ func (r *Reconciler) generate(ctx context.Context, seen *observed, algorithm sig
 		r.Metrics.Rotation(metrics.SigningKey, err)
 		seen.failed, seen.retryAfter = true, sealing.Pause
 	}
+}
+
+// servedWithKeys returns a record as token servers must serve it before its keys take a step that can't be undone.
+// They must have decrypted a Pending key. One in plaintext doesn't wait for servers that say they need a plugin.
+func servedWithKeys(secret *corev1.Secret, realm string, keys []signingkey.Key) acknowledgement.Record {
+	r := served(secret)
+	if isSealed(keys, signingkey.Pending) {
+		r.PendingKeyOf = realm
+	}
+	return r
 }
