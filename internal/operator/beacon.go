@@ -33,13 +33,16 @@ const (
 
 // rollbacks remembers what shows that the API server was rolled back, while the operator starts over.
 type rollbacks struct {
-	now func() time.Time
+	now func() time.Time // doesn't change
 
+	// Who holds mu owns all fields below. The writer of the beacon sets written, and the handler of the informer
+	// last and seen. Both set at, as does the reader's monitor, and a rollback that any of them finds clears
+	// written and last.
 	mu      sync.Mutex
 	written string    // resource version of the last beacon that this process wrote or adopted; may be empty
 	last    string    // resource version of the last beacon that arrived; may be empty
 	seen    time.Time // when that was written
-	at      time.Time
+	at      time.Time // see RolledBackAt
 }
 
 // RolledBackAt returns when this process last found that the API server had been rolled back, or adopted that

@@ -43,12 +43,15 @@ const (
 // renewed a Lease of its own, whose renewals arrived through the same watch. The mark is conditional on the
 // resource version that was seen.
 type Members struct {
+	// These don't change.
 	tracker   *Tracker
 	client    client.Client
 	system    string // the namespace of the Pods
 	lost      Lost
 	collected func()
 
+	// The goroutine that calls Check owns these fields.
+	//
 	// began is when the latest renewal began. renewed is the resource version that it wrote; empty once it
 	// has arrived, and if it failed.
 	began   time.Time

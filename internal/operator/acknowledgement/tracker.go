@@ -52,25 +52,27 @@ type Record struct {
 
 // Tracker holds the latest heartbeat of each token server. It is safe for concurrent use.
 type Tracker struct {
+	// These don't change once the manager has started. Watch sets synced, and ServersSource observer.
 	api       client.Reader // not a cache
 	namespace string
 	now       func() time.Time
-	synced    func() bool // set by Watch; true after all existing Leases were processed
+	synced    func() bool // true after all existing Leases were processed
+	changed   map[Kind]*queue.Source
+	// serversChanged triggers observer when the state of a server may have changed.
+	serversChanged queue.Source
+	observer       reconcile.Request
 
+	// Who holds mu owns all fields below: the handler of the informer, a controller, Members, or a metric.
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
 	watched map[watch]watched
 	// waiting contains the watched objects whose last state was Waiting. When a server loads newer
 	// records, only these objects' states can change.
 	waiting map[watch]struct{}
-	changed map[Kind]*queue.Source
 	// arrived is the latest resource version of the operator's own Lease that the watch has delivered.
 	arrived string
 	// newest is the newest version of a record that was requested with Follow.
 	newest string
-	// serversChanged triggers observer when the state of a server may have changed.
-	serversChanged queue.Source
-	observer       reconcile.Request
 }
 
 // server is a token server with a Lease. The heartbeat is empty if the Lease is invalid.

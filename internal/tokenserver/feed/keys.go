@@ -34,15 +34,18 @@ const (
 // keyring decrypts the sealed keys of realms in the background, and keeps decrypted keys in memory for
 // as long as their realm signs or will sign with them. A hanging plugin delays nothing else.
 type keyring struct {
+	// These don't change, and are safe for concurrent use.
 	plugin *keyencryption.Encrypter                     // nil without a KMS plugin
 	queue  workqueue.TypedRateLimitingInterface[string] // of records; nil without a KMS plugin
 	logger *slog.Logger
 	now    func() time.Time
-	// decrypted is called when a key is decrypted.
+	// decrypted is called when a key is decrypted, with mu held.
 	decrypted func()
 
 	ready atomic.Bool // whether KeysReady has returned nil
 
+	// Who holds mu owns all fields below: the feed, a worker, the publisher, or a reader of the state. Nobody holds it
+	// while the plugin works.
 	mu     sync.Mutex
 	realms map[string]*realmKeys // by name of the record
 	// unavailable is the plugin's last error if it didn't respond to the last request.
@@ -53,7 +56,7 @@ type keyring struct {
 	plaintext   bool      // whether any record had a key in plaintext at the last call of updatePlaintext
 }
 
-// realmKeys are the keys of one realm.
+// realmKeys are the keys of one realm. Who holds the keyring's mu owns them. The realm is safe for concurrent use.
 type realmKeys struct {
 	realm    *registry.Realm
 	known    map[string]signingkey.Key // decrypted, by ID

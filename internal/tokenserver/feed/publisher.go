@@ -40,6 +40,7 @@ func backoff() wait.Backoff {
 
 // publisher writes this server's heartbeat Lease.
 type publisher struct {
+	// These don't change, and are safe for concurrent use.
 	Options
 	progress    *progress
 	requests    *keyRequests
@@ -48,7 +49,9 @@ type publisher struct {
 	staleness   func() time.Duration
 	lastContact prometheus.Gauge
 
-	writing chan struct{} // contains a value during a write of the Lease, which must not overlap with another one
+	// writing contains a value during a write of the Lease, which must not overlap with another one. Who has put it
+	// there owns all fields below: the goroutine of run, or one of the reflector.
+	writing chan struct{}
 	// joined reports whether the Lease was written, so that the records can be listed. began is the first
 	// attempt, which may have created the Lease even if it failed.
 	joined bool
