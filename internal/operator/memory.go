@@ -49,20 +49,6 @@ type memoryWatch struct {
 	next            time.Time
 }
 
-// run checks the memory until ctx is done.
-func (m *memoryWatch) run(ctx context.Context) {
-	ticker := time.NewTicker(memoryInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			m.check(ctx)
-		}
-	}
-}
-
 func (m *memoryWatch) check(ctx context.Context) {
 	live, limit := m.live()
 	part := float64(live) / float64(limit)

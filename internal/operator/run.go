@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -87,7 +88,7 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 		return fmt.Errorf("%w: %w", ErrConfiguration, err) // newManager sends no requests.
 	}
 	memory := &memoryWatch{client: direct, pod: o.Pod, synced: caches.areSynced, clients: caches.countClients, live: liveMemory}
-	go memory.run(ctx)
+	go wait.UntilWithContext(ctx, memory.check, memoryInterval)
 	go collectLess(ctx, caches.areSynced)
 	ready.check.Store(new(healthz.Checker(caches.synced)))
 	defer ready.check.Store(nil)
