@@ -20,13 +20,13 @@ func accepted(seen *observed) condition.Result {
 	c := covered(&seen.request)
 	for _, check := range []func() *condition.Result{
 		seen.clientIDNotReleased,
-		func() *condition.Result { return c.includesNamespace(&seen.request) },
+		c.includesNamespace,
 		seen.scopesInRealm,
 		seen.audiencesInRealm,
 		seen.issuersInRealm,
 		seen.claimsInRealm,
 		seen.claimsWithinSize,
-		func() *condition.Result { return c.covers(&seen.request) },
+		c.covers,
 		func() *condition.Result { return c.tokenWithinSize(&seen.request) },
 		seen.lifetimeWithinRealm,
 		seen.clientIDFree,
@@ -42,7 +42,7 @@ func accepted(seen *observed) condition.Result {
 			return *violation
 		}
 	}
-	message := fmt.Sprintf("The spec is valid, and grant %q of Realm %q allows the client.", c.grant.Name, seen.realm.Name)
+	message := fmt.Sprintf("The spec is valid, and grant %q of Realm %q allows the client.", c.Grant.Name, seen.realm.Name)
 	if missing := missingAccounts(seen); len(missing) > 0 {
 		message += " These service accounts do not exist yet: " + condition.Names(missing) + "."
 	}

@@ -38,14 +38,14 @@ func (seen *request) claimsInRealm() *condition.Result {
 // tokenWithinSize accepts only clients whose tokens all APIs can receive, even with all scopes and audiences.
 func (c *coverage) tokenWithinSize(seen *request) *condition.Result {
 	size := record.LargestToken(seen.instance.Issuer(seen.realm.Name), &record.Client{
-		ClientID: seen.client.EffectiveClientID(), Scopes: seen.client.Spec.Scopes, Audiences: c.audiences,
+		ClientID: seen.client.EffectiveClientID(), Scopes: seen.client.Spec.Scopes, Audiences: c.Audiences,
 		Claims: record.MergeClaims(seen.realm.Spec.Claims, seen.client.Spec.Claims),
 	})
 	if size <= oauth.MaxTokenBytes {
 		return nil
 	}
 	return notReady(v1beta1.ReasonTokenTooLarge, "A token with all %d scopes and %d audiences of this client could have %d bytes, but tokens can have %d. List fewer or shorter scopes and audiences in spec, or use several clients.",
-		len(seen.client.Spec.Scopes), len(c.audiences), size, oauth.MaxTokenBytes)
+		len(seen.client.Spec.Scopes), len(c.Audiences), size, oauth.MaxTokenBytes)
 }
 
 // claimsWithinSize accepts only claims that fit into a token together with those of the Realm.

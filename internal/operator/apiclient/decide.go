@@ -87,7 +87,7 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	}
 	d.plan, d.check = plan, nextCheck(plan, seen.instance, now)
 	coverage := covered(&seen.request)
-	d.grant = coverage.grant.Name
+	d.grant = coverage.Grant.Name
 	d.desired = newRecord(seen, coverage, plan)
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial

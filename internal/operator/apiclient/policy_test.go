@@ -100,7 +100,11 @@ func TestAccepted(t *testing.T) {
 		"release that isn't a time": {[]func(*observed){func(s *observed) {
 			s.client.Annotations = map[string]string{v1beta1.ReleaseAnnotation: "now"}
 		}}, v1beta1.ReasonAccepted, "is not a time in RFC 3339 format"},
-		"undefined scope":    {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1beta1.ReasonScopeNotInRealm, "write"},
+		"undefined scope": {[]func(*observed){func(s *observed) { s.client.Spec.Scopes = []string{"write", "read"} }}, v1beta1.ReasonScopeNotInRealm, "write"},
+		"scope that the grant lacks": {[]func(*observed){func(s *observed) {
+			s.realm.Spec.Scopes, s.client.Spec.Scopes = []string{"admin"}, []string{"admin"}
+			s.realm.Spec.Grants[0].Scopes = []string{"read"}
+		}}, v1beta1.ReasonNotGranted, `which lacks scope "admin". Change the client`},
 		"undefined audience": {[]func(*observed){func(s *observed) { s.client.Spec.Audiences = []string{"orders"} }}, v1beta1.ReasonAudienceNotInRealm, "orders"},
 		"lifetime exceeds the Realm's": {[]func(*observed){func(s *observed) {
 			s.client.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour + time.Second}
@@ -126,87 +130,6 @@ func TestAccepted(t *testing.T) {
 			}
 			if isTrue := got.Status == metav1.ConditionTrue; isTrue != (test.wantReason == v1beta1.ReasonAccepted) {
 				t.Errorf("status %s with reason %s", got.Status, got.Reason)
-			}
-		})
-	}
-}
-
-func TestGrantCoversClient(t *testing.T) {
-	grant := func(name string, change func(*v1beta1.Grant)) v1beta1.Grant {
-		g := v1beta1.Grant{Name: name, Namespaces: v1beta1.GrantedNamespaces{Names: []string{"team"}}, Audiences: v1beta1.GrantedAudiences{"*"}}
-		change(&g)
-		return g
-	}
-	admin := grant("admin", func(g *v1beta1.Grant) {
-		g.Scopes, g.Audiences = v1beta1.GrantedScopes{"admin"}, v1beta1.GrantedAudiences{"test"}
-	})
-	read := grant("read", func(g *v1beta1.Grant) {
-		g.Scopes, g.Audiences = v1beta1.GrantedScopes{"read"}, v1beta1.GrantedAudiences{"prod"}
-	})
-	every := grant("every", func(g *v1beta1.Grant) { g.Scopes = v1beta1.GrantedScopes{"*"} })
-	for name, test := range map[string]struct {
-		grants        []v1beta1.Grant
-		scopes        v1beta1.Scopes
-		audiences     v1beta1.Audiences
-		introspection v1beta1.Audiences
-		wantNotLike   string // message of NotGranted; empty if the client is accepted
-	}{
-		"scope and audience of two grants":      {grants: []v1beta1.Grant{admin, read}, scopes: v1beta1.Scopes{"admin"}, audiences: v1beta1.Audiences{"prod"}, wantNotLike: `grant "admin", which lacks audience "prod"`},
-		"scopes of two grants":                  {grants: []v1beta1.Grant{admin, read}, scopes: v1beta1.Scopes{"read", "admin"}, wantNotLike: `grant "admin", which lacks scope "read"`},
-		"no scopes in the grant and client":     {grants: []v1beta1.Grant{grant("none", func(*v1beta1.Grant) {})}},
-		"every scope":                           {grants: []v1beta1.Grant{every}, scopes: v1beta1.Scopes{"read", "admin"}},
-		"introspection of another audience":     {grants: []v1beta1.Grant{read}, introspection: v1beta1.Audiences{"test"}, wantNotLike: `lacks audience "test"`},
-		"introspection by another grant":        {grants: []v1beta1.Grant{read, admin}, scopes: v1beta1.Scopes{"read"}, introspection: v1beta1.Audiences{"test"}, wantNotLike: "which lacks"},
-		"audiences that the realm has no more":  {grants: []v1beta1.Grant{grant("old", func(g *v1beta1.Grant) { g.Audiences = v1beta1.GrantedAudiences{"retired"} })}, wantNotLike: "lacks an audience that the Realm defines"},
-		"no audience in the grant":              {grants: []v1beta1.Grant{grant("none", func(g *v1beta1.Grant) { g.Audiences = nil })}, wantNotLike: "lacks an audience that the Realm defines"},
-		"every audience":                        {grants: []v1beta1.Grant{grant("every", func(*v1beta1.Grant) {})}, audiences: v1beta1.Audiences{"prod", "test"}},
-		"grant that lacks the least is nearest": {grants: []v1beta1.Grant{grant("none", func(*v1beta1.Grant) {}), read}, scopes: v1beta1.Scopes{"read", "admin"}, wantNotLike: `grant "read", which lacks scope "admin"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := accepted(new(observe(func(s *observed) {
-				s.realm.Spec.Scopes, s.realm.Spec.Audiences, s.realm.Spec.Grants = v1beta1.Scopes{"admin", "read"}, v1beta1.Audiences{"prod", "test"}, test.grants
-				s.client.Spec.Scopes, s.client.Spec.Audiences, s.client.Spec.Introspection.Audiences = test.scopes, test.audiences, test.introspection
-			})))
-			want := v1beta1.ReasonAccepted
-			if test.wantNotLike != "" {
-				want = v1beta1.ReasonNotGranted
-			}
-			if got.Reason != want || !strings.Contains(got.Message, test.wantNotLike) {
-				t.Errorf("%s: %s; want %s and %q", got.Reason, got.Message, want, test.wantNotLike)
-			}
-		})
-	}
-}
-
-func TestGrantCoversClientID(t *testing.T) {
-	for name, test := range map[string]struct {
-		clientIDs []string
-		clientID  string
-		other     string // existing namespace that the client ID names
-		want      bool
-	}{
-		"default ID":              {nil, "", "", true},
-		"listed":                  {[]string{"payments"}, "payments", "", true},
-		"not listed":              {[]string{"payments"}, "payment", "", false},
-		"no IDs in the grant":     {nil, "payments", "", false},
-		"prefix":                  {[]string{"a", "pay-*"}, "pay-1", "", true},
-		"shorter than the prefix": {[]string{"pay-*"}, "pay", "", false},
-		"any ID":                  {[]string{"*"}, "anything", "", true},
-		"any ID, default ID of another namespace": {[]string{"*"}, "shop.billing", "shop", false},
-		"listed, default ID of another namespace": {[]string{"shop.billing"}, "shop.billing", "shop", true},
-		"prefix, namespace that doesn't exist":    {[]string{"*"}, "shop.billing", "", true},
-		"pattern characters in the prefix":        {[]string{"a.c*"}, "abc", "", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := accepted(new(observe(func(s *observed) {
-				s.realm.Spec.Grants[0].ClientIDs = test.clientIDs
-				s.client.Spec.ClientID, s.otherNamespace = test.clientID, test.other
-			})))
-			if covered := got.Reason == v1beta1.ReasonAccepted; covered != test.want {
-				t.Errorf("%s: %s; want covered: %t", got.Reason, got.Message, test.want)
-			}
-			if !test.want && !strings.Contains(got.Message, `lacks client ID "`+test.clientID+`"`) {
-				t.Errorf("message %q does not name the client ID", got.Message)
 			}
 		})
 	}

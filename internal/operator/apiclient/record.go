@@ -24,7 +24,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		Identity:  identity(seen),
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
-		Audiences: granted.audiences,
+		Audiences: granted.Audiences,
 		Secrets:   plan.Secrets,
 		Restored:  seen.restoredWith(plan.Restored),
 
@@ -41,7 +41,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		PublicKeys:             publicKeys(c),
 		Identities:             identities(seen),
 		Claims:                 record.MergeClaims(seen.realm.Spec.Claims, c.Spec.Claims),
-		DPoP:                   granted.dpop || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
+		DPoP:                   granted.DPoP || c.Spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
 	}
 	if c.Spec.ExpirationTime != nil {
 		body.ExpiresAt = c.Spec.ExpirationTime.UTC()

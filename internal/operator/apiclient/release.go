@@ -41,7 +41,7 @@ func (seen *request) releasedUntil() time.Time {
 		return until
 	}
 	if at := requestedRelease(seen.realm); at.After(until) && !at.After(seen.at) {
-		if c := covered(seen); c.grant == nil || len(c.lacks) > 0 {
+		if c := covered(seen); !c.Covers() {
 			return at
 		}
 	}

@@ -182,5 +182,5 @@ func (r *Reconciler) lostGrant(ctx context.Context, c *v1beta1.ApiClient) bool {
 		return true
 	}
 	coverage := covered(&seen.request)
-	return coverage.grant == nil || len(coverage.lacks) > 0
+	return !coverage.Covers()
 }

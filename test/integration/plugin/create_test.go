@@ -80,10 +80,10 @@ func testCreateNothing(t *testing.T, inst *install.Installation, sh *shell) {
 	sh.fails(t, create+"none"+on, "nothing was created", "Realm none not found", "kubectl get realms")
 	sh.fails(t, create+"creating --scope admin --scope read"+on, "scopes admin: not defined by Realm creating, which defines read, write")
 	sh.fails(t, create+"creating --audience https://c.example"+on, "audiences https://c.example", "https://a.example, https://b.example")
-	for _, more := range []string{" --scope write", " --audience https://b.example"} {
-		sh.fails(t, create+"creating"+more+on, "grant readers allows scopes read and audiences https://a.example", "run: kubectl patch realm creating")
+	for more, lacks := range map[string]string{" --scope write": `scope "write"`, " --audience https://b.example": `audience "https://b.example"`} {
+		sh.fails(t, create+"creating"+more+on, `The nearest is grant "readers", which lacks `+lacks, "run: kubectl patch realm creating")
 	}
-	sh.fails(t, create+"creating --scope read -n default", "no grant of Realm creating includes namespace default", "run: kubectl patch realm creating")
+	sh.fails(t, create+"creating --scope read -n default", `No grant of Realm "creating" includes namespace "default"`, "run: kubectl patch realm creating")
 	sh.fails(t, create+"creating -n nowhere", "namespace nowhere not found", "kubectl create namespace nowhere")
 	sh.fails(t, create+"acme --as nobody"+on, "no permission to create ApiClients in namespace acme-apps", "manage-api-credentials", `User "nobody" cannot create`)
 	sh.fails(t, "kubectl get apiclient nothing"+on, "not found")

@@ -19,6 +19,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/cluster"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
@@ -115,7 +116,7 @@ func newCreateClientCommand(streams output.Streams) *cobra.Command {
 		return o.Names(command, cluster.KindRealm), cobra.ShellCompDirectiveNoFileComp
 	})
 	cluster.CompleteFlag(command, "scope", o.completeFrom(func(r *v1beta1.Realm) []string { return r.Spec.Scopes }))
-	cluster.CompleteFlag(command, "audience", o.completeFrom(effectiveAudiences))
+	cluster.CompleteFlag(command, "audience", o.completeFrom(grants.KnownAudiences))
 	cluster.CompleteFlag(command, "dry-run", cobra.FixedCompletions([]string{dryRunNone, dryRunClient, dryRunServer}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }

@@ -3,6 +3,7 @@ package provision_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -128,6 +129,60 @@ func TestCreateClientFails(t *testing.T) {
 			}
 			if _, err := os.Stat(file); !os.IsNotExist(err) {
 				t.Errorf("The secret of no client is in the file: %v, want %v", err, fs.ErrNotExist)
+			}
+		})
+	}
+}
+
+// The plugin creates only a client that the operator would accept, and says what the nearest grant lacks in the same
+// words as its condition.
+func TestCreateClientNeedsGrant(t *testing.T) {
+	grant := func(namespace string, audiences ...string) v1beta1.Grant {
+		return v1beta1.Grant{Name: "readers", Namespaces: v1beta1.GrantedNamespaces{Names: []string{namespace}}, Scopes: v1beta1.GrantedScopes{"read"}, Audiences: audiences}
+	}
+	selecting := grant("", "*")
+	selecting.Namespaces = v1beta1.GrantedNamespaces{Selector: &v1beta1.NamespaceSelector{MatchLabels: map[string]v1beta1.LabelValue{"team": "acme"}}}
+	const nearest = `No single grant of Realm "acme" covers this client, and grants are never combined. The nearest is grant "readers", which lacks `
+	for name, test := range map[string]struct {
+		grant     v1beta1.Grant
+		audiences []string // of the Realm
+		flags     []string
+		want      string // error; empty if the client is created
+	}{
+		"covered":                              {grant: grant("acme", "a")},
+		"audience that the Realm has no more":  {grant: grant("acme", "retired"), want: nearest + "an audience that the Realm defines. "},
+		"no audience":                          {grant: grant("acme"), want: nearest + "an audience that the Realm defines. "},
+		"audience of another grant":            {grant: grant("acme", "a"), flags: []string{"--audience=b"}, want: nearest + `audience "b". `},
+		"scope of another grant":               {grant: grant("acme", "a"), flags: []string{"--scope=read", "--scope=write"}, want: nearest + `scope "write". `},
+		"another namespace":                    {grant: grant("other", "*"), want: `No grant of Realm "acme" includes namespace "acme". Choose another namespace`},
+		"labels that can't be read":            {grant: selecting},
+		"labels that can't be read, no scope":  {grant: selecting, flags: []string{"--scope=write"}, want: `No grant of Realm "acme" includes namespace "acme". `},
+		"Realm without an issuer":              {grant: grant("acme", "https://acme.example"), audiences: []string{}},
+		"Realm without an issuer, other scope": {grant: grant("acme", "*"), audiences: []string{}, flags: []string{"--scope=write"}, want: nearest + `scope "write". `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			realm := &v1beta1.Realm{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "Realm"}, ObjectMeta: metav1.ObjectMeta{Name: "acme"}}
+			realm.Spec.Scopes, realm.Spec.Audiences, realm.Spec.Grants = v1beta1.Scopes{"read", "write"}, v1beta1.Audiences{"a", "b"}, []v1beta1.Grant{test.grant}
+			if test.audiences != nil {
+				realm.Spec.Audiences = test.audiences
+			}
+			created := false
+			flag := plugintest.APIServer(t, func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/apiclients"):
+					created = true
+					_, _ = io.Copy(w, r.Body)
+				case r.URL.Path == "/apis/auth.realmkeeper.dev/v1beta1/realms/acme":
+					_ = json.NewEncoder(w).Encode(realm)
+				default:
+					status := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "acme", nil).ErrStatus
+					w.WriteHeader(http.StatusForbidden)
+					_ = json.NewEncoder(w).Encode(status)
+				}
+			})
+			code, _, stderr := plugintest.Run(t, append([]string{"create", "client", "billing", "--realm=acme", "--namespace=acme", "--output=yaml", flag}, test.flags...)...)
+			if (code == 0) != (test.want == "") || created != (code == 0) || !strings.Contains(stderr, test.want) {
+				t.Errorf("Exit code %d, created: %t, %q; want %q", code, created, stderr, test.want)
 			}
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/cluster"
 	"github.com/realmkeeper/realmkeeper/internal/faces/plugin/output"
 	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
@@ -46,21 +47,12 @@ func checkRealm(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (not
 	if err := checkDefined(name, "scopes", spec.Scopes, realm.Spec.Scopes); err != nil {
 		return nil, err
 	}
-	if audiences := effectiveAudiences(realm); len(audiences) > 0 {
+	if audiences := grants.KnownAudiences(realm); len(audiences) > 0 {
 		if err := checkDefined(name, "audiences", spec.Audiences, audiences); err != nil {
 			return nil, err
 		}
 	}
 	return checkGrants(ctx, c, t)
-}
-
-// effectiveAudiences returns the audiences of a realm. Without its own, its issuer is the only one, which is
-// unknown until the operator has processed the realm.
-func effectiveAudiences(realm *v1beta1.Realm) []string {
-	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
-		return []string{realm.Status.Issuer}
-	}
-	return realm.Spec.Audiences
 }
 
 func checkDefined(realm, what string, requested, defined []string) error {
@@ -74,42 +66,21 @@ func checkDefined(realm, what string, requested, defined []string) error {
 
 // checkGrants checks that a single grant covers the client.
 func checkGrants(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (notes []string, err error) {
-	labels, known, err := namespaceLabels(ctx, c, t)
+	labels, err := namespaceLabels(ctx, c, t)
 	if err != nil {
 		return nil, err
 	}
-	var allowed []string
-	undecided := false
-	for i := range t.Parent.Spec.Grants {
-		grant := &t.Parent.Spec.Grants[i]
-		switch {
-		case grant.Namespaces.Selector != nil && !known:
-			undecided = undecided || covers(grant, &t.Client.Spec)
-		case !grant.Namespaces.Includes(t.Client.Namespace, labels):
-		case covers(grant, &t.Client.Spec):
-			return nil, nil
-		default:
-			allowed = append(allowed, fmt.Sprintf("grant %s allows scopes %s and audiences %s",
-				grant.Name, output.OrNone(grant.Scopes, "none"), output.OrNone(grant.Audiences, "none")))
-		}
-	}
-	if undecided {
+	request := grants.Request{Realm: t.Parent, Issuer: t.Parent.Status.Issuer, Client: t.Client, NamespaceLabels: labels}
+	switch coverage := request.Coverage(); {
+	case coverage.Covers():
+		return nil, nil
+	case coverage.Undecided:
 		return []string{fmt.Sprintf("You have no permission to get namespace %s, so grants that select namespaces by label were not checked.", t.Client.Namespace)}, nil
+	case coverage.Grant == nil:
+		return nil, fmt.Errorf("%w: %s Choose another namespace with -n, or %s", errNotGranted, coverage.Problem(), addGrant(t, v1beta1.ReasonNamespaceNotAllowed))
+	default:
+		return nil, fmt.Errorf("%w: %s Request less, or %s", errNotGranted, coverage.Problem(), addGrant(t, v1beta1.ReasonNotGranted))
 	}
-	if len(allowed) == 0 {
-		return nil, fmt.Errorf("%w: no grant of Realm %s includes namespace %s; choose another namespace with -n, or %s",
-			errNotGranted, t.Parent.Name, t.Client.Namespace, addGrant(t, v1beta1.ReasonNamespaceNotAllowed))
-	}
-	return nil, fmt.Errorf("%w: in namespace %s, no single grant of Realm %s covers this client: %s; request less, or %s",
-		errNotGranted, t.Client.Namespace, t.Parent.Name, strings.Join(allowed, "; "), addGrant(t, v1beta1.ReasonNotGranted))
-}
-
-// covers reports whether a grant that includes the namespace covers a client with a secret and the default
-// client ID. A grant without audiences covers no client.
-func covers(grant *v1beta1.Grant, spec *v1beta1.ApiClientSpec) bool {
-	return len(grant.Audiences) > 0 &&
-		!slices.ContainsFunc(spec.Scopes, func(s string) bool { return !grant.AllowsScope(s) }) &&
-		!slices.ContainsFunc(spec.Audiences, func(a string) bool { return !grant.AllowsAudience(a) })
 }
 
 // addGrant says how an administrator lets the realm accept the client.
@@ -121,23 +92,23 @@ func addGrant(t *cluster.Target, reason v1beta1.ConditionReason) string {
 	return "ask an administrator of the realm to run: " + known.Commands[len(known.Commands)-1]
 }
 
-// namespaceLabels returns the labels of the client's namespace if a grant depends on them. known is false if the
-// user may not read them.
-func namespaceLabels(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (labels map[string]string, known bool, err error) {
+// namespaceLabels returns the labels of the client's namespace if a grant depends on them; nil if the user may not
+// read them.
+func namespaceLabels(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (map[string]string, error) {
 	if !slices.ContainsFunc(t.Parent.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
-		return nil, true, nil
+		return nil, nil
 	}
 	namespace := &corev1.Namespace{}
-	err = c.Get(ctx, client.ObjectKey{Name: t.Client.Namespace}, namespace)
+	err := c.Get(ctx, client.ObjectKey{Name: t.Client.Namespace}, namespace)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, false, nil
+		return nil, nil
 	case apierrors.IsNotFound(err):
-		return nil, false, noNamespace(t.Client.Namespace)
+		return nil, noNamespace(t.Client.Namespace)
 	case err != nil:
-		return nil, false, cluster.DescribeError(err, "reading namespace "+t.Client.Namespace)
+		return nil, cluster.DescribeError(err, "reading namespace "+t.Client.Namespace)
 	}
-	return namespace.Labels, true, nil
+	return namespace.Labels, nil
 }
 
 func noNamespace(name string) error {
