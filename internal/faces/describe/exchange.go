@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
 // Exchanges are the rules of a Realm in which an ApiClient takes part, in the order of the Realm.
@@ -253,12 +254,12 @@ func (p *participant) limits(rule *v1beta1.Exchange) ExchangeLimits {
 	return l
 }
 
-// grantRequiresDPoP reports whether any grant that includes the namespace requires DPoP of the client.
+// grantRequiresDPoP reports whether any grant that includes the namespace requires DPoP of the client. The one that
+// the status names includes it even if the labels are not known.
 func (p *participant) grantRequiresDPoP() bool {
-	scopes := p.client.Spec.AllScopes()
-	return slices.ContainsFunc(p.realm.Spec.Grants, func(g v1beta1.Grant) bool {
-		return g.RequiresDPoP(scopes) && (g.Name == p.client.Status.Grant || g.Namespaces.Includes(p.client.Namespace, p.labels))
-	})
+	request := grants.Request{Realm: p.realm, Issuer: p.realm.Status.Issuer, Client: p.client, NamespaceLabels: p.labels}
+	grant := p.grant()
+	return request.Coverage().DPoP || grant != nil && grant.RequiresDPoP(p.client.Spec.AllScopes())
 }
 
 // audienceMissing returns the fields that lack an audience so that the client can get tokens for it.

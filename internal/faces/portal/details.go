@@ -125,7 +125,7 @@ func (req *request) exchanges(c *v1beta1.ApiClient) (describe.Exchanges, error) 
 	var labels map[string]string
 	if describe.NeedsNamespaceLabels(realm) {
 		var err error
-		if labels, _, err = req.labelsOf(c.Namespace); err != nil {
+		if labels, err = req.labelsOf(c.Namespace); err != nil {
 			return describe.Exchanges{}, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
 // offer is what the grants of a realm allow the clients in a namespace to have.
@@ -20,13 +21,12 @@ type offer struct {
 }
 
 func (req *request) offer(realm *v1beta1.Realm, namespace string) (offer, error) {
-	labels, known, err := req.namespaceLabels(realm, namespace)
+	labels, err := req.namespaceLabels(realm, namespace)
 	if err != nil {
 		return offer{}, err
 	}
 	o := offer{Grants: slices.DeleteFunc(grantsOf(realm), func(g grantView) bool {
-		unknown := !known && g.Namespaces.Selector != nil
-		return !unknown && !g.Namespaces.Includes(namespace, labels)
+		return !grants.MayInclude(&g.Namespaces, namespace, labels)
 	})}
 	for _, g := range o.Grants {
 		o.ClientIDs = append(o.ClientIDs, g.ClientIDs...)
@@ -41,22 +41,26 @@ func (req *request) offer(realm *v1beta1.Realm, namespace string) (offer, error)
 	return o, nil
 }
 
-// namespaceLabels returns the labels of a namespace if a grant depends on them. known is false if the
-// user isn't allowed to read them.
-func (req *request) namespaceLabels(realm *v1beta1.Realm, name string) (labels map[string]string, known bool, err error) {
+// namespaceLabels returns the labels of a namespace if a grant depends on them; nil if the user isn't allowed
+// to read them.
+func (req *request) namespaceLabels(realm *v1beta1.Realm, name string) (map[string]string, error) {
 	if !slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
-		return nil, true, nil
+		return nil, nil
 	}
 	return req.labelsOf(name)
 }
 
-// labelsOf returns the labels of a namespace. known is false if the user isn't allowed to read them.
-func (req *request) labelsOf(name string) (labels map[string]string, known bool, err error) {
+// labelsOf returns the labels of a namespace: none if it doesn't exist, and nil if the user isn't allowed to
+// read them.
+func (req *request) labelsOf(name string) (map[string]string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	err = req.api.Get(req.ctx(), client.ObjectKey{Name: name}, namespace)
-	if apierrors.IsForbidden(err) {
-		return nil, false, nil
+	err := req.api.Get(req.ctx(), client.ObjectKey{Name: name}, namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case apierrors.IsNotFound(err):
+		return map[string]string{}, nil
 	}
-	return namespace.Labels, true, client.IgnoreNotFound(err)
+	return namespace.Labels, err
 }

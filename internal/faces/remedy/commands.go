@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 	"github.com/realmkeeper/realmkeeper/internal/serve/untrusted"
 )
 
@@ -99,10 +100,10 @@ func (o object) addGrant(included bool) []string {
 		Issuers:          o.client.Spec.Issuers(),
 		SenderConstraint: o.client.Spec.SenderConstraint,
 	}
-	nearest := realmAudiences(realm)
+	nearest := grants.KnownAudiences(realm)
 	for i := range realm.Spec.Grants {
 		existing := &realm.Spec.Grants[i]
-		if !included || !o.mayBeIn(&existing.Namespaces) {
+		if !included || !grants.MayInclude(&existing.Namespaces, o.namespace, nil) {
 			continue
 		}
 		// The client must not lose a sender constraint because it requests another scope.
@@ -141,22 +142,8 @@ func (o object) requestsOnlyDefined(realm *v1beta1.Realm) bool {
 	}
 	spec := &o.client.Spec
 	return len(missing(spec.AllScopes(), realm.Spec.Scopes)) == 0 &&
-		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), realmAudiences(realm))) == 0 &&
+		len(missing(slices.Concat(spec.Audiences, spec.Introspection.Audiences), grants.KnownAudiences(realm))) == 0 &&
 		len(missing(spec.Issuers(), issuers)) == 0
-}
-
-// mayBeIn reports whether a grant can include the client's namespace. The labels of the namespace are
-// unknown.
-func (o object) mayBeIn(n *v1beta1.GrantedNamespaces) bool {
-	return n.Selector != nil || n.Includes(o.namespace, nil)
-}
-
-// realmAudiences returns the audiences of the realm, or none if it has no issuer yet.
-func realmAudiences(realm *v1beta1.Realm) []string {
-	if len(realm.Spec.Audiences) == 0 && realm.Status.Issuer != "" {
-		return []string{realm.Status.Issuer}
-	}
-	return realm.Spec.Audiences
 }
 
 // grantName returns a valid name for a grant, which has at most 63 characters.

@@ -15,6 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/hack/testkit/hostile"
 	"github.com/realmkeeper/realmkeeper/internal/faces/remedy"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
 func billing() *v1beta1.ApiClient {
@@ -288,6 +289,11 @@ func TestSuggestedGrantAllowsOnlyWhatIsRequested(t *testing.T) {
 			testkit.Diff(t, "Grant", want, grant)
 			if grant.AllowsIssuer("gitlab") || grant.AllowsScope("admin") || len(grant.Audiences) == 0 || grant.Namespaces.Includes("other", nil) {
 				t.Errorf("Grant %+v covers clients that request something else", grant)
+			}
+			realm.Spec.Grants = append(realm.Spec.Grants, grant)
+			request := grants.Request{Realm: realm, Issuer: realm.Status.Issuer, Client: c}
+			if got := request.Coverage(); !got.Covers() {
+				t.Errorf("Grant %+v doesn't cover the client: %s", grant, got.Problem())
 			}
 		})
 	}

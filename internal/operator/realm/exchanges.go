@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
 // recordedExchanges returns the rules for the record, in the order of the spec, because the first rule that
@@ -142,9 +143,7 @@ func unknownClients(realm *v1beta1.Realm, clients []v1beta1.ApiClient) map[strin
 				continue
 			}
 			for _, id := range selected.ClientIDs {
-				if !slices.ContainsFunc(namespaces[id], func(n string) bool {
-					return selected.Namespaces.Selector != nil || selected.Namespaces.Granted().Includes(n, nil)
-				}) {
+				if !slices.ContainsFunc(namespaces[id], func(n string) bool { return grants.MayInclude(selected.Namespaces.Granted(), n, nil) }) {
 					unknown[rule.Name] = append(unknown[rule.Name], id)
 				}
 			}
