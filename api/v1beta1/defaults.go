@@ -218,12 +218,6 @@ func (n *ExchangeNamespaces) Granted() *GrantedNamespaces {
 	return granted
 }
 
-// Selects reports whether e selects the ApiClient with the given client ID in a namespace with the given
-// labels; see GrantedNamespaces.Includes.
-func (e *ExchangeClients) Selects(clientID, namespace string, namespaceLabels map[string]string) bool {
-	return (len(e.ClientIDs) == 0 || slices.Contains(e.ClientIDs, clientID)) && e.Namespaces.Granted().Includes(namespace, namespaceLabels)
-}
-
 // EffectiveAudiences returns the audiences of the realm with the given issuer. They default to the issuer.
 func (s *RealmSpec) EffectiveAudiences(issuer string) []string {
 	if len(s.Audiences) == 0 {

@@ -176,7 +176,7 @@ func TestTokenExchange(t *testing.T) {
 	testkit.Diff(t, "response", map[string]any{
 		"token_type": "bearer", "expires_in": 60.0, "scope": "orders:read", "issued_token_type": accessTokenType,
 	}, body)
-	digest := registry.NewExchange(rules()[0], nil).Reference.Digest
+	digest := registry.NewRule(rules()[0], nil).Digest
 	if claims["jti"] == "" {
 		t.Error("the token has no jti")
 	}
@@ -932,7 +932,7 @@ func TestIDJAG(t *testing.T) {
 		"iss": acme, "sub": "ext:idp:alice", "sub_id": map[string]any{"format": "iss_sub", "iss": provider, "sub": "alice"},
 		"client_id": "agent", "client_uid": "acme.agent", "aud": orders, "scope": "orders:read tools.call",
 		"iat": float64(now.Unix()), "exp": float64(now.Unix() + 120),
-		"rule": []any{map[string]any{"name": "jag", "digest": s.registry.Realm("acme").Exchanges()[4].Reference.Digest}},
+		"rule": []any{map[string]any{"name": "jag", "digest": s.registry.Realm("acme").Rules()[4].Digest}},
 	}, claims)
 	checkDelegated(t, s, accessToken(t, got), true)
 	// Like a refresh token, it can be presented again, and doesn't limit the lifetime.

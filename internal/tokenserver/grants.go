@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientauth"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/exchange"
@@ -188,9 +189,9 @@ func decide(request *clientRequest, subject *exchange.Subject, audience string, 
 	request.subject = subject
 	result, err := exchange.Decide(request.realm, request.client, subject, exchange.Request{Audience: audience, Scope: request.parameters.Scope}, request.now)
 	switch {
-	case errors.Is(err, exchange.ErrOwnToken):
+	case errors.Is(err, delegation.ErrOwnToken):
 		return authorization{}, clientauth.NotAllowed(oauth.ErrOwnToken, err)
-	case errors.Is(err, exchange.ErrNotAllowed):
+	case errors.Is(err, delegation.ErrNotAllowed):
 		return authorization{}, clientauth.NotAllowed(invalid, err)
 	case err != nil:
 		return authorization{}, err

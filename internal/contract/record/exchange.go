@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"slices"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
@@ -66,13 +65,6 @@ type ClientSelector struct {
 	// ClientIDs are the client IDs of the selected clients. If empty, all clients in the namespaces are
 	// selected.
 	ClientIDs []string `json:"clientIDs,omitempty"`
-}
-
-// Selects reports whether s selects the client with the given ID, in the given namespace, whose labels
-// match the selectors with the given digests.
-func (s *ClientSelector) Selects(clientID, namespace string, selectors []string) bool {
-	return (len(s.ClientIDs) == 0 || slices.Contains(s.ClientIDs, clientID)) &&
-		(s.All || slices.Contains(s.Namespaces, namespace) || s.Labels != "" && slices.Contains(selectors, s.Labels))
 }
 
 // DigestOfSelector returns the digest of a selector of namespaces for ClientSelector.Labels.

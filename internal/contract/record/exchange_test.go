@@ -3,7 +3,6 @@ package record_test
 import (
 	"testing"
 
-	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 )
@@ -62,34 +61,4 @@ func TestDigestOfExchange(t *testing.T) {
 	}
 	// Tokens outlive the process that signed them, and the version of the token server.
 	testkit.Diff(t, "digest", "G2tLx1omcnFYAOQ7", (&record.Exchange{Name: "a", Actors: record.ClientSelector{All: true}, Issuer: "b", Claims: map[string]string{"d": "e", "c": "f"}, MaxDepth: 1}).Digest())
-}
-
-func TestClientSelector(t *testing.T) {
-	selector := v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"b": "c", "a": "d"}}
-	labels := record.DigestOfSelector(&selector)
-	other := record.DigestOfSelector(&v1beta1.NamespaceSelector{MatchLabels: v1beta1.Labels{"a": "d"}})
-	for name, tc := range map[string]struct {
-		selector  record.ClientSelector
-		selectors []string // of the client "agent" in the namespace "apps"
-		want      bool
-	}{
-		"every namespace":                 {selector: record.ClientSelector{All: true}, want: true},
-		"its namespace":                   {selector: record.ClientSelector{Namespaces: []string{"a", "apps"}}, want: true},
-		"another namespace":               {selector: record.ClientSelector{Namespaces: []string{"a"}}},
-		"its labels":                      {selector: record.ClientSelector{Labels: labels}, selectors: []string{other, labels}, want: true},
-		"other labels":                    {selector: record.ClientSelector{Labels: labels}, selectors: []string{other}},
-		"no labels":                       {selector: record.ClientSelector{Labels: labels}},
-		"nothing":                         {selector: record.ClientSelector{}, selectors: []string{""}},
-		"its client ID":                   {selector: record.ClientSelector{All: true, ClientIDs: []string{"agent"}}, want: true},
-		"another client ID":               {selector: record.ClientSelector{All: true, ClientIDs: []string{"b"}}},
-		"its client ID, other namespace":  {selector: record.ClientSelector{Namespaces: []string{"a"}, ClientIDs: []string{"agent"}}},
-		"its client ID, other labels":     {selector: record.ClientSelector{Labels: labels, ClientIDs: []string{"agent"}}, selectors: []string{other}},
-		"its labels, but another client":  {selector: record.ClientSelector{Labels: labels, ClientIDs: []string{"b"}}, selectors: []string{labels}},
-		"its namespace as a digest":       {selector: record.ClientSelector{Labels: "apps"}},
-		"a digest as the namespace named": {selector: record.ClientSelector{Namespaces: []string{labels}}, selectors: []string{labels}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			testkit.Diff(t, "selected", tc.want, tc.selector.Selects("agent", "apps", tc.selectors))
-		})
-	}
 }

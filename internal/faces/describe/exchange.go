@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
@@ -116,18 +117,16 @@ func (r *ActorRule) ScopeCondition() string {
 // ExchangesOf returns the rules of the Realm of the client that select it. namespaceLabels are the labels of
 // its namespace; nil if they are not known.
 func ExchangesOf(c *v1beta1.ApiClient, realm *v1beta1.Realm, namespaceLabels map[string]string) Exchanges {
-	p := participant{client: c, realm: realm, labels: namespaceLabels}
+	p := newParticipant(c, realm, namespaceLabels)
 	var found Exchanges
-	for i := range realm.Spec.Exchanges {
-		rule := &realm.Spec.Exchanges[i]
-		if dependsOn, selected := p.selected(&rule.Actors); selected && !p.alone(rule.Subjects.Clients) {
-			found.Actor = append(found.Actor, p.actorRule(rule, dependsOn))
+	for i := range p.rules {
+		rule, spec := &p.rules[i], &realm.Spec.Exchanges[i]
+		// A client can't act for itself, or exchange a token that was issued to it.
+		if p.selected(&rule.Actors) && (rule.Subjects == nil || !rule.Subjects.SelectOnly(p.as.ID)) {
+			found.Actor = append(found.Actor, p.actorRule(rule, spec))
 		}
-		if rule.Subjects.Clients == nil || p.alone(&rule.Actors) {
-			continue
-		}
-		if dependsOn, selected := p.selected(rule.Subjects.Clients); selected {
-			found.Subject = append(found.Subject, p.subjectRule(rule, dependsOn))
+		if rule.Subjects != nil && p.selected(rule.Subjects) && !rule.Actors.SelectOnly(p.as.ID) {
+			found.Subject = append(found.Subject, p.subjectRule(rule, spec))
 		}
 	}
 	return found
@@ -148,73 +147,86 @@ type participant struct {
 	client *v1beta1.ApiClient
 	realm  *v1beta1.Realm
 	labels map[string]string // of its namespace; nil if they are not known
+	rules  []delegation.Rule // those of the realm, in the same order
+	as     delegation.Client // what matters to the rules
+}
+
+func newParticipant(c *v1beta1.ApiClient, realm *v1beta1.Realm, labels map[string]string) *participant {
+	const matching, other = "matching", "other"
+	p := &participant{client: c, realm: realm, labels: labels}
+	p.rules = delegation.RulesOf(realm, realm.Status.Issuer, func(selector *v1beta1.NamespaceSelector) string {
+		if grants.MayInclude(&v1beta1.GrantedNamespaces{Selector: selector}, c.Namespace, labels) {
+			return matching
+		}
+		return other
+	})
+	p.as = delegation.Client{
+		ID: c.EffectiveClientID(), Namespace: c.Namespace, Selectors: []string{matching}, DelegatedScopes: c.Spec.DelegatedScopes,
+		Audiences: complete(realm.Spec.EffectiveAudiences(realm.Status.Issuer), p.audienceMissing), Scopes: complete(c.Spec.Scopes, p.scopeUndefined),
+	}
+	return p
+}
+
+// complete returns the values that no field lacks.
+func complete(values []string, lacking func(string) []string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return lacking(value) != nil })
 }
 
 // selected reports whether a rule selects the client, or does so if its namespace has the labels that
 // dependsOn describes.
-func (p *participant) selected(clients *v1beta1.ExchangeClients) (dependsOn string, selected bool) {
-	id := p.client.EffectiveClientID()
-	if p.labels == nil && clients.Namespaces.Selector != nil {
-		listed := len(clients.ClientIDs) == 0 || slices.Contains(clients.ClientIDs, id)
-		return Namespaces(clients.Namespaces.Granted()), listed
+func (p *participant) selected(clients *delegation.Clients) bool {
+	return clients.Select(p.as.ID, p.as.Namespace, p.as.Selectors)
+}
+
+func (p *participant) dependsOn(clients *v1beta1.ExchangeClients) string {
+	if p.labels != nil || clients.Namespaces.Selector == nil {
+		return ""
 	}
-	return "", clients.Selects(id, p.client.Namespace, p.labels)
+	return Namespaces(clients.Namespaces.Granted())
 }
 
-// alone reports whether the client is the only one that a rule can select. A client can't act for itself, or
-// exchange a token that was issued to it.
-func (p *participant) alone(clients *v1beta1.ExchangeClients) bool {
-	id := p.client.EffectiveClientID()
-	return clients != nil && len(clients.ClientIDs) > 0 && !slices.ContainsFunc(clients.ClientIDs, func(other string) bool { return other != id })
-}
-
-func (p *participant) actorRule(rule *v1beta1.Exchange, dependsOn string) ActorRule {
-	r := ActorRule{Rule: rule.Name, DependsOn: dependsOn, Subjects: rule.Subjects, ExchangeLimits: p.limits(rule)}
+func (p *participant) actorRule(rule *delegation.Rule, spec *v1beta1.Exchange) ActorRule {
+	r := ActorRule{Rule: rule.Name, DependsOn: p.dependsOn(&spec.Actors), Subjects: spec.Subjects, ExchangeLimits: p.limits(spec)}
 	missing := &missing{}
-	r.Audiences = missing.without("audience", rule.Audiences, p.audienceMissing)
-	r.Scopes = missing.without("scope", rule.Scopes, func(scope string) []string {
+	r.Audiences = missing.among(rule.AudiencesFor(&p.as), "audience", spec.Audiences, p.audienceMissing)
+	r.Scopes = missing.among(rule.ScopesFor(&p.as), "scope", spec.Scopes, func(scope string) []string {
 		return p.scopeMissing(scope, p.client.Spec.AllScopes(), "spec.delegatedScopes")
 	})
 	r.Effective = len(r.Audiences) > 0 && len(r.Scopes) > 0
-	if rule.Subjects.Issuer == nil {
-		subject := missing.without("audience", rule.Subjects.Audiences, p.audienceUndefined)
-		required := missing.without("scope", rule.Subjects.Scopes, p.scopeUndefined)
-		r.Effective = r.Effective && len(subject) > 0 && len(required) == len(sorted(rule.Subjects.Scopes))
+	if spec.Subjects.Issuer == nil {
+		subject := missing.among(rule.SubjectAudiences, "audience", spec.Subjects.Audiences, p.audienceUndefined)
+		required := missing.among(p.realm.Spec.Scopes, "scope", rule.SubjectScopes, p.scopeUndefined)
+		r.Effective = r.Effective && len(subject) > 0 && len(required) == len(rule.SubjectScopes)
 	} else {
-		r.Effective = missing.accepts(p.realm, rule.Subjects.Issuer) && r.Effective
+		r.Effective = missing.accepts(p.realm, spec.Subjects.Issuer) && r.Effective
 	}
 	r.Missing = missing.all
 	return r
 }
 
-func (p *participant) subjectRule(rule *v1beta1.Exchange, dependsOn string) SubjectRule {
+func (p *participant) subjectRule(rule *delegation.Rule, spec *v1beta1.Exchange) SubjectRule {
 	r := SubjectRule{
-		Rule: rule.Name, DependsOn: dependsOn, Actors: rule.Actors, ExchangeLimits: p.limits(rule),
-		Tokens: Tokens{Scopes: sorted(rule.Subjects.Scopes)}, Denied: p.denied(rule), DeniedBy: p.deniedBy(rule),
+		Rule: rule.Name, DependsOn: p.dependsOn(spec.Subjects.Clients), Actors: spec.Actors, ExchangeLimits: p.limits(spec),
+		Tokens: Tokens{Scopes: rule.SubjectScopes}, Denied: slices.Contains(rule.DeniedSubjects, p.as.ID), DeniedBy: p.deniedBy(rule),
 	}
 	missing := &missing{}
 	own := func(scope string) []string { return p.scopeMissing(scope, p.client.Spec.Scopes, "spec.scopes") }
-	r.Tokens.Audiences = missing.without("audience", rule.Subjects.Audiences, p.audienceMissing)
-	required := missing.without("scope", rule.Subjects.Scopes, own)
-	r.Audiences = missing.without("audience", rule.Audiences, p.audienceUndefined)
-	r.Scopes = missing.without("scope", rule.Scopes, own)
+	r.Tokens.Audiences = missing.among(p.as.Audiences, "audience", spec.Subjects.Audiences, p.audienceMissing)
+	required := missing.among(p.as.Scopes, "scope", rule.SubjectScopes, own)
+	r.Audiences = missing.among(rule.Audiences, "audience", spec.Audiences, p.audienceUndefined)
+	r.Scopes = missing.among(rule.ScopesOf(&p.as), "scope", spec.Scopes, own)
 	r.Effective = len(r.Tokens.Audiences) > 0 && len(required) == len(r.Tokens.Scopes) && len(r.Audiences) > 0 && len(r.Scopes) > 0 && !r.Denied
-	if r.Missing = missing.all; !r.Effective && rule.EffectiveMaxDepth() > 1 {
+	if r.Missing = missing.all; !r.Effective && rule.MaxDepth > 1 {
 		r.EarlierActor, r.Missing = true, nil
 	}
 	return r
 }
 
-func (p *participant) denied(rule *v1beta1.Exchange) bool {
-	return slices.Contains(rule.DeniedSubjects, p.client.EffectiveClientID())
-}
-
 // deniedBy returns the other rules that can deny the client if this one allows it.
-func (p *participant) deniedBy(rule *v1beta1.Exchange) []string {
+func (p *participant) deniedBy(rule *delegation.Rule) []string {
 	var names []string
-	for i := range p.realm.Spec.Exchanges {
-		other := &p.realm.Spec.Exchanges[i]
-		if other.Name != rule.Name && p.denied(other) && slices.ContainsFunc(other.Audiences, func(a string) bool { return slices.Contains(rule.Audiences, a) }) {
+	for i := range p.rules {
+		if other := &p.rules[i]; other != rule && other.Denies(p.as.ID, rule, rule.Audiences) {
 			names = append(names, other.Name)
 		}
 	}
@@ -324,18 +336,18 @@ func (p *participant) inGrant(field string) string {
 // missing collects what is missing.
 type missing struct{ all []Missing }
 
-// without returns the values that lack nothing, sorted, and collects the others. lacking returns the fields
+// among returns the values that are allowed, sorted, and collects the others. lacking returns the fields
 // to which a value must be added.
-func (m *missing) without(kind string, values []string, lacking func(string) []string) []string {
-	var complete []string
+func (m *missing) among(allowed []string, kind string, values []string, lacking func(string) []string) []string {
+	var found []string
 	for _, value := range sorted(values) {
-		if fields := lacking(value); fields != nil {
-			m.add(kind, value, fields...)
+		if slices.Contains(allowed, value) {
+			found = append(found, value)
 		} else {
-			complete = append(complete, value)
+			m.add(kind, value, lacking(value)...)
 		}
 	}
-	return complete
+	return found
 }
 
 func (m *missing) add(kind, value string, fields ...string) {

@@ -214,6 +214,15 @@ func TestExchangesOf(t *testing.T) {
 				realm.Spec.Exchanges = append(realm.Spec.Exchanges, denying)
 			}
 		}, want: subject(func(r *describe.SubjectRule) { r.DeniedBy = []string{"same-audience"} })},
+		"subject denied for an audience that the Realm does not define": {namespace: "apps", change: func(c *v1beta1.ApiClient, realm *v1beta1.Realm, rule *v1beta1.Exchange) {
+			rule.Audiences = append(rule.Audiences, "https://undefined.example")
+			realm.Spec.Exchanges = []v1beta1.Exchange{{
+				Name: "denying", Actors: inNamespace("agents"), Subjects: v1beta1.ExchangeSubjects{Clients: new(inNamespace("tools"))},
+				Audiences: v1beta1.ExchangeAudiences{"https://undefined.example"}, DeniedSubjects: []string{c.EffectiveClientID()},
+			}}
+		}, want: subject(func(r *describe.SubjectRule) {
+			r.Missing = append(missing("audience", "https://undefined.example", "spec.audiences"+inRealm), r.Missing...)
+		})},
 		"earlier actor": {namespace: "apps", change: func(c *v1beta1.ApiClient, _ *v1beta1.Realm, rule *v1beta1.Exchange) {
 			c.Spec.Scopes, rule.MaxDepth = nil, 2
 		}, want: subject(func(r *describe.SubjectRule) {

@@ -10,56 +10,22 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/rules/grants"
 )
 
-// recordedExchanges returns the rules for the record, in the order of the spec, because the first rule that
-// allows an exchange applies. Audiences and scopes that the Realm doesn't define are omitted. A rule that
-// allows nothing stays, so that every rule of the spec has a name in the record.
+// recordedExchanges returns the rules for the record.
 func recordedExchanges(realm *v1beta1.Realm, issuer string) []record.Exchange {
-	var rules []record.Exchange
-	for i := range realm.Spec.Exchanges {
-		spec := &realm.Spec.Exchanges[i]
-		rule := record.Exchange{
-			Name:             spec.Name,
-			Actors:           clientSelector(&spec.Actors),
-			SubjectAudiences: defined(spec.Subjects.Audiences, realm.Spec.EffectiveAudiences(issuer)),
-			// A token must have all of these, even those that no token can have now.
-			SubjectScopes:  slices.Sorted(slices.Values(spec.Subjects.Scopes)),
-			Audiences:      defined(spec.Audiences, realm.Spec.EffectiveAudiences(issuer)),
-			Scopes:         defined(spec.Scopes, realm.Spec.Scopes),
-			MaxDepth:       spec.EffectiveMaxDepth(),
-			DPoP:           spec.SenderConstraint == v1beta1.SenderConstraintDPoP,
-			DeniedSubjects: slices.Sorted(slices.Values(spec.DeniedSubjects)),
-		}
-		if clients := spec.Subjects.Clients; clients != nil {
-			rule.Subjects = new(clientSelector(clients))
-		} else if from := spec.Subjects.Issuer; from != nil {
-			rule.Issuer, rule.IDJAG, rule.Claims = from.Name, from.EffectiveUse() == v1beta1.ExchangeUseIDJAG, from.MatchClaims.Map()
-		}
-		if spec.TokenLifetime != nil {
-			rule.TokenLifetimeSeconds = int64(spec.TokenLifetime.Duration / time.Second)
-		}
-		rules = append(rules, rule)
+	var recorded []record.Exchange
+	for _, r := range delegation.RulesOf(realm, issuer, record.DigestOfSelector) {
+		recorded = append(recorded, record.Exchange{
+			Name: r.Name, Actors: record.ClientSelector(r.Actors), Subjects: (*record.ClientSelector)(r.Subjects),
+			Issuer: r.Issuer, IDJAG: r.IDJAG, Claims: r.Claims, SubjectAudiences: r.SubjectAudiences, SubjectScopes: r.SubjectScopes,
+			Audiences: r.Audiences, Scopes: r.Scopes, MaxDepth: r.MaxDepth, DPoP: r.DPoP,
+			TokenLifetimeSeconds: int64(r.TokenLifetime / time.Second), DeniedSubjects: r.DeniedSubjects,
+		})
 	}
-	return rules
-}
-
-func clientSelector(spec *v1beta1.ExchangeClients) record.ClientSelector {
-	selector := record.ClientSelector{
-		All:        spec.Namespaces.From == v1beta1.NamespacesFromAll,
-		Namespaces: slices.Sorted(slices.Values(spec.Namespaces.Names)),
-		ClientIDs:  slices.Sorted(slices.Values(spec.ClientIDs)),
-	}
-	if labels := spec.Namespaces.Granted().Selector; labels != nil {
-		selector.Labels = record.DigestOfSelector(labels)
-	}
-	return selector
-}
-
-// defined returns the set of the listed values that are among all, sorted.
-func defined(listed, all []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(slices.Clone(listed), func(value string) bool { return !slices.Contains(all, value) }))))
+	return recorded
 }
 
 // exchangesResolved returns the result for the ExchangesResolved condition. unknownClients are the client IDs in

@@ -12,6 +12,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 )
 
 // ofClients is a rule for tokens of clients, and ofIssuer for those of an issuer.
@@ -84,6 +86,19 @@ func TestExchangesAreRecorded(t *testing.T) {
 	// If the realm lists no audiences, its only one is the issuer.
 	realm.Spec.Audiences, realm.Spec.Exchanges[1].Audiences = nil, v1beta1.ExchangeAudiences{"https://api.example.com/acme"}
 	testkit.Diff(t, "audience", []string{"https://api.example.com/acme"}, decided(t, observed{realm: realm}).record.Exchanges[1].Audiences)
+}
+
+// Token servers judge by the rules of the spec, which the plugin and the portal judge by, too.
+func TestRecordsKeepRules(t *testing.T) {
+	jags := ofIssuer()
+	jags.Subjects.Issuer.Use = v1beta1.ExchangeUseIDJAG
+	realm := exchanging(ofClients(), ofIssuer(), jags)
+	want := delegation.RulesOf(realm, "", record.DigestOfSelector)
+	for i, recorded := range recordedExchanges(realm, "") {
+		got := registry.NewRule(recorded, nil)
+		want[i].Digest = got.Digest
+		testkit.Diff(t, "rule", want[i], got)
+	}
 }
 
 func TestExchangesResolved(t *testing.T) {

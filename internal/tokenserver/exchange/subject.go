@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
@@ -19,41 +20,22 @@ type Subject struct {
 	// ID is the "sub" of new tokens: a client ID, or registry.ExternalSubject with the name of the issuer
 	// and the percent-encoded subject.
 	ID string
-	// Client is the subject; nil for an external one, which External identifies.
-	Client   *registry.Client
+	// Subject is what matters to rules, and clients are its Clients.
+	delegation.Subject
+	clients []*registry.Client
+	// External identifies an external subject; nil if it is a client.
 	External *token.SubjectID
-	// Clients are the clients of the realm in the token: the one to which it was issued, the earlier actors,
-	// and last the subject, which can be the first, too. It is empty for the tokens of issuers.
-	Clients []*registry.Client
 	// Act is the chain of the token's actors, and Rules are the rules that allowed it.
 	Act   *token.Actor
 	Rules []token.Rule
-	// Audience, Scope, and IssuedAt are those of an access token of the realm.
-	Audience []string
-	Scope    []string
-	IssuedAt int64 // in Unix seconds
-	// Foreign is set for the tokens of issuers.
-	Foreign *Foreign
+	// IssuedAt is that of an access token of the realm, in Unix seconds.
+	IssuedAt int64
 	// MayAct says who may act for the subject (RFC 8693 §4.4); nil if the token doesn't say so.
 	MayAct *clientassertion.MayAct
-	// Bound means that the token is bound to a key.
-	Bound bool
 	// JKT is the thumbprint of the key that the client must prove; empty for any key.
 	JKT string
 	// ExpiresAt is when new tokens expire at the latest; zero if the token doesn't limit them.
 	ExpiresAt time.Time
-}
-
-// Foreign is a token of a trusted issuer.
-type Foreign struct {
-	Issuer *registry.Issuer
-	// HasClaims reports whether the token has the claims of a rule.
-	HasClaims func(map[string]string) bool
-	// IDJAG means that the token is an ID-JAG. Its client is then no actor.
-	IDJAG bool
-	// Scope limits the scopes of new tokens if ScopeLimited is true.
-	Scope        []string
-	ScopeLimited bool
 }
 
 // These are the reasons for rejecting a verified token. They are logged but not revealed to the client.
@@ -72,14 +54,18 @@ func OfRealm(realm *registry.Realm, verified *token.Verified, client *registry.C
 		return nil, err
 	}
 	s := &Subject{
-		ID: verified.Subject(), Client: client, Clients: clients, Audience: verified.Audience, Scope: strings.Fields(verified.Scope),
-		Bound: verified.JKT != "", ExpiresAt: verified.ExpiresAt, IssuedAt: verified.IssuedAt.Unix(),
+		ID: verified.Subject(), clients: clients, ExpiresAt: verified.ExpiresAt, IssuedAt: verified.IssuedAt.Unix(),
+		Subject: delegation.Subject{Clients: make([]delegation.Client, len(clients)), Audience: verified.Audience, Scope: strings.Fields(verified.Scope), Bound: verified.JKT != ""},
 	}
+	for i, c := range clients {
+		s.Clients[i] = c.Party()
+	}
+	s.Client = &s.Clients[len(clients)-1]
 	d := verified.Delegation
 	if d == nil {
 		return s, nil
 	}
-	s.Client, s.External, s.Act, s.Rules = clients[len(clients)-1], d.SubjectID, d.Act, d.Rules
+	s.External, s.Act, s.Rules = d.SubjectID, d.Act, d.Rules
 	if d.SubjectID != nil {
 		s.Client = nil
 	}
@@ -87,6 +73,7 @@ func OfRealm(realm *registry.Realm, verified *token.Verified, client *registry.C
 		// The client got the token with an ID-JAG, so that it isn't in the chain yet.
 		s.Act = &token.Actor{Issuer: realm.Issuer, Subject: client.ID, ClientUID: client.Identity, Act: s.Act}
 	}
+	s.Depth = s.Act.Depth()
 	return s, nil
 }
 
@@ -102,9 +89,8 @@ func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clienta
 	s := &Subject{
 		ID:        registry.ExternalSubject + issuer.Name + ":" + strings.ReplaceAll(url.QueryEscape(subject), "+", "%20"),
 		External:  &token.SubjectID{Format: token.SubjectIDFormat, Issuer: issuer.URL, Subject: subject},
-		Foreign:   &Foreign{Issuer: issuer, HasClaims: assertion.HasClaims},
+		Subject:   delegation.Subject{Foreign: &delegation.Foreign{Issuer: issuer.Name, HasClaims: assertion.HasClaims}, Bound: claims.Confirmation != nil},
 		MayAct:    claims.MayAct,
-		Bound:     claims.Confirmation != nil,
 		ExpiresAt: assertion.Claims.Expiry.Time(),
 	}
 	// Decoding replaces what is invalid, so that two such subjects would be one. Every subject can be denied.
@@ -112,6 +98,7 @@ func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clienta
 		return nil, errSubjectID
 	}
 	s.Act, err = reduce(realm, issuer, claims.Act)
+	s.Depth = s.Act.Depth()
 	return s, err
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/clientassertion"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
@@ -91,7 +92,7 @@ func TestFederationRecords(t *testing.T) {
 		Authenticates: true, Subjects: true, IDJAG: true,
 	}
 	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab, nil))
-	testkit.Diff(t, "rules", []registry.Exchange{registry.NewExchange(rule, []registry.Issuer{*wantIssuer})}, acme.Exchanges())
+	testkit.Diff(t, "rules", []delegation.Rule{registry.NewRule(rule, []registry.Issuer{*wantIssuer})}, acme.Rules())
 	if acme.ClusterIssuerURL != "https://realmkeeper-token-server.system.svc/acme" || acme.ResourceMetadataURL("https://orders.example.com") == "" {
 		t.Errorf("cluster URL %q, metadata of the audience %q", acme.ClusterIssuerURL, acme.ResourceMetadataURL("https://orders.example.com"))
 	}

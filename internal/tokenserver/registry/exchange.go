@@ -6,32 +6,31 @@ import (
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// Exchange is a rule by which clients get tokens that act for another subject.
-type Exchange struct {
-	record.Exchange
-	// Reference is what tokens state about the rule.
-	Reference token.Rule
-}
-
-// NewExchange prepares a rule of a realm with the given trusted issuers. The digest includes which tokens are
+// NewRule prepares a rule of a realm with the given trusted issuers. The digest includes which tokens are
 // accepted of the issuer that the rule names, but not their keys, which change regularly.
-func NewExchange(rule record.Exchange, issuers []Issuer) Exchange {
-	digest := rule.Digest()
+func NewRule(e record.Exchange, issuers []Issuer) delegation.Rule {
+	digest := e.Digest()
 	for i := range issuers {
-		if issuer := &issuers[i]; issuer.Name == rule.Issuer {
-			accepted := rule.IDJAG && issuer.IDJAG || !rule.IDJAG && issuer.Subjects
+		if issuer := &issuers[i]; issuer.Name == e.Issuer {
+			accepted := e.IDJAG && issuer.IDJAG || !e.IDJAG && issuer.Subjects
 			digest = record.Digest([]any{digest, accepted, issuer.URL, issuer.Audience, issuer.RequiredClaims})
 		}
 	}
-	return Exchange{Exchange: rule, Reference: token.Rule{Name: rule.Name, Digest: digest}}
+	return delegation.Rule{
+		Name: e.Name, Digest: digest, Actors: delegation.Clients(e.Actors), Subjects: (*delegation.Clients)(e.Subjects),
+		Issuer: e.Issuer, IDJAG: e.IDJAG, Claims: e.Claims, SubjectAudiences: e.SubjectAudiences, SubjectScopes: e.SubjectScopes,
+		Audiences: e.Audiences, Scopes: e.Scopes, MaxDepth: e.MaxDepth, DPoP: e.DPoP,
+		TokenLifetime: time.Duration(e.TokenLifetimeSeconds) * time.Second, DeniedSubjects: e.DeniedSubjects,
+	}
 }
 
-// Exchanges returns the rules of the realm in the order in which they are tried. The caller must not
+// Rules returns the rules of the realm in the order in which they are tried. The caller must not
 // modify them.
-func (r *Realm) Exchanges() []Exchange { return r.exchanges }
+func (r *Realm) Rules() []delegation.Rule { return r.rules }
 
 // IDJAGIssuer returns the trusted issuer with the given URL whose ID-JAGs the realm accepts, or nil.
 func (r *Realm) IDJAGIssuer(url string) *Issuer {
@@ -43,9 +42,16 @@ func (r *Realm) IDJAGIssuer(url string) *Issuer {
 	return nil
 }
 
-// Selected reports whether a selector of a rule selects the client.
-func (c *Client) Selected(by *record.ClientSelector) bool {
-	return by.Selects(c.ID, c.Namespace, c.NamespaceSelectors)
+// Party returns what of the client matters to rules.
+func (c *Client) Party() delegation.Client {
+	return delegation.Client{
+		ID: c.ID, Namespace: c.Namespace, Selectors: c.NamespaceSelectors,
+		Audiences: c.Audiences, Scopes: c.Scopes, DelegatedScopes: c.DelegatedScopes, DPoP: c.DPoP,
+	}
+}
+
+func (c *Client) selected(by *delegation.Clients) bool {
+	return by.Select(c.ID, c.Namespace, c.NamespaceSelectors)
 }
 
 // ExternalSubject is the prefix of subjects that are not clients of the realm. Client IDs don't contain a
@@ -106,16 +112,12 @@ func (r *Realm) accepts(c *Client, identity string, verified *token.Verified, si
 // a token that was exchanged for it, but the rules of both leave little choice, usually one.
 func (r *Realm) Denies(d *token.Delegation, participants []*Client, audiences []string) string {
 	for i, reference := range d.Rules {
-		allowing := r.exchange(reference)
+		allowing := r.rule(reference)
 		if allowing == nil {
 			continue // Such a token is not valid.
 		}
-		possible := func(audience string) bool {
-			return slices.Contains(audiences, audience) && slices.Contains(allowing.Audiences, audience)
-		}
-		for j := range r.exchanges {
-			rule := &r.exchanges[j]
-			if slices.Contains(rule.DeniedSubjects, d.Subject) && participants[i].Selected(&rule.Actors) && slices.ContainsFunc(rule.Audiences, possible) {
+		for j := range r.rules {
+			if rule := &r.rules[j]; rule.Denies(d.Subject, allowing, audiences) && participants[i].selected(&rule.Actors) {
 				return rule.Name
 			}
 		}
@@ -139,11 +141,11 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 		return err
 	}
 	for i, reference := range d.Rules {
-		rule := r.exchange(reference)
-		if rule == nil || !participants[i].Selected(&rule.Actors) || rule.DPoP && verified.JKT == "" {
+		rule := r.rule(reference)
+		if rule == nil || !participants[i].selected(&rule.Actors) || rule.DPoP && verified.JKT == "" {
 			return token.ErrInvalid
 		}
-		if rule.Subjects != nil && slices.ContainsFunc(participants[i+1:], func(c *Client) bool { return !c.Selected(rule.Subjects) }) {
+		if rule.Subjects != nil && slices.ContainsFunc(participants[i+1:], func(c *Client) bool { return !c.selected(rule.Subjects) }) {
 			return token.ErrInvalid
 		}
 	}
@@ -153,12 +155,11 @@ func (r *Realm) checkDelegation(verified *token.Verified, client *Client, now ti
 	return nil
 }
 
-// exchange returns the rule that a token refers to, or nil if there is none or it has changed.
-func (r *Realm) exchange(reference token.Rule) *Exchange {
-	reference.IssuedAt = 0
-	for i := range r.exchanges {
-		if r.exchanges[i].Reference == reference {
-			return &r.exchanges[i]
+// rule returns the rule that a token refers to, or nil if there is none or it has changed.
+func (r *Realm) rule(reference token.Rule) *delegation.Rule {
+	for i := range r.rules {
+		if rule := &r.rules[i]; rule.Name == reference.Name && rule.Digest == reference.Digest {
+			return rule
 		}
 	}
 	return nil

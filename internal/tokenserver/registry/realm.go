@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/rules/delegation"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/jws"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
@@ -90,9 +91,9 @@ type Realm struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
 	ClusterIssuerURL string
 
-	issuers   map[string][]*Issuer // trusted issuers by URL
-	exchanges []Exchange
-	tables    tables // set when the realm is added to a registry
+	issuers map[string][]*Issuer // trusted issuers by URL
+	rules   []delegation.Rule
+	tables  tables // set when the realm is added to a registry
 }
 
 // signingAlgorithms are the algorithms that a realm can sign with at any time. Some verifiers read the metadata
@@ -125,7 +126,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		realm.issuers[url] = append(realm.issuers[url], &s.Issuers[i])
 	}
 	for _, rule := range s.Exchanges {
-		realm.exchanges = append(realm.exchanges, NewExchange(rule, s.Issuers))
+		realm.rules = append(realm.rules, NewRule(rule, s.Issuers))
 	}
 	public := make([]signingkey.PublicKey, 0, len(s.Keys))
 	var lists []signingkey.PublicKey
