@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,12 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	k8sevents "k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	v1beta1ac "github.com/realmkeeper/realmkeeper/api/v1beta1/applyconfiguration/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
@@ -30,6 +33,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
+	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 	"github.com/realmkeeper/realmkeeper/internal/operator/recordstore"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
@@ -43,8 +47,10 @@ type world struct {
 	record, cachedRecord *corev1.Secret
 	mode                 sealing.Mode
 	pluginFails          bool
-	putFails             bool // not because of a conflict
-	joining              bool // The Lease of the token server says according to the API server that it has loaded nothing.
+	putFails             bool   // not because of a conflict
+	joining              bool   // The Lease of the token server says according to the API server that it has loaded nothing.
+	loaded               string // the version that the token server has loaded; empty if that is later than all records
+	tracker              *acknowledgement.Tracker
 	requests             []string
 }
 
@@ -117,8 +123,12 @@ func (w *world) api(scheme *runtime.Scheme, objects ...client.Object) client.Wit
 			w.log("change: " + content(object))
 			return err
 		},
-		SubResourceApply: func(context.Context, client.Client, string, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
-			w.log("status")
+		SubResourceApply: func(_ context.Context, _ client.Client, _ string, object runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
+			for _, c := range object.(*v1beta1ac.RealmApplyConfiguration).Status.Conditions {
+				if *c.Type == string(v1beta1.ConditionProgrammed) {
+					w.log("status: " + *c.Reason)
+				}
+			}
 			return nil
 		},
 	}).Build()
@@ -137,7 +147,7 @@ func (w *world) reconcile(t *testing.T) (ctrl.Result, error) {
 		l.CreationTimestamp = metav1.NewTime(now.Add(3 * time.Hour))
 		return l
 	}
-	loaded := lease("5000")
+	loaded := lease(cmp.Or(w.loaded, "5000"))
 	loaded.UID = "1"
 	objects := []client.Object{loaded}
 	if w.joining {
@@ -161,11 +171,11 @@ func (w *world) reconcile(t *testing.T) (ctrl.Result, error) {
 		testkit.Do(t, informer.GetIndexer().Add(w.cachedRecord))
 	}
 	at := func() time.Time { return now.Add(3 * time.Hour) } // all keys have been published for long enough
-	tracker := acknowledgement.NewTracker(api, "system", at)
-	tracker.Handler().OnAdd(loaded, true)
-	m := metrics.New(prometheus.NewRegistry(), tracker.LiveServers)
+	w.tracker = acknowledgement.NewTracker(api, "system", at)
+	w.tracker.Handler().OnAdd(loaded, true)
+	m := metrics.New(prometheus.NewRegistry(), w.tracker.LiveServers)
 	r := &Reconciler{
-		Client: c, Live: api, Records: records, Tracker: tracker, Issuers: trustedissuers.New(instance(), m, at, func() float64 { return 0 }),
+		Client: c, Live: api, Records: records, Tracker: w.tracker, Issuers: trustedissuers.New(instance(), m, at, func() float64 { return 0 }),
 		Sealing:      &sealing.Sealer{Mode: w.mode, Encrypter: keyencryption.New(w), Now: at, Random: rand.Reader},
 		Clients:      func(context.Context, string) ([]v1beta1.ApiClient, error) { return nil, nil },
 		RolledBackAt: func() time.Time { return time.Time{} },
@@ -208,45 +218,49 @@ func TestOrder(t *testing.T) {
 		wantAfter time.Duration
 		wantErr   error
 	}{
-		"new":                 {world: world{realm: plain}, want: after(live, "create: ES256 Pending", "status"), wantAfter: time.Minute},
-		"new, encrypted":      {world: world{realm: plain, mode: sealing.Encrypt}, want: after(live, "encrypt a key", "create: ES256 Pending", "status"), wantAfter: time.Minute},
-		"new, plugin fails":   {world: world{realm: plain, mode: sealing.Encrypt, pluginFails: true}, want: after(live, "encrypt a key", "status"), wantAfter: sealing.Pause},
-		"record isn't cached": {world: world{realm: plain, record: active}, want: after(live, "status")},
-		"unchanged":           {world: world{realm: plain, record: active, cachedRecord: active}, want: []string{"status"}},
-		"rotation":            {world: world{realm: rotating, record: active, cachedRecord: active}, want: []string{"change: ES256 Active, EdDSA Pending", "status"}},
-		"step of a rotation":  {world: world{realm: rotating, record: next, cachedRecord: next}, want: []string{"list Leases", "change: ES256 Retiring, EdDSA Active", "status"}},
-		"unconfirmed step":    {world: world{realm: rotating, record: next, cachedRecord: next, joining: true}, want: []string{"list Leases", "status"}, wantAfter: confirmDelay},
+		"new":                 {world: world{realm: plain}, want: after(live, "create: ES256 Pending", "status: Progressing"), wantAfter: time.Minute},
+		"new, encrypted":      {world: world{realm: plain, mode: sealing.Encrypt}, want: after(live, "encrypt a key", "create: ES256 Pending", "status: Progressing"), wantAfter: time.Minute},
+		"new, plugin fails":   {world: world{realm: plain, mode: sealing.Encrypt, pluginFails: true}, want: after(live, "encrypt a key", "status: KMSUnavailable"), wantAfter: sealing.Pause},
+		"record isn't cached": {world: world{realm: plain, record: active}, want: after(live, "status: Ready")},
+		"unchanged":           {world: world{realm: plain, record: active, cachedRecord: active}, want: []string{"status: Ready"}},
+		"rotation":            {world: world{realm: rotating, record: active, cachedRecord: active}, want: []string{"change: ES256 Active, EdDSA Pending", "status: Ready"}},
+		"step of a rotation":  {world: world{realm: rotating, record: next, cachedRecord: next}, want: []string{"list Leases", "change: ES256 Retiring, EdDSA Active", "status: Ready"}},
+		"unconfirmed step":    {world: world{realm: rotating, record: next, cachedRecord: next, joining: true}, want: []string{"list Leases", "status: Ready"}, wantAfter: confirmDelay},
 		"suspension during an unconfirmed step": {
 			world: world{realm: suspendedAndRotating, record: next, cachedRecord: next, joining: true},
-			want:  []string{"list Leases", "change: ES256 Active, EdDSA Pending, disabled", "status"}, wantAfter: confirmDelay,
+			want:  []string{"list Leases", "change: ES256 Active, EdDSA Pending, disabled", "status: Ready"}, wantAfter: confirmDelay,
 		},
 		"rotation, encrypted": {
 			world: world{realm: changed(3, false, v1beta1.SigningAlgorithmEdDSA), record: sealed, cachedRecord: sealed, mode: sealing.Encrypt},
-			want:  []string{"encrypt a key", "change: ES256 Active, EdDSA Pending", "status"},
+			want:  []string{"encrypt a key", "change: ES256 Active, EdDSA Pending", "status: Ready"},
 		},
 		"rotation, plugin fails": {
 			world: world{realm: changed(3, false, v1beta1.SigningAlgorithmEdDSA), record: sealed, cachedRecord: sealed, mode: sealing.Encrypt, pluginFails: true},
-			want:  []string{"encrypt a key", "status"}, wantAfter: sealing.Pause,
+			want:  []string{"encrypt a key", "status: Ready"}, wantAfter: sealing.Pause,
 		},
 		"suspension before a rotation, encrypted": {
 			world: world{realm: suspendedAndRotating, record: sealed, cachedRecord: sealed, mode: sealing.Encrypt},
-			want:  []string{"change: ES256 Active, disabled", "status"},
+			want:  []string{"change: ES256 Active, disabled", "status: Ready"},
 		},
 		"suspension fails before a rotation, encrypted": {
 			world: world{realm: suspendedAndRotating, record: sealed, cachedRecord: sealed, mode: sealing.Encrypt, putFails: true},
-			want:  []string{"change: fails", "status"}, wantErr: errQuota,
+			want:  []string{"change: fails", "status: Progressing"}, wantErr: errQuota,
 		},
 		"cached Realm lags": {
 			world: world{realm: suspended, cachedRealm: plain, record: disabled, cachedRecord: disabled},
-			want:  after(live, "status"),
+			want:  after(live, "status: Ready"),
 		},
 		"cached record lags": {
 			world: world{realm: suspended, record: version(active, "11"), cachedRecord: active},
-			want:  after(append([]string{"change: conflict"}, live...), "change: ES256 Active, disabled", "status"),
+			want:  after(append([]string{"change: conflict"}, live...), "change: ES256 Active, disabled", "status: Ready"),
 		},
 		"cached record lags before a rotation, encrypted": {
 			world: world{realm: suspendedAndRotating, record: version(sealed, "11"), cachedRecord: sealed, mode: sealing.Encrypt},
-			want:  after(append([]string{"change: conflict"}, live...), "change: ES256 Active, disabled", "status"),
+			want:  after(append([]string{"change: conflict"}, live...), "change: ES256 Active, disabled", "status: Ready"),
+		},
+		"cached record lags before a step of a rotation": {
+			world: world{realm: rotating, record: version(next, "11"), cachedRecord: active},
+			want:  after(append([]string{"change: conflict"}, live...), "list Leases", "change: ES256 Retiring, EdDSA Active", "status: Ready"),
 		},
 		"API server is older":  {world: world{realm: plain, record: disabled, cachedRecord: disabled}, want: live, wantErr: errInconclusive},
 		"deleted in between":   {world: world{cachedRealm: plain}, want: live[:2]},
@@ -262,5 +276,21 @@ func TestOrder(t *testing.T) {
 				t.Errorf("reconciled after %s, want %s", result.RequeueAfter, test.wantAfter)
 			}
 		})
+	}
+}
+
+// The Realm is reconciled when the token servers have loaded what was written, even if the caches still lag.
+func TestWrittenRecordIsFollowed(t *testing.T) {
+	realm := acme(func(*v1beta1.Realm) {})
+	before := version(settled(t, realm, sealing.Off), "10")
+	w := world{realm: acme(func(r *v1beta1.Realm) { r.Generation, r.Spec.Suspend = 4, true }), record: before, cachedRecord: before, loaded: "10"}
+	_ = testkit.Value(w.reconcile(t))(t)
+	testkit.Diff(t, "requests", []string{"change: ES256 Active, disabled", "status: Progressing"}, w.requests)
+	q := workqueue.NewTypedRateLimitingQueue(queue.NewLimiter())
+	defer q.ShutDown()
+	testkit.Do(t, w.tracker.Source(acknowledgement.Realm).Start(t.Context(), q))
+	w.tracker.Handler().OnAdd((&heartbeat.Heartbeat{Server: "a", Version: "11", Renewed: now}).Lease("system"), false)
+	if q.Len() != 1 {
+		t.Error("the Realm is not reconciled")
 	}
 }
