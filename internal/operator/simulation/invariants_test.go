@@ -566,6 +566,9 @@ func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
+	if of.record == nil {
+		return // A user has deleted the record. The decision can have been based on it.
+	}
 	for _, v := range of.values {
 		for _, s := range w.live() {
 			realm := s.registry.Realm(realmName)
