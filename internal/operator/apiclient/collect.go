@@ -20,13 +20,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// collect deletes the records of deleted ApiClients with the same name, and those of deleted Realms, once for
-// what was read. It releases their indexes when no valid token refers to them. What the client then holds no
-// longer looks held.
+// collect deletes the records of deleted ApiClients with the same name, and those of deleted Realms. It releases
+// their indexes when no valid token refers to them.
 func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observed) error {
-	if seen.collected {
-		return nil
-	}
 	var uid, realmUID types.UID
 	if seen.client != nil {
 		uid = seen.client.UID
@@ -45,9 +41,6 @@ func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observ
 	}
 	var err error
 	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.own), orphaned(uid, realmUID), current)
-	if seen.collected = err == nil; seen.collected && seen.client != nil {
-		seen.dropNamesake()
-	}
 	return err
 }
 

@@ -112,11 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !served {
 		return r.withdraw(ctx, req)
 	}
-	seen, err := r.read(ctx, req, false)
+	seen, err := r.observe(ctx, req, false)
 	for range maxRounds {
-		if err == nil {
-			err = r.collect(ctx, req, &seen)
-		}
 		if err != nil || seen.client == nil {
 			return ctrl.Result{RequeueAfter: queue.After(seen.orphanRelease, r.Now())}, err
 		}
@@ -134,11 +131,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			seen, err = r.readAgain(ctx, req, seen, err)
 			continue
 		}
-		if err != nil || !d.continues(&seen) {
-			r.follow(req, &seen)
-			return r.report(ctx, &seen, &d, err)
+		if err == nil && d.continues(&seen) {
+			seen.nextStep()
+			continue
 		}
-		seen.nextStep()
+		r.follow(req, &seen)
+		result, reportErr := r.report(ctx, &seen, &d, err)
+		if seen.live || !apply.IsStale(reportErr) {
+			return result, reportErr
+		}
+		seen, err = r.readAgain(ctx, req, seen, reportErr)
 	}
 	return ctrl.Result{}, cmp.Or(err, errUnsettled)
 }

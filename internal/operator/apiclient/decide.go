@@ -29,7 +29,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d.hash = mustHash(seen, d.accepted)
 	var err error
 	switch {
-	case (d.release || len(d.obsoleteSubjects) > 0) && !seen.live: // What is given up can't be had back.
+	case (d.release || len(d.obsoleteSubjects) > 0 && seen.written) && !seen.live: // What is given up can't be had back.
 		d.lacks |= lacksLive
 	case d.release:
 	case seen.unreadable != nil:
@@ -129,8 +129,10 @@ func (d *decision) order(seen *observed) {
 		d.writes = append(d.writes, putRecord{d.desired})
 	}
 	d.writes = append(d.writes, obsoleteIndexes...)
-	for _, secret := range d.obsoleteSubjects {
-		d.writes = append(d.writes, giveUpSubject{secret})
+	if seen.live { // Otherwise, the next step gives them up. The record must not wait for live reads.
+		for _, secret := range d.obsoleteSubjects {
+			d.writes = append(d.writes, giveUpSubject{secret})
+		}
 	}
 	if d.credentials != nil && seen.credentialsErr == nil {
 		d.writes = append(d.writes, putCredentials{d.credentials})
@@ -156,10 +158,13 @@ func (d *decision) retire(seen *observed) (writes []write) {
 }
 
 // continues reports whether another decision follows the writes immediately: a further step of the client's secret,
-// one without the credentials Secret, because it could not be written, or one that retires the index that the
-// client's record had.
+// one without the credentials Secret, because it could not be written, one that retires the index that the client's
+// record had, or one that gives up subjects.
 func (d *decision) continues(seen *observed) bool {
 	retire, _, _ := statusindex.Obsolete(seen.index, seen.at)
+	if len(d.obsoleteSubjects) > 0 && !seen.live {
+		return true
+	}
 	return d.plan.Unfinished || seen.credentialsErr != nil && !seen.replanned || len(retire) > 0
 }
 

@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -45,9 +44,10 @@ type observed struct {
 	identitySet
 	indexSet
 	useReports
-	// collected reports that the records of deleted objects with the same name were deleted, and orphanRelease is
-	// the time at which the next index of a deleted client is released; zero if there is none.
-	collected     bool
+	// written reports that an earlier decision of this reconcile was written.
+	written bool
+	// orphanRelease is the time at which the next index of a deleted client with the same name is released;
+	// zero if there is none.
 	orphanRelease time.Time
 }
 
@@ -243,15 +243,6 @@ func (seen *observed) readSubject(s subject, secret *corev1.Secret) {
 	}
 }
 
-// dropNamesake drops what a deleted client with the same name held.
-func (seen *observed) dropNamesake() {
-	key := client.ObjectKeyFromObject(seen.client)
-	if seen.holder == key {
-		seen.setRecord(nil)
-	}
-	maps.DeleteFunc(seen.subjectHolders, func(_ subject, holder types.NamespacedName) bool { return holder == key })
-}
-
 func put[K comparable, V any](m *map[K]V, key K, value V) {
 	if *m == nil {
 		*m = map[K]V{}
@@ -262,7 +253,7 @@ func put[K comparable, V any](m *map[K]V, key K, value V) {
 // nextStep forgets what the API server said about the token servers, which was about the version before the writes.
 func (seen *observed) nextStep() {
 	seen.confirmed, seen.unconfirmed, seen.recordLive = false, false, false
-	seen.replanned = seen.credentialsErr != nil
+	seen.written, seen.replanned = true, seen.credentialsErr != nil
 }
 
 // indexSet is what the client's index in the status lists of its realm depends on.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
@@ -165,7 +166,8 @@ func TestLacks(t *testing.T) {
 		"an index and a record":       {*recordedInCache(t, withLists, func(s *observed) { s.searched = false }), lacksIndex | lacksRecord},
 		"an obsolete index":           {*recordedInCache(t, withObsoleteIndex), lacksHold},
 		"a lost record":               {*recordedInCache(t, func(s *observed) { s.setRecord(nil); s.client.Status.ObservedGeneration = 1 }), lacksLive},
-		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.ownSubjects = []*corev1.Secret{subjectRecord(t, s, onGitHub)} }), lacksLive},
+		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.ownSubjects, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
+		"a record of a namesake":      {observe(cached, func(s *observed) { s.holder = client.ObjectKeyFromObject(s.client) }), lacksLive},
 		"a provided secret":           {observe(cached, withProvided(0), func(s *observed) { s.provided, s.unhashed = providedVersionOf(1, password), true }), lacksHash},
 		"nothing of a reconciled one": {*recordedInCache(t), 0},
 	} {

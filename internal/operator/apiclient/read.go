@@ -32,30 +32,38 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// read reads what nearly every decision depends on, from caches or, if live is set, from the API server. It applies
-// no rule and writes nothing. The client is nil if it does not exist or is being deleted.
-func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
+// observe reads what nearly every decision depends on, from caches or, if live is set, from the API server. It applies
+// no rule. The records of deleted objects with the same name are collected as soon as it is known which exist, so that
+// nothing that follows can delay that. The client is nil if it does not exist or is being deleted.
+func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
 	seen := observed{live: live, request: request{instance: r.Instance, at: r.Now()}}
+	reads := []func(context.Context, *observed) error{
+		r.readRecord, r.readSecrets, r.readUses, r.readAccounts, r.readSubjects, r.readIndexes,
+	}
+	err := r.readRequest(ctx, req, &seen)
+	if err == nil {
+		err = r.collect(ctx, req, &seen)
+	}
+	for i := 0; i < len(reads) && err == nil && seen.client != nil; i++ {
+		err = reads[i](ctx, &seen)
+	}
+	return seen, err
+}
+
+// readRequest reads the ApiClient, its Realm, and its namespace, and all records with its name.
+func (r *Reconciler) readRequest(ctx context.Context, req ctrl.Request, seen *observed) (err error) {
 	c, from := &v1beta1.ApiClient{}, client.Reader(r.Client)
-	if live {
+	if seen.live {
 		from = r.Live
 	}
 	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
-		return seen, fmt.Errorf("reading ApiClient %s: %w", req, err)
+		return fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	var err error
 	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil || c.UID == "" || !c.DeletionTimestamp.IsZero() {
-		return seen, err
+		return err
 	}
 	seen.client = c
-	for _, read := range []func(context.Context, *observed) error{
-		r.readRealm, r.readRecord, r.readSecrets, r.readUses, r.readAccounts, r.readSubjects, r.readIndexes,
-	} {
-		if err := read(ctx, &seen); err != nil {
-			return seen, err
-		}
-	}
-	return seen, nil
+	return r.readRealm(ctx, seen)
 }
 
 // readAgain reads everything from the API server, because of what was found in caches.
@@ -64,7 +72,7 @@ func (r *Reconciler) readAgain(ctx context.Context, req ctrl.Request, seen obser
 		return seen, cause // The retry reads it again.
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info("Reconciling with the API server instead of the cache", "reason", cause.Error())
-	return r.read(ctx, req, true)
+	return r.observe(ctx, req, true)
 }
 
 // fetch reads what a decision lacks, in the order that it depends on.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
@@ -101,6 +103,9 @@ var errInconclusive = errors.New("the objects that were read may be out of date"
 // lagging returns why what was read is older than what the client's record implements, or, according to caches, the
 // record older than the status; empty if it isn't. A decision that is based on that could undo a newer one.
 func (seen *observed) lagging() string {
+	if seen.holder == client.ObjectKeyFromObject(seen.client) && !seen.live {
+		return "another ApiClient with this name holds the client ID"
+	}
 	if seen.recordSecret == nil || seen.realm == nil {
 		return ""
 	}
