@@ -89,6 +89,41 @@ func TestOrderOfWrites(t *testing.T) {
 			releasedAt(now)(&seen)
 			return seen
 		}, [][]string{{"releasing the client ID"}}},
+		"release with a subject": {func(t *testing.T) observed {
+			t.Helper()
+			seen := reconciled(t, observeFederated([]v1beta1.Identity{exact("github", shop)}))
+			seen.recordSecret.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
+			held := subjectRecord(t, &seen, onGitHub)
+			held.CreationTimestamp = seen.recordSecret.CreationTimestamp
+			seen.ownSubjects = []*corev1.Secret{held}
+			releasedAt(now)(&seen)
+			return seen
+		}, [][]string{{"releasing the client ID", "giving up a subject"}}},
+		"revocation of tokens": {func(t *testing.T) observed {
+			t.Helper()
+			seen := indexed(t)
+			seen.client.Spec.TokensValidAfterTime = &metav1.Time{Time: now}
+			seen.index.ValidAfter, seen.index.Free = now, 9
+			return seen
+		}, [][]string{{"acquiring index 9", putsRecord, secret}, {putsRecord, "retiring index 7", secret}}},
+		"unreadable record": {func(t *testing.T) observed {
+			t.Helper()
+			seen := reconciled(t, observe())
+			seen.setRecord(ownedBy(&seen, unreadable(seen.recordSecret)))
+			return seen
+		}, [][]string{nil}},
+		"Secret that can't be written": {func(t *testing.T) observed {
+			t.Helper()
+			seen := reconciled(t, observe())
+			seen.credentialsErr, seen.replanned = errUnavailable, true
+			return seen
+		}, [][]string{{putsRecord}}},
+		"Secret that couldn't be written": {func(t *testing.T) observed {
+			t.Helper()
+			seen := reconciled(t, observe())
+			seen.credentialsErr = errUnavailable
+			return seen
+		}, [][]string{{putsRecord}, {putsRecord}}},
 		"moved subject": {func(t *testing.T) observed {
 			t.Helper()
 			seen := observeFederated([]v1beta1.Identity{exact("gitlab", shop)})
@@ -165,6 +200,15 @@ func TestLacks(t *testing.T) {
 		"an index":                    {observe(cached, withLists, func(s *observed) { s.searched = false }), lacksIndex},
 		"an index and a record":       {*recordedInCache(t, withLists, func(s *observed) { s.searched = false }), lacksIndex | lacksRecord},
 		"an obsolete index":           {*recordedInCache(t, withObsoleteIndex), lacksHold},
+		"a client ID that it holds":   {*recordedInCache(t, withClientID), 0},
+		"the same, with a live Realm": {observe(cached, withClientID, func(s *observed) { s.realmLive = true }), 0},
+		"an index and a live record":  {*recordedInCache(t, withLists, func(s *observed) { s.searched, s.recordLive = false, true }), lacksIndex},
+		"an index to release":         {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(-time.Minute) }), lacksHold},
+		"a clock that is behind":      {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(time.Minute) }), lacksHold},
+		"an older Realm":              {*recordedInCache(t, func(s *observed) { s.recorded.Basis.RealmGeneration = 9 }), lacksLive},
+		"a Secret without a record":   {observe(cached, func(s *observed) { s.owned = []corev1.Secret{{}} }), lacksLive},
+		"a Secret that is missing":    {*recordedInCache(t, func(s *observed) { s.credentials = nil }), lacksLive},
+		"a promotion":                 {*promoting(t), lacksAcknowledgement},
 		"a lost record":               {*recordedInCache(t, func(s *observed) { s.setRecord(nil); s.client.Status.ObservedGeneration = 1 }), lacksLive},
 		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.ownSubjects, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
 		"a record of a namesake":      {observe(cached, func(s *observed) { s.holder = client.ObjectKeyFromObject(s.client) }), lacksLive},
@@ -187,7 +231,7 @@ func withClientID(seen *observed) {
 
 func withObsoleteIndex(seen *observed) {
 	withLists(seen)
-	seen.holdKnown = false
+	seen.index.Hold, seen.holdKnown = 0, false
 	seen.index.Current, seen.index.Serial = &record.StatusIndex{Index: 3}, 2
 	seen.index.Held = []record.Index{{StatusIndex: record.StatusIndex{Index: 2}, Serial: 1}, {StatusIndex: record.StatusIndex{Index: 3}, Serial: 2}}
 }
@@ -201,4 +245,147 @@ func recordedInCache(t *testing.T, change ...func(*observed)) *observed {
 		f(&seen)
 	}
 	return &seen
+}
+
+// promoting returns a client whose next secret every token server serves, read from caches.
+func promoting(t *testing.T) *observed {
+	t.Helper()
+	seen := observe(withRotation)
+	step(t, &seen, now.Add(-10*time.Hour))
+	step(t, &seen, now)
+	seen.acknowledged, seen.live = true, false
+	return &seen
+}
+
+// ownedBy returns a record with the owner of what was observed, which an unreadable one has, too.
+func ownedBy(seen *observed, secret *corev1.Secret) *corev1.Secret {
+	secret.Annotations = map[string]string{v1beta1.OwnerAnnotation: seen.client.Namespace + "/" + seen.client.Name}
+	return secret
+}
+
+// A client that gets no index gets no tokens. Only a new one waits without a record, unless it holds too many indexes,
+// because its record gives them up.
+func TestWaitingForIndex(t *testing.T) {
+	abandoned := func(s *observed) {
+		for i := range statusindex.MaxRetired {
+			s.index.Held = append(s.index.Held, record.Index{StatusIndex: record.StatusIndex{Index: i, ValidAfter: now}, Serial: int64(i + 1)})
+		}
+	}
+	for name, test := range map[string]struct {
+		seen       observed
+		wantRecord bool
+	}{
+		"new":          {observe(withLists), false},
+		"new and full": {observe(withLists, abandoned), true},
+		"recorded":     {reconciled(t, observe()), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withLists(&test.seen)
+			d := decided(t, &test.seen, now)
+			if d.incomplete == nil || (d.desired != nil) != test.wantRecord || d.desired != nil && !d.desired.Disabled {
+				t.Errorf("waits for %v, record %+v", d.incomplete, d.desired)
+			}
+		})
+	}
+}
+
+// A client that has a secret gets its record back although the CA is missing.
+func TestSecretNeedsNoAuthority(t *testing.T) {
+	seen := reconciled(t, observe())
+	seen.setRecord(nil)
+	seen.authority, seen.authorityMissing = nil, true
+	if d := decided(t, &seen, now); d.incomplete != nil || d.desired == nil || d.credentials != nil {
+		t.Errorf("waits for %v, record %+v, Secret %v", d.incomplete, d.desired, d.credentials)
+	}
+}
+
+// The record of a rejected client loses the secrets that have expired.
+func TestRejectedClientKeepsNoExpiredSecret(t *testing.T) {
+	seen, old, _ := replacedSecret(t)
+	seen.client.Spec.Scopes = []string{"unknown"}
+	if d := decided(t, &seen, old.ExpiresAt); len(d.desired.Secrets) != 1 || !d.desired.Disabled {
+		t.Errorf("the record is %+v", d.desired)
+	}
+}
+
+// While the record can't be read, its provided secret isn't hashed.
+func TestUnreadableRecordIsNotHashed(t *testing.T) {
+	seen := reconciled(t, observe())
+	seen.setRecord(ownedBy(&seen, unreadable(seen.recordSecret)))
+	withProvided(0)(&seen)
+	seen.provided, seen.unhashed = providedVersionOf(1, password), true
+	if d := testkit.Value(decide(&seen, now, rand.Reader))(t); d.blocked == nil || d.hash || d.lacks != 0 {
+		t.Errorf("blocked %v, hash %t, lacks %b", d.blocked, d.hash, d.lacks)
+	}
+}
+
+// A client whose client ID another one holds deletes its own Secrets, each once, if the API server confirms the
+// conflict.
+func TestConflictDeletesOwnSecrets(t *testing.T) {
+	conflict := func(s *observed) { s.holder.Namespace, s.holder.Name = "other", "thief" }
+	owned := func(s *observed) {
+		s.credentials = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Name: "billing", UID: "s1", Labels: map[string]string{v1beta1.ClientSecretLabel: v1beta1.ClientSecretGenerated},
+			OwnerReferences: []metav1.OwnerReference{{UID: s.client.UID, Controller: new(true)}},
+		}}
+		s.owned = []corev1.Secret{*s.credentials, {ObjectMeta: metav1.ObjectMeta{Name: "former", UID: "s2"}}}
+	}
+	for name, test := range map[string]struct {
+		seen      observed
+		wantLacks lacks
+		want      int
+	}{
+		"live":             {observe(conflict, owned), 0, 2},
+		"cached":           {observe(conflict, owned, func(s *observed) { s.live = false }), lacksLive, 2},
+		"cached, no owned": {observe(conflict, func(s *observed) { s.live = false }), 0, 0},
+		"not in the cache": {observe(conflict, owned, func(s *observed) { s.owned = nil }), 0, 1},
+		"of another owner": {observe(conflict, owned, func(s *observed) { s.credentials.OwnerReferences, s.owned = nil, nil }), 0, 0},
+		"another reason":   {observe(owned, func(s *observed) { s.client.Spec.Scopes = []string{"unknown"} }), 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := testkit.Value(decide(&test.seen, now, rand.Reader))(t)
+			if d.lacks != test.wantLacks || len(d.obsolete) != test.want {
+				t.Errorf("lacks %b, deletes %d Secrets: %s", d.lacks, len(d.obsolete), d.accepted.Reason)
+			}
+		})
+	}
+}
+
+// A Secret with a secret that stays valid for the overlap isn't deleted before that.
+func TestSecretIsKeptForOverlap(t *testing.T) {
+	seen := reconciled(t, observe())
+	seen.owned = []corev1.Secret{*seen.credentials}
+	withProvided(time.Hour)(&seen)
+	seen.provided = providedVersionOf(1, password)
+	for _, want := range []int{0, 1} {
+		hashProvided(t, &seen)
+		d := decided(t, &seen, now.Add(time.Duration(want)*time.Hour))
+		if len(d.obsolete) != want {
+			t.Errorf("%d Secrets are deleted, want %d", len(d.obsolete), want)
+		}
+		seen = afterWrite(t, seen, d)
+	}
+}
+
+// What the API server said about the version before the writes doesn't count for the next step.
+func TestNextStep(t *testing.T) {
+	seen := observed{holding: holding{recordLive: true, confirmed: true, unconfirmed: true}, delivery: delivery{credentialsErr: errUnavailable}}
+	seen.nextStep()
+	if seen.recordLive || seen.confirmed || seen.unconfirmed || !seen.replanned {
+		t.Errorf("the next step is decided with %+v", seen.holding)
+	}
+}
+
+// Anyone can create a namespace that a client ID resembles. It must not stop the client that holds the ID.
+func TestHolderIgnoresResembledNamespace(t *testing.T) {
+	seen := reconciled(t, observe(withClientID))
+	for _, own := range []bool{true, false} {
+		seen.otherNamespace = "acme"
+		if !own {
+			seen.client.UID = "c2"
+		}
+		if seen.setRecord(seen.recordSecret); (seen.otherNamespace == "") != own {
+			t.Errorf("own %t: the client ID resembles that of namespace %q", own, seen.otherNamespace)
+		}
+	}
 }

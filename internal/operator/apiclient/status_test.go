@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/namespaces"
@@ -182,4 +184,31 @@ func TestEffectiveValues(t *testing.T) {
 	want(after(applied{}), "all", []string{"read", "write"}, []string{"billing", "orders"})
 	seen.realm.Spec.Grants[0].Scopes = nil
 	want(after(written), "", nil, nil)
+}
+
+// The status reports a record and a Secret only if they were written, and an older record only if no other is desired.
+func TestOutcome(t *testing.T) {
+	recorded := holding{recordSecret: &corev1.Secret{}, state: new(acknowledgement.Acknowledged)}
+	desired := &record.Client{}
+	for name, test := range map[string]struct {
+		seen      holding
+		desired   *record.Client
+		written   []write
+		want      applied
+		wantState bool
+	}{
+		"everything is written":      {recorded, desired, []write{putRecord{}, putCredentials{}}, applied{written: true, delivered: true}, true},
+		"the Secret isn't written":   {recorded, desired, []write{putRecord{}}, applied{written: true}, true},
+		"the record isn't written":   {recorded, desired, []write{holdIndex{}}, applied{}, false},
+		"no record is desired":       {recorded, nil, nil, applied{}, true},
+		"there is no record":         {holding{state: recorded.state}, nil, nil, applied{}, false},
+		"only the Secret is written": {holding{}, desired, []write{putCredentials{}}, applied{delivered: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := outcome(&observed{holding: test.seen}, &decision{desired: test.desired, credentials: &corev1ac.SecretApplyConfiguration{}, written: test.written})
+			if got.written != test.want.written || got.delivered != test.want.delivered || (got.state != nil) != test.wantState {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
 }

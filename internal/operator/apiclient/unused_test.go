@@ -111,7 +111,7 @@ func TestCachesAloneDoNotEndASecret(t *testing.T) {
 		"used according to the cache":  {stub: stubUses{cached: used, live: unused}},
 		"unused according to both":     {stub: stubUses{cached: unused, live: unused}, wantConfirmed: true, wantEnded: true},
 		"the cache is old":             {stub: stubUses{cached: unused, live: used}, wantConfirmed: true},
-		"not known to the cache":       {stub: stubUses{unknown: true}},
+		"not known to the cache":       {stub: stubUses{unknown: true, cached: unused, live: unused}},
 		"not known to the API server":  {stub: stubUses{cached: unused, live: unused, liveUnknown: true}, wantConfirmed: true},
 		"not in the status":            {stub: stubUses{cached: unused, live: unused}, unlisted: true},
 		"the API server does not work": {stub: stubUses{cached: unused, live: unused, err: errUnavailable}, wantConfirmed: true, wantErr: errUnavailable},
