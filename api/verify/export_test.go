@@ -22,7 +22,7 @@ type List struct {
 
 // ParseList parses a list that the key signs, whatever its ID.
 func ParseList(token, issuer, uri string, jwk jose.JSONWebKey) (List, error) {
-	l, err := parseList(context.Background(), token, issuer, uri, func(context.Context, string) (publicKey, error) {
+	l, err := parseList(context.Background(), token, issuer, uri, func(context.Context, string) (*publicKey, error) {
 		key, _ := newPublicKey(jwk, algorithm(jwk.Algorithm))
 		return key, nil
 	})

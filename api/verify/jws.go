@@ -82,14 +82,15 @@ func algorithm(name string) jose.SignatureAlgorithm {
 	return jose.SignatureAlgorithm(name)
 }
 
-// publicKey is a key with its only algorithm.
+// publicKey is a key with its ID and its only algorithm.
 type publicKey struct {
+	id        string
 	algorithm jose.SignatureAlgorithm
 	key       crypto.PublicKey
 }
 
 // newPublicKey returns the key of a JWK if it is a public one for signatures with the algorithm.
-func newPublicKey(jwk jose.JSONWebKey, a jose.SignatureAlgorithm) (publicKey, bool) {
+func newPublicKey(jwk jose.JSONWebKey, a jose.SignatureAlgorithm) (*publicKey, bool) {
 	usable := false
 	if jwk.Valid() && (jwk.Use == "" || jwk.Use == "sig") && (jwk.Algorithm == "" || algorithm(jwk.Algorithm) == a) {
 		switch key := jwk.Key.(type) {
@@ -101,11 +102,17 @@ func newPublicKey(jwk jose.JSONWebKey, a jose.SignatureAlgorithm) (publicKey, bo
 			usable = (a == jose.RS256 || a == jose.PS256) && key.N.BitLen() >= 2048 && key.N.BitLen() <= 4096
 		}
 	}
-	return publicKey{algorithm: a, key: jwk.Key}, usable
+	return &publicKey{id: jwk.KeyID, algorithm: a, key: jwk.Key}, usable
+}
+
+// equal reports whether two keys with the same ID verify the same signatures.
+func (k *publicKey) equal(other *publicKey) bool {
+	key, ok := k.key.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && k.algorithm == other.algorithm && key.Equal(other.key)
 }
 
 // verifies reports whether the key signed the JWS with the algorithm of the key (RFC 7518 §3).
-func (k publicKey) verifies(j *jws) bool {
+func (k *publicKey) verifies(j *jws) bool {
 	if j.algorithm != k.algorithm {
 		return false
 	}

@@ -55,7 +55,7 @@ type keySet struct {
 
 	mu     sync.Mutex
 	url    string // of the keys; empty if it isn't known
-	keys   map[string]publicKey
+	keys   map[string]*publicKey
 	loaded time.Time // start of the load of keys
 	err    error     // of the last load
 }
@@ -71,10 +71,10 @@ func newKeySet(issuer, url string, options Options, life *lifetime, web *source)
 }
 
 // find returns the key with the ID. It loads the keys again if there is none, and if they are old. If too many
-// callers wait for that already, it fails immediately.
+// callers wait for that already, it fails immediately. While the issuer has the key, the pointer is the same.
 //
 // Errors: ErrSignature, ErrKeysUnavailable.
-func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
+func (k *keySet) find(ctx context.Context, id string) (*publicKey, error) {
 	now := k.now()
 	keys, err := k.current()
 	key, known := keys[id]
@@ -90,16 +90,16 @@ func (k *keySet) find(ctx context.Context, id string) (publicKey, error) {
 		limit = k.unknown
 	}
 	if err := limit.wait(ctx, k.flight.start(now, keysInterval)); err != nil {
-		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
 	keys, err = k.current()
 	switch key, known = keys[id]; {
 	case known:
 		return key, nil // If the load failed, the keys remain.
 	case err != nil:
-		return publicKey{}, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
+		return nil, fmt.Errorf("%w: %w", ErrKeysUnavailable, err)
 	}
-	return publicKey{}, fmt.Errorf("%w: unknown kid", ErrSignature)
+	return nil, fmt.Errorf("%w: unknown kid", ErrSignature)
 }
 
 // places limit how many callers wait.
@@ -137,7 +137,7 @@ func (k *keySet) load(ctx context.Context) error {
 
 // current returns the keys, which must not be changed, and the error of the last load. There are no keys if they
 // are too old.
-func (k *keySet) current() (map[string]publicKey, error) {
+func (k *keySet) current() (map[string]*publicKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.keys != nil && elapsed(k.loaded, k.now()) < keysMaxAge {
@@ -159,7 +159,7 @@ func elapsed(start, end time.Time) time.Duration {
 func (k *keySet) refresh(ctx context.Context) {
 	start := k.now()
 	url, err := k.discover(ctx)
-	var keys map[string]publicKey
+	var keys map[string]*publicKey
 	if err == nil {
 		err = k.web.load(ctx, url, keysDocument, func(body []byte) (err error) {
 			keys, err = parseKeys(body)
@@ -171,6 +171,11 @@ func (k *keySet) refresh(ctx context.Context) {
 	k.err = err
 	switch {
 	case err == nil:
+		for id, key := range keys {
+			if known, ok := k.keys[id]; ok && known.equal(key) {
+				keys[id] = known
+			}
+		}
 		k.url, k.keys, k.loaded = url, keys, start
 	case !k.fixed:
 		k.url = "" // look it up again
@@ -225,14 +230,14 @@ func metadataURLs(issuer string) []string {
 }
 
 // parseKeys returns the usable keys of a JWK Set by their IDs.
-func parseKeys(body []byte) (map[string]publicKey, error) {
+func parseKeys(body []byte) (map[string]*publicKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(body, &set); err != nil {
 		return nil, err
 	}
-	keys := map[string]publicKey{}
+	keys := map[string]*publicKey{}
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var jwk jose.JSONWebKey
 		if jwk.UnmarshalJSON(raw) != nil || jwk.KeyID == "" {

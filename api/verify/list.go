@@ -48,7 +48,7 @@ func (l *list) revoked(index int) (revoked, ok bool) {
 // with an ID.
 //
 // Errors: those whose names begin with ErrList, and those of find.
-func parseList(ctx context.Context, token, issuer, uri string, find func(context.Context, string) (publicKey, error)) (*list, error) {
+func parseList(ctx context.Context, token, issuer, uri string, find func(context.Context, string) (*publicKey, error)) (*list, error) {
 	parsed, err := parseJWS(token)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrListMalformed, err)
