@@ -31,3 +31,22 @@ func ParseList(token, issuer, uri string, jwk jose.JSONWebKey) (List, error) {
 	}
 	return List{len(l.bits), l.ttl, l.issuedAt, l.expires}, nil
 }
+
+// Remember makes the verifier remember the payload of a token as signed by the current key with the ID, whatever its
+// signature. It reports false if the issuer has no such key.
+func (v *Verifier) Remember(token, keyID string, payload []byte) bool {
+	keys, _ := v.keys.current()
+	hash, _ := v.signatures.get(token)
+	v.signatures.put(hash, signedPayload{keys[keyID], string(payload)})
+	return keys[keyID] != nil
+}
+
+// Remembers reports whether the verifier remembers that a current key signed the token.
+func (v *Verifier) Remembers(token string) bool {
+	_, signed := v.signatures.get(token)
+	keys, _ := v.keys.current()
+	return signed.key != nil && keys[signed.key.id] == signed.key
+}
+
+// RememberNothing makes the verifier verify all signatures, as if each token were new.
+func (v *Verifier) RememberNothing() { v.signatures = nil }

@@ -24,6 +24,13 @@
 // 1,024 tokens do so at a time. Any more are rejected with ErrKeysUnavailable, even if they are valid, because
 // it isn't known without current keys which tokens are.
 //
+// # Remembered tokens
+//
+// A Verifier remembers in 1 MiB which tokens the issuer signed, and verifies their signatures once, because that
+// takes most of the time. Only tokens for this API that haven't expired take space. Those in use remain. Everything
+// else is checked each time: that the issuer still has the key, and the issuer, the audience, the times, the status,
+// the proof, and the scopes of the token.
+//
 // # Status lists
 //
 // The first token that refers to a list waits until it is loaded. Only a token that the issuer signed for this
@@ -126,12 +133,13 @@ var errOptions = errors.New("invalid options")
 
 // Verifier verifies the access tokens of one realm for one API. It is safe for concurrent use.
 type Verifier struct {
-	issuer  string
-	options Options
-	life    *lifetime
-	keys    *keySet
-	lists   *statusLists
-	proofs  *usedProofs
+	issuer     string
+	options    Options
+	life       *lifetime
+	keys       *keySet
+	signatures *validSignatures
+	lists      *statusLists
+	proofs     *usedProofs
 }
 
 // New returns a Verifier for tokens of the issuer, and loads the issuer's keys unless Options.Lazy is
@@ -155,7 +163,10 @@ func New(ctx context.Context, issuer string, options Options) (*Verifier, error)
 	if options.DPoP.MaxProofs == 0 {
 		options.DPoP.MaxProofs = defaultMaxProofs
 	}
-	v := &Verifier{issuer: issuer, options: options, life: newLifetime(), proofs: newUsedProofs(options.DPoP.MaxProofs)}
+	v := &Verifier{
+		issuer: issuer, options: options, life: newLifetime(),
+		signatures: newValidSignatures(), proofs: newUsedProofs(options.DPoP.MaxProofs),
+	}
 	web := newSource(options)
 	keysURL := ""
 	if options.RealmURL != "" {
@@ -220,7 +231,11 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*Claims, error) {
 
 // verify runs all checks. The last one records the proof, so that a rejected request doesn't use it up.
 func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Claims, error) {
-	claims, err := v.authenticate(ctx, token)
+	hash, signed, err := v.authenticate(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := decodeClaims([]byte(signed.payload))
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +243,7 @@ func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Clai
 	if err := v.checkClaims(claims, now); err != nil {
 		return nil, err
 	}
+	v.signatures.put(hash, signed) // Tokens that the API rejects take no space.
 	proof, err := v.checkBinding(claims, token, p, now)
 	if err != nil {
 		return nil, err
@@ -251,26 +267,34 @@ func (v *Verifier) verify(ctx context.Context, token string, p presented) (*Clai
 	return claims, nil
 }
 
-// authenticate checks that the issuer signed the token as an access token.
-func (v *Verifier) authenticate(ctx context.Context, token string) (*Claims, error) {
+// authenticate checks that the issuer signed the token as an access token. It doesn't verify the signature again
+// if that is remembered, and the key is still one of the issuer.
+func (v *Verifier) authenticate(ctx context.Context, token string) (tokenHash, signedPayload, error) {
 	if len(token) > maxToken {
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, maxToken)
+		return tokenHash{}, signedPayload{}, fmt.Errorf("%w: it is larger than %d bytes", ErrMalformed, maxToken)
+	}
+	hash, signed := v.signatures.get(token)
+	if signed.key != nil {
+		key, err := v.keys.find(ctx, signed.key.id)
+		if err != nil || key == signed.key {
+			return hash, signed, err
+		}
 	}
 	parsed, err := parseJWS(token)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return hash, signedPayload{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if parsed.kind != accessTokenType {
-		return nil, ErrType
+		return hash, signedPayload{}, ErrType
 	}
 	key, err := v.keys.find(ctx, parsed.keyID)
 	if err != nil {
-		return nil, err
+		return hash, signedPayload{}, err
 	}
 	if !key.verifies(parsed) {
-		return nil, ErrSignature
+		return hash, signedPayload{}, ErrSignature
 	}
-	return decodeClaims(parsed.payload)
+	return hash, signedPayload{key, string(parsed.payload)}, nil
 }
 
 // checkClaims checks what the issuer says of the token (RFC 9068 §4).
