@@ -1,8 +1,9 @@
-// Command bench compares the token server with baselines measured on the same machine. It runs the
-// benchmarks below internal/tokenserver and checks their results against targets.
+// Command bench compares the token server and api/verify with baselines measured on the same machine. It runs
+// the benchmarks below internal/tokenserver, in api/verify, and in this folder, and checks their results against
+// targets.
 //
 // Times depend on the machine and change from minute to minute. Each benchmark therefore alternates
-// between a baseline and the token server, and the targets apply to their ratio or difference.
+// between a baseline and the product, and the targets apply to their ratio or difference.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -26,8 +28,8 @@ import (
 
 const usage = `Usage: go run -C test ./bench [flags]
 
-Measures the token server against limits of this machine. With the defaults, it takes
-about 5 min and 1 GB of memory on two cores. The machine should be idle.
+Measures the token server and api/verify against limits of this machine. With the defaults, it takes
+about 7 min and 1 GB of memory on two cores. The machine should be idle.
 
 The exit code is 1 if a benchmark fails or a target is missed. After a failure, the other
 rows are still measured. A row misses its target if its median and most of its rounds do,
@@ -181,8 +183,8 @@ func measure(ctx context.Context, root string, o options, wanted []row) (map[str
 		pattern += "/^(" + strings.Join(names, "|") + ")$"
 	}
 	command := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench="+pattern, "-timeout=0",
-		fmt.Sprintf("-count=%d", o.rounds), fmt.Sprintf("-benchtime=%s", o.duration), "./"+wanted[0].dir)
-	command.Dir = root
+		fmt.Sprintf("-count=%d", o.rounds), fmt.Sprintf("-benchtime=%s", o.duration))
+	command.Dir = filepath.Join(root, wanted[0].dir) // of any module
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := command.CombinedOutput()
 	if err != nil {

@@ -25,6 +25,8 @@ const (
 	server   = "internal/tokenserver/bench"
 	registry = "internal/tokenserver/registry"
 	feed     = "internal/tokenserver/feed"
+	library  = "api/verify"
+	others   = "test/bench"
 )
 
 var rows = []row{
@@ -73,6 +75,15 @@ var rows = []row{
 	{"records/memory per client", feed, "Records", "KiB/client", target{atMost: 1.5}},
 	{"records/memory per federated client", feed, "FederatedRecords", "KiB/client", target{atMost: 2.5}},
 	{"records/time of a change", feed, "Records", "ratio", target{atMost: 2}},
+	{"api/verify/seen before, ES256", library, "Seen/ES256", "ratio", target{atLeast: 10}},
+	{"api/verify/seen before, EdDSA", library, "Seen/EdDSA", "ratio", target{}},
+	{"api/verify/seen before, RS256", library, "Seen/RS256", "ratio", target{}},
+	{"api/verify/new, ES256", library, "New/ES256", "ratio", target{atMost: 1.05}},
+	{"api/verify/new, EdDSA", library, "New/EdDSA", "ratio", target{}},
+	{"api/verify/new, RS256", library, "New/RS256", "ratio", target{}},
+	{"api/verify/go-oidc, ES256", others, "Verifier/ES256", "ratio", target{atLeast: 10}},
+	{"api/verify/go-oidc, EdDSA", others, "Verifier/EdDSA", "ratio", target{}},
+	{"api/verify/go-oidc, RS256", others, "Verifier/RS256", "ratio", target{}},
 }
 
 const limits = `Ratios compare with a limit that is measured in the same round:
@@ -88,6 +99,8 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   claims, status/claim, status/handler: the same without claims, or without the claim status.
   DPoP: the same request without a proof, and one verification, on one core.
   handler: one ES256 signature, on one core. Its allocations are those beyond the signature.
+  api/verify: the same without remembered tokens, or go-oidc, on one core. The ratios of tokens that
+    were seen before say how many times longer the baseline takes.
 noisy: the row misses its target, but other processes used more than 10 % of the cores. Repeat on
   an idle machine.`
 
@@ -130,7 +143,8 @@ func (r row) missed(values []float64) bool {
 // robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
 // allocations in calls without a socket.
 func (r row) robust() bool {
-	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.parent() == "StatusHandler" || r.metric == "KiB/client"
+	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.parent() == "StatusHandler" || r.metric == "KiB/client" ||
+		r.dir == library || r.dir == others
 }
 
 // parent returns the name of the benchmark without the name of the sub-benchmark.
