@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,14 +153,11 @@ type seconds int64
 // maxSeconds is in the year 36812.
 const maxSeconds = 1 << 40
 
-var errTime = errors.New("time is out of range")
+var errTime = errors.New("time is not an integer, or out of range")
 
 func (s *seconds) UnmarshalJSON(data []byte) error {
-	var value int64
-	if err := json.Unmarshal(data, &value); err != nil {
-		return err
-	}
-	if value < 1 || value > maxSeconds {
+	value, err := strconv.ParseInt(string(data), 10, 64) // reads all integers of JSON without exponents
+	if err != nil || value < 1 || value > maxSeconds {
 		return errTime
 	}
 	*s = seconds(value)

@@ -129,6 +129,8 @@ func TestForgedTokensAreRejected(t *testing.T) {
 		"expired":                    {token(nil, object{"exp": now.Unix()}), verify.ErrExpired},
 		"no exp":                     {token(nil, object{"exp": nil}), verify.ErrMalformed},
 		"exp that is text":           {token(nil, object{"exp": "9999999999"}), verify.ErrMalformed},
+		"exp that is a fraction":     {token(nil, object{"exp": float64(now.Unix()) + 600.5}), verify.ErrMalformed},
+		"exp that is null":           {token(nil, object{"exp": (*int)(nil)}), verify.ErrMalformed},
 		"exp out of range":           {token(nil, object{"exp": int64(1) << 62}), verify.ErrMalformed},
 		"nbf in the future":          {token(nil, object{"nbf": now.Add(time.Minute).Unix()}), verify.ErrNotYetValid},
 		"iat in the future":          {token(nil, object{"iat": now.Add(time.Minute).Unix()}), verify.ErrNotYetValid},
