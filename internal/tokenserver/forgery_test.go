@@ -56,6 +56,8 @@ func TestForgedTokensAreRejected(t *testing.T) {
 		"client_uid is an array":      compact(t, header, changed(claims, members{"client_uid": []any{claims["client_uid"]}}), byKey),
 		"no exp":                      compact(t, header, changed(claims, members{"exp": nil}), byKey),
 		"JSON serialization":          jsonSerialization(good),
+		"only the header":             good[:strings.IndexByte(good, '.')],
+		"header and payload":          good[:strings.LastIndexByte(good, '.')],
 		"payload of another token":    swapPayload(good, issued(t, s, "plain", "")),
 	} {
 		t.Run(name, func(t *testing.T) { checkValid(t, s, forged, false) })

@@ -110,10 +110,10 @@ type claims struct {
 // The error is ErrInvalid.
 func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
 	header, rest, _ := strings.Cut(compact, ".")
-	encodedPayload, encodedSignature, _ := strings.Cut(rest, ".")
+	encodedPayload, encodedSignature, complete := strings.Cut(rest, ".")
 	key := v.keys[header]
 	// Even a strict base64 decoder ignores line breaks.
-	if key == nil || len(compact) > maxToken || strings.ContainsAny(rest, "\r\n") {
+	if key == nil || !complete || len(compact) > maxToken || strings.ContainsAny(rest, "\r\n") {
 		return Verified{}, ErrInvalid
 	}
 	payload, payloadErr := encoding.DecodeString(encodedPayload)
