@@ -94,15 +94,15 @@ func (r *clientRequest) authenticated(caller clientauth.Caller, err error) error
 	return err
 }
 
-// auditGranted audits a successful request. The token ID is zero if the request issued no token.
-func (e *clientEndpoint) auditGranted(ctx context.Context, request *clientRequest, action audit.Action, tokenID token.ID) {
+// auditGranted audits a successful request. issued is zero if the request issued no token.
+func (e *clientEndpoint) auditGranted(ctx context.Context, request *clientRequest, action audit.Action, issued token.Issued) {
 	e.describe(ctx, request, string(audit.Granted))
 	if e.Audit == nil {
 		return
 	}
 	event := request.event(action, audit.Granted)
-	if tokenID != (token.ID{}) {
-		event.TokenID = tokenID.String()
+	if issued.JWT != "" {
+		event.TokenID, event.Reused = issued.ID.String(), issued.Reused
 	}
 	e.Audit.Write(event)
 }

@@ -43,7 +43,7 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		_, _ = w.Write([]byte(inactive))
 		return
 	}
-	e.auditGranted(r.Context(), &request, audit.ActionIntrospection, token.ID{})
+	e.auditGranted(r.Context(), &request, audit.ActionIntrospection, token.Issued{})
 	if err != nil {
 		e.Metrics.introspected(resultInactive)
 		_, _ = w.Write([]byte(inactive))

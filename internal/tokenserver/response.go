@@ -12,11 +12,10 @@ import (
 
 // tokenResponse is a successful response from the token endpoint (RFC 6749 §5.1).
 type tokenResponse struct {
-	token     string
+	issued    token.Issued
 	tokenType string
 	// issuedType is "issued_token_type" (RFC 8693 §2.2.1); empty if the response has none.
 	issuedType string
-	id         token.ID
 	lifetime   time.Duration
 	scope      string
 }
@@ -40,7 +39,7 @@ func writeToken(w http.ResponseWriter, r tokenResponse) {
 	setJSONHeaders(w.Header())
 	// Writing the parts directly to net/http's buffer avoids a copy of the body.
 	for _, part := range [...]string{
-		`{"access_token":"`, r.token, `","token_type":"`, r.tokenType, `","expires_in":`,
+		`{"access_token":"`, r.issued.JWT, `","token_type":"`, r.tokenType, `","expires_in":`,
 		strconv.FormatInt(int64(r.lifetime/time.Second), 10), scope, "}\n",
 	} {
 		_, _ = io.WriteString(w, part) // fails only if the client has disconnected

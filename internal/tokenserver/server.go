@@ -22,10 +22,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, RecordUse,
-// Audit, MaxStaleness, Tracer, TrustedProxies, InFlight and SlowHashMemory are required.
+// Audit, MaxStaleness, Tracer, TrustedProxies, InFlight, SlowHashMemory, and
+// SignAndVerifyAlways are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are
@@ -61,6 +63,9 @@ type Options struct {
 	// secrets. If zero, it is slowhash.DefaultMemory.
 	SlowHashMemory int64
 
+	// SignAndVerifyAlways means that no token is issued again, for benchmarks.
+	SignAndVerifyAlways bool
+
 	storedProofs int // maxStoredProofs, except in tests
 }
 
@@ -83,7 +88,11 @@ func New(o Options) http.Handler {
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs}).mount(mux)
+	recent := token.NewRecent(token.MaxLast)
+	if o.SignAndVerifyAlways {
+		recent = token.NewRecent(0)
+	}
+	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs, recent: recent}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
 	public := publicDocuments{mux}

@@ -19,6 +19,7 @@ type tokenEndpoint struct {
 	clientEndpoint
 	tokenRates *ratelimit.RateLimiter
 	proofs     *proofs
+	recent     *token.Recent
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -36,7 +37,7 @@ func (e *tokenEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = e.respondError(w, r, &request, audit.ActionToken, err) // respondError counts it
 		return
 	}
-	e.auditGranted(r.Context(), &request, audit.ActionToken, response.id)
+	e.auditGranted(r.Context(), &request, audit.ActionToken, response.issued)
 	e.Metrics.issued(&request)
 	writeToken(w, response)
 }
@@ -100,8 +101,9 @@ func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorize
 	return proof, nil
 }
 
-// issue checks the token rate and that the proof wasn't used before, in this order, and signs the token. If there
-// is a proof, the token is bound to its key. No token is larger than the endpoints accept.
+// issue checks the token rate and that the proof wasn't used before, in this order, and signs the token or
+// issues the last one again. If there is a proof, the token is bound to its key. No token is larger than the
+// endpoints accept.
 func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization, proof *dpop.Proof) (tokenResponse, error) {
 	realm, client := request.realm, request.client
 	if request.now.Truncate(time.Second).Before(realm.StatusFrom(client)) {
@@ -128,7 +130,7 @@ func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization,
 		tokenType, jkt = oauth.TokenTypeDPoP, proof.JKT
 	}
 	scope := strings.Join(authorized.scopes, " ")
-	signed, id, err := realm.Signer().Sign(token.Claims{
+	issued, err := e.recent.Sign(realm.Signer(), token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
 		Identity: client.Identity,
@@ -141,12 +143,12 @@ func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization,
 
 		Delegation: authorized.delegation,
 		Status:     realm.StatusClaim(client),
-	}, e.Random)
+	}, client.LastToken(), request.caller.Credential(), e.Random)
 	switch {
 	case err != nil:
 		return tokenResponse{}, err
-	case len(signed) > oauth.MaxTokenBytes:
+	case len(issued.JWT) > oauth.MaxTokenBytes:
 		return tokenResponse{}, oauth.ErrTokenTooLarge
 	}
-	return tokenResponse{token: signed, tokenType: tokenType, issuedType: authorized.issuedType, id: id, lifetime: lifetime, scope: scope}, nil
+	return tokenResponse{issued: issued, tokenType: tokenType, issuedType: authorized.issuedType, lifetime: lifetime, scope: scope}, nil
 }

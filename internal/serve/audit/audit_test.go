@@ -37,7 +37,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 var full = audit.Event{
 	Time: now, Action: audit.ActionToken, Outcome: audit.Granted, Reason: audit.ReasonBusy, Realm: "acme",
 	ClientID: `a "<client>"`, ClientUID: "uid", SecretID: "a51436ac026b", Issuer: "github", Subject: "repo:acme/shop:ref:refs/heads/\u00fc", Source: netip.MustParseAddr("2001:db8::1"),
-	Actor: "user@example.com", TokenID: "jti", Lost: 3, Suppressed: 4,
+	Actor: "user@example.com", TokenID: "jti", Reused: true, Lost: 3, Suppressed: 4,
 }
 
 // sink is a writer that can block or fail.

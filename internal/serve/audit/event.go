@@ -43,6 +43,8 @@ type Event struct {
 	Rule       string   `json:"rule,omitempty"`
 	// TokenID is the "jti" of the issued token, or of the token that the client may not introspect.
 	TokenID string `json:"jti,omitempty"`
+	// Reused means that the issued token is one that the client got before, in an earlier event.
+	Reused bool `json:"reused,omitempty"`
 	// Lost is the number of events lost before this one. Only events of ActionAudit have it.
 	Lost uint64 `json:"lost,omitempty"`
 	// Suppressed is the number of events with this outcome and reason that were not written, because

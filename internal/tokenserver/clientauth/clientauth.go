@@ -18,6 +18,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/slowhash"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // Options contains the dependencies of an Authenticator. All fields except ClusterKeys, RefreshKeys,
@@ -105,6 +106,11 @@ type Caller struct {
 
 	clientID     string // as sent, even if no such client exists, or that of the holder of the subject
 	statedIssuer string // see Options.Count
+}
+
+// Credential identifies the credential that authenticated the client.
+func (c *Caller) Credential() token.Credential {
+	return token.Credential{Method: c.statedIssuer, Issuer: c.Issuer, Subject: c.Subject, ID: c.CredentialID}
 }
 
 // Authenticate verifies the credentials in a request and returns the client that sent it. It also

@@ -10,8 +10,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// Client is a client, prepared for handling requests. Except for its last uses, it is immutable once
-// it has been added to a registry.
+// Client is a client, prepared for handling requests. Except for its last uses and its last token, it is
+// immutable once it has been added to a registry.
 type Client struct {
 	// Record is the name of the client's record. It is derived from RealmUID and ID, so that at most
 	// one client has a client ID.
@@ -63,8 +63,13 @@ type Client struct {
 	// DPoP means that the client gets only tokens that are bound to a key (RFC 9449).
 	DPoP bool
 
-	lastUses lastUses // set when the client is added to a registry
+	// These are set when the client is added to a registry.
+	lastUses  lastUses
+	lastToken *token.Last
 }
+
+// LastToken is for the last token of the client.
+func (c *Client) LastToken() *token.Last { return c.lastToken }
 
 // MayIntrospect reports whether the client may learn about a valid token of its realm: its own
 // tokens, and those for an audience that it may introspect (RFC 7662 §4).

@@ -7,6 +7,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // lastUses holds the period number of the last use for each credential of a client: secrets first,
@@ -43,13 +44,17 @@ func (c *Client) indexOf(credential usage.Credential) int {
 	return first + i
 }
 
-// track prepares LastUse. It copies the last uses of credentials that an earlier version of the client
-// also has, so that a changed record doesn't cause another report. The earlier version may be nil.
+// track prepares LastToken and LastUse. It drops the last token of an earlier version of the client. It copies
+// the last uses of credentials that this version also has, so that a changed record doesn't cause another report.
+// The earlier version may be nil.
 func (c *Client) track(earlier *Client) {
-	if c.lastUses != nil {
-		return // added before
+	if c == earlier {
+		return // its record hasn't changed
 	}
-	c.lastUses = make(lastUses, len(c.Secrets)+len(c.PublicKeys)+len(c.Identities))
+	c.lastUses, c.lastToken = make(lastUses, len(c.Secrets)+len(c.PublicKeys)+len(c.Identities)), &token.Last{}
+	if earlier != nil {
+		earlier.lastToken.Drop()
+	}
 	if earlier == nil || earlier.UID != c.UID {
 		return
 	}

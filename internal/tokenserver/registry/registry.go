@@ -221,6 +221,7 @@ func (r *Registry) removeClient(record string) {
 		return
 	}
 	delete(r.clients, record)
+	client.lastToken.Drop()
 	t := r.tablesOf(client.RealmUID)
 	t.clients.Delete(client.ID)
 	t.indexes.changes.Add(1)

@@ -10,6 +10,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -160,4 +161,41 @@ func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 	}
 	close(stop)
 	running.Wait()
+}
+
+// A client loses its last token when its record changes or is deleted, but not when it is listed again unchanged.
+func TestLastTokenEndsWithTheVersionOfTheClient(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*registry.Registry, *registry.Client)
+		keeps  bool
+	}{
+		"changed": {change: func(r *registry.Registry, _ *registry.Client) { r.SetClient(client("a", "r", "a")) }},
+		"copied": {change: func(r *registry.Registry, c *registry.Client) {
+			changed := *c
+			r.SetClient(&changed)
+		}},
+		"deleted":    {change: func(r *registry.Registry, _ *registry.Client) { r.Remove("a") }},
+		"not listed": {change: func(r *registry.Registry, _ *registry.Client) { r.Replace(nil, nil, nil, nil, keepNone) }},
+		"listed again": {change: func(r *registry.Registry, c *registry.Client) {
+			r.Replace(nil, []*registry.Client{c}, nil, nil, keepNone)
+		}, keeps: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, version := registry.New(), client("a", "r", "a")
+			r.SetClient(version)
+			recent, signer := token.NewRecent(10), realm(t, "r", "acme").Signer()
+			reused := func(c *registry.Client) bool {
+				return testkit.Value(recent.Sign(signer, token.Claims{ClientID: "a", IssuedAt: now}, c.LastToken(), token.Credential{}, rand.Reader))(t).Reused
+			}
+			reused(version)
+			if !reused(version) {
+				t.Fatal("the client has no last token")
+			}
+			tc.change(r, version)
+			testkit.Diff(t, "keeps its token", tc.keeps, reused(version))
+			if c := r.ClientOf("a"); c != nil && c != version && reused(c) {
+				t.Error("the new version has the token of the former one")
+			}
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
@@ -58,12 +59,15 @@ func StatusPrefix(uri string) string {
 // Signer issues tokens signed with one key. It is safe for concurrent use.
 type Signer struct {
 	key    *signingkey.Signer
-	header string // encoded, including the trailing dot
+	header string               // encoded, including the trailing dot
+	self   weak.Pointer[Signer] // made once, because making one takes a lock
 }
 
-// NewSigner returns a Signer that uses the given key.
+// NewSigner returns a Signer that uses the given key. Each version of a realm needs another one; see Recent.
 func NewSigner(key *signingkey.Signer) *Signer {
-	return &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + "."}
+	s := &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + "."}
+	s.self = weak.Make(s)
+	return s
 }
 
 // encodedHeader returns the encoded header of a JWT of the given type (RFC 9068 §2.1).
