@@ -63,10 +63,11 @@ type Options struct {
 	// secrets. If zero, it is slowhash.DefaultMemory.
 	SlowHashMemory int64
 
-	// SignAndVerifyAlways means that no token is issued again, for benchmarks.
+	// SignAndVerifyAlways means that no token is issued again, and none is remembered, for benchmarks.
 	SignAndVerifyAlways bool
 
-	storedProofs int // maxStoredProofs, except in tests
+	storedProofs int           // maxStoredProofs, except in tests
+	verified     *token.Memory // set by New
 }
 
 // defaultInFlight is the number of requests in progress in the default memory of a token server. With more
@@ -76,6 +77,11 @@ const defaultInFlight = 256
 // New returns the handler for the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
+	recent := token.NewRecent(token.MaxLast)
+	o.verified = token.NewMemory(token.MemoryBytes)
+	if o.SignAndVerifyAlways {
+		recent, o.verified = token.NewRecent(0), nil
+	}
 	waiting := max(1, min(cmp.Or(o.InFlight, defaultInFlight), defaultInFlight)/4)
 	clients := clientEndpoint{
 		Options: o,
@@ -88,10 +94,6 @@ func New(o Options) http.Handler {
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	recent := token.NewRecent(token.MaxLast)
-	if o.SignAndVerifyAlways {
-		recent = token.NewRecent(0)
-	}
 	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs, recent: recent}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)

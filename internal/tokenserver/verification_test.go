@@ -167,6 +167,7 @@ func TestDisabledClientsAndRealmsInvalidateTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startLoaded(t)
 			token := issued(t, s, "billing", "")
+			checkValid(t, s, token, true) // remembered from here on
 			s.registry.SetRealm(newRealm(t, "acme", test.realm))
 			s.registry.Remove("acme.billing")
 			if !test.deleted {

@@ -144,8 +144,10 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		}
 		realm.Open(key)
 	}
-	realm.verifier = token.NewVerifier(s.Issuer, public)
 	var err error
+	if realm.verifier, err = token.NewVerifier(s.Issuer, public); err != nil {
+		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+	}
 	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
 	}
@@ -228,10 +230,11 @@ func (r *Realm) Client(id string) *Client {
 // token must not be older than spec.tokensValidAfter of the realm or client. If the client requires
 // DPoP now, the token must be bound to a key. If it acts for another subject, the same is true for every
 // client in it, as of the token that this client got, and the rules that allowed it must not have changed.
+// The memory saves only the signature and the decoding. All of this is checked each time.
 //
 // The error is token.ErrInvalid.
-func (r *Realm) Verify(compact string, now time.Time) (token.Verified, *Client, error) {
-	verified, err := r.verifier.Verify(compact, now)
+func (r *Realm) Verify(memory *token.Memory, compact string, now time.Time) (token.Verified, *Client, error) {
+	verified, err := r.verifier.Verify(memory, compact, now)
 	if err != nil {
 		return token.Verified{}, nil, err
 	}

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -26,7 +27,7 @@ const maxToken = 64 << 10
 // 7515 §2, RFC 4648 §3.5).
 var encoding = base64.RawURLEncoding.Strict()
 
-// Verified is the content of a valid token.
+// Verified is the content of a valid token. What it refers to is read-only, because a Memory shares it.
 type Verified struct {
 	ClientID string
 	Identity string // identity of the client; see Claims
@@ -73,17 +74,30 @@ func (v *Verified) HasAudience(audience string) bool { return slices.Contains(v.
 // header until all older tokens have expired.
 type Verifier struct {
 	issuer string
-	keys   map[string]*signingkey.Verifier // by encoded header
+	keys   map[string]verifyingKey // by encoded header
+}
+
+// verifyingKey is a key of an issuer.
+type verifyingKey struct {
+	*signingkey.Verifier
+	fingerprint fingerprint // of the issuer and the key
 }
 
 // NewVerifier returns a Verifier for the tokens of a realm with the given issuer and published
 // keys.
-func NewVerifier(issuer string, keys []signingkey.PublicKey) *Verifier {
-	v := &Verifier{issuer: issuer, keys: make(map[string]*signingkey.Verifier, len(keys))}
+//
+// Errors: from computing the thumbprints of the keys.
+func NewVerifier(issuer string, keys []signingkey.PublicKey) (*Verifier, error) {
+	v := &Verifier{issuer: issuer, keys: make(map[string]verifyingKey, len(keys))}
 	for _, key := range keys {
-		v.keys[encodedHeader(key.Algorithm(), key.ID(), Type)] = key.Verifier()
+		thumbprint, err := key.Thumbprint()
+		if err != nil {
+			return nil, err
+		}
+		// All thumbprints have the same length, so that no other key and issuer have this fingerprint.
+		v.keys[encodedHeader(key.Algorithm(), key.ID(), Type)] = verifyingKey{key.Verifier(), sha256.Sum256([]byte(thumbprint + issuer))}
 	}
-	return v
+	return v, nil
 }
 
 // claims contains the claims that Verify reads (RFC 9068 §2.2).
@@ -107,42 +121,64 @@ type claims struct {
 // Verify verifies a token in JWS Compact Serialization and returns its content. It checks the
 // signature, the issuer, "exp" and "iat". The time in "iat" may be up to 30 seconds in the future.
 //
+// If the memory has the token for this issuer and a key that it has now, Verify checks only the times.
+//
 // The error is ErrInvalid.
-func (v *Verifier) Verify(compact string, now time.Time) (Verified, error) {
-	header, rest, _ := strings.Cut(compact, ".")
-	encodedPayload, encodedSignature, complete := strings.Cut(rest, ".")
-	key := v.keys[header]
-	// Even a strict base64 decoder ignores line breaks.
-	if key == nil || !complete || len(compact) > maxToken || strings.ContainsAny(rest, "\r\n") {
+func (v *Verifier) Verify(memory *Memory, compact string, now time.Time) (Verified, error) {
+	header, _, _ := strings.Cut(compact, ".")
+	key, ok := v.keys[header]
+	if !ok || len(compact) > maxToken {
 		return Verified{}, ErrInvalid
 	}
-	payload, payloadErr := encoding.DecodeString(encodedPayload)
-	signature, signatureErr := encoding.DecodeString(encodedSignature)
-	if payloadErr != nil || signatureErr != nil {
+	id := key.fingerprintOf(compact)
+	verified := memory.get(id)
+	isNew := verified == nil
+	if isNew {
+		verified = v.decode(key, header, compact)
+	}
+	if verified == nil || !now.Before(verified.ExpiresAt) || verified.IssuedAt.After(now.Add(clockSkew)) {
 		return Verified{}, ErrInvalid
 	}
-	if key.Verify([]byte(compact[:len(header)+1+len(encodedPayload)]), signature) != nil {
-		return Verified{}, ErrInvalid
+	if isNew {
+		memory.set(id, verified)
+	}
+	return *verified, nil
+}
+
+// fingerprintOf returns the fingerprint of a token that the key verifies.
+func (k *verifyingKey) fingerprintOf(compact string) fingerprint {
+	var usual [1024]byte // not on the heap
+	return sha256.Sum256(append(append(usual[:0], k.fingerprint[:]...), compact...))
+}
+
+// decode returns the content of a token with the given encoded header if the key signed it for the issuer, and
+// otherwise nil.
+func (v *Verifier) decode(key verifyingKey, header, compact string) *Verified {
+	dot := strings.LastIndexByte(compact, '.')
+	// A header alone has no or one dot. Even a strict base64 decoder ignores line breaks.
+	if dot <= len(header) || strings.ContainsAny(compact, "\r\n") {
+		return nil
+	}
+	payload, payloadErr := encoding.DecodeString(compact[len(header)+1 : dot])
+	signature, signatureErr := encoding.DecodeString(compact[dot+1:])
+	if payloadErr != nil || signatureErr != nil || key.Verify([]byte(compact[:dot]), signature) != nil {
+		return nil
 	}
 	var c claims
 	if json.Unmarshal(payload, &c) != nil || c.Issuer != v.issuer {
-		return Verified{}, ErrInvalid
+		return nil
 	}
-	issuedAt := time.Unix(c.IssuedAt, 0)
-	if !now.Before(time.Unix(c.ExpiresAt, 0)) || issuedAt.After(now.Add(clockSkew)) {
-		return Verified{}, ErrInvalid
-	}
-	verified := Verified{
-		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: issuedAt, ID: c.ID,
+	verified := &Verified{
+		ClientID: c.ClientID, Identity: c.Identity, Audience: c.Audience, Scope: c.Scope, IssuedAt: time.Unix(c.IssuedAt, 0), ID: c.ID,
 		JKT: c.Confirmation.JKT, Payload: payload, ExpiresAt: time.Unix(c.ExpiresAt, 0),
 	}
 	// A token that acts for another subject always states the rule that allows it.
 	if len(c.Rules) > 0 {
 		verified.Delegation = &c.Delegation
 	} else if c.Subject != c.ClientID {
-		return Verified{}, ErrInvalid
+		return nil
 	}
-	return verified, nil
+	return verified
 }
 
 // audience is encoded as a string if there is one, and as an array otherwise (RFC 7519 §4.1.3).
