@@ -51,6 +51,19 @@ var rows = []row{
 	{"introspect/ES256", server, "Introspect/ES256", "ratio", target{atLeast: 0.75}},
 	{"introspect/EdDSA", server, "Introspect/EdDSA", "ratio", target{atLeast: 0.75}},
 	{"introspect/RS256", server, "Introspect/RS256", "ratio", target{atLeast: 0.75}},
+	{"naive/ES256", server, "Naive/ES256", "ratio", target{atLeast: 2.0}},
+	{"naive/ES384", server, "Naive/ES384", "ratio", target{}},
+	{"naive/EdDSA", server, "Naive/EdDSA", "ratio", target{atLeast: 1.7}},
+	{"naive/RS256", server, "Naive/RS256", "ratio", target{atLeast: 12}},
+	{"naive/PS256", server, "Naive/PS256", "ratio", target{}},
+	{"verify again/ES256", server, "VerifyAgain/ES256", "ratio", target{atLeast: 1.8}},
+	{"verify again/EdDSA", server, "VerifyAgain/EdDSA", "ratio", target{}},
+	{"verify again/RS256", server, "VerifyAgain/RS256", "ratio", target{atLeast: 1.2}},
+	{"introspect again/ES256", server, "IntrospectAgain/ES256", "ratio", target{atLeast: 2.0}},
+	{"introspect again/EdDSA", server, "IntrospectAgain/EdDSA", "ratio", target{}},
+	{"introspect again/RS256", server, "IntrospectAgain/RS256", "ratio", target{atLeast: 1.8}},
+	{"new/tokens", server, "New/tokens", "ratio", target{atLeast: 0.98}},
+	{"new/verify", server, "New/verify", "ratio", target{atLeast: 0.95}},
 	{"documents/jwks", server, "Documents/jwks", "ratio", target{atLeast: 0.95}},
 	{"documents/metadata", server, "Documents/metadata", "ratio", target{atLeast: 0.95}},
 	{"audit", server, "Audit", "ratio", target{atLeast: 0.95}},
@@ -90,6 +103,9 @@ const limits = `Ratios compare with a limit that is measured in the same round:
   tokens, verify, introspect: 1/(1/plain + 1/sign) or 1/(1/plain + 1/verify). Plain is a net/http
     server without timeouts that returns the same bytes. Sign and verify use only crypto/*.
     attainable: the same for the plain server if it also signs or verifies.
+    All tokens are new.
+  naive, verify again, introspect again, new: the same server, but it signs and verifies every token.
+    naive: 20 clients request a token for each call. new: no token is requested or presented twice.
   federated, assertions, exchange: 1/(1/plain + 1/verify + 1/sign), because a JWT is verified too.
   over TLS: the same with a net/http server over TLS.
   latency: no ratio, but the response times at 70 % of the capacity in the same round, in ms.
