@@ -59,11 +59,14 @@ func (r *Reconciler) readRequest(ctx context.Context, req ctrl.Request, seen *ob
 	if err := from.Get(ctx, req.NamespacedName, c); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading ApiClient %s: %w", req, err)
 	}
-	if seen.own, err = r.Records.OfOwner(req.NamespacedName); err != nil || c.UID == "" || !c.DeletionTimestamp.IsZero() {
-		return err
+	if c.UID != "" && c.DeletionTimestamp.IsZero() {
+		seen.client = c
+		if err := r.readRealm(ctx, seen); err != nil {
+			return err
+		}
 	}
-	seen.client = c
-	return r.readRealm(ctx, seen)
+	seen.own, err = r.Records.OfOwner(req.NamespacedName)
+	return err
 }
 
 // readAgain reads everything from the API server, because of what was found in caches.
@@ -139,6 +142,13 @@ func (r *Reconciler) readRecord(ctx context.Context, seen *observed) error {
 		return err
 	}
 	seen.setRecord(secret)
+	if secret == nil && seen.live && seen.client.Status.ObservedGeneration > 0 {
+		// The client had a record. Both may have been deleted since the client was read.
+		key := client.ObjectKeyFromObject(seen.client)
+		if uid, err := recordstore.CurrentUID(ctx, r.Live, key, &v1beta1.ApiClient{}); err != nil || uid != seen.client.UID {
+			return cmp.Or(err, fmt.Errorf("%w: ApiClient %s was deleted", errInconclusive, key))
+		}
+	}
 	return nil
 }
 
