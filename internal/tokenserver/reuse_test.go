@@ -344,3 +344,38 @@ func evaluate(all map[string]func() bool) map[string]bool {
 	}
 	return values
 }
+
+// A token is issued again only to what authenticated with the same credential, also if IDs are the same.
+func TestTokensOfOtherCredentials(t *testing.T) {
+	s := startFederated(t)
+	key := keyIn(signingkey.Active, signingkey.EdDSA)
+	s.registry.SetClient(newClient(t, "acme", "several", func(c *registry.Client) {
+		c.PublicKeys, c.Secrets[0].ID = []signingkey.PublicKey{key.Public()}, key.ID
+		c.Identities = []registry.Identity{
+			{IssuerName: "github", Issuer: github, Claims: map[string]string{"repository": "acme/shop"}},
+			{IssuerName: "spire", Issuer: domain, Subject: domain + "/billing"},
+		}
+	}))
+	own := func() request {
+		return byAssertion(assertion(t, signingkey.EdDSA, nil, members{"iss": "several", "sub": "several"}), "")
+	}
+	from := func(token string) func() request {
+		return func() request { return byAssertion(token, "&client_id=several") }
+	}
+	tokens := map[string]string{}
+	for name, next := range map[string]func() request{
+		"secret":                     func() request { return request{query: grant, authorization: basic("several", secret)} },
+		"key with its ID":            own,
+		"workflow":                   from(githubToken(t, nil, nil)),
+		"workflow of another branch": from(githubToken(t, nil, members{"sub": workflow + "2"})),
+		"workflow, another key":      from(foreignToken(t, "second", members{"iss": github, "sub": workflow, "repository": "acme/shop", "repository_owner_id": "4711"}, nil, nil)),
+		"workload of SPIRE":          from(foreignToken(t, "spiffe", members{"iss": domain, "sub": domain + "/billing"}, nil, nil)),
+	} {
+		first := accessToken(t, s.send(t, s.direct(), elsewhere(next())))
+		testkit.Diff(t, name+": the same token", first, accessToken(t, s.send(t, s.direct(), elsewhere(next()))))
+		if other := tokens[first]; other != "" {
+			t.Errorf("%s gets the token of %s", name, other)
+		}
+		tokens[first] = name
+	}
+}

@@ -62,7 +62,7 @@ var rows = []row{
 	{"introspect again/ES256", server, "IntrospectAgain/ES256", "ratio", target{atLeast: 2.0}},
 	{"introspect again/EdDSA", server, "IntrospectAgain/EdDSA", "ratio", target{}},
 	{"introspect again/RS256", server, "IntrospectAgain/RS256", "ratio", target{atLeast: 1.8}},
-	{"new/tokens", server, "New/tokens", "ratio", target{atLeast: 0.98}},
+	{"new/tokens", server, "New/tokens", "ratio", target{atLeast: 0.96}},
 	{"new/verify", server, "New/verify", "ratio", target{atLeast: 0.95}},
 	{"documents/jwks", server, "Documents/jwks", "ratio", target{atLeast: 0.95}},
 	{"documents/metadata", server, "Documents/metadata", "ratio", target{atLeast: 0.95}},
@@ -105,7 +105,8 @@ const limits = `Ratios compare with a limit that is measured in the same round:
     attainable: the same for the plain server if it also signs or verifies.
     All tokens are new.
   naive, verify again, introspect again, new: the same server, but it signs and verifies every token.
-    naive: 20 clients request a token for each call. new: no token is requested or presented twice.
+    naive: 20 clients request a token for each call. new: hardly any
+    token is presented or requested twice, on one core, in CPU time.
   federated, assertions, exchange: 1/(1/plain + 1/verify + 1/sign), because a JWT is verified too.
   over TLS: the same with a net/http server over TLS.
   latency: no ratio, but the response times at 70 % of the capacity in the same round, in ms.
@@ -159,8 +160,8 @@ func (r row) missed(values []float64) bool {
 // robust reports whether other processes hardly affect the metric: memory, and the CPU time and the
 // allocations in calls without a socket.
 func (r row) robust() bool {
-	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.parent() == "StatusHandler" || r.metric == "KiB/client" ||
-		r.dir == library || r.dir == others
+	return r.benchmark == "Handler" || r.parent() == "DPoP" || r.parent() == "ClaimsHandler" || r.parent() == "StatusHandler" || r.parent() == "New" ||
+		r.metric == "KiB/client" || r.dir == library || r.dir == others
 }
 
 // parent returns the name of the benchmark without the name of the sub-benchmark.

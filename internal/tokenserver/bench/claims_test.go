@@ -40,7 +40,8 @@ func BenchmarkClaimsHandler(b *testing.B) {
 // without a socket.
 func compareHandlers(b *testing.B, p *population) {
 	b.Helper()
-	with, without := handlerCalls(b, p), handlerCalls(b, benchPopulation(b, signingkey.ES256))
+	others := benchPopulation(b, signingkey.ES256)
+	with, without := handlerCalls(b, p.handler, p.requests, p.authorizations), handlerCalls(b, others.handler, others.requests, others.authorizations)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var added, plain cost
 	for turn := 0; b.Loop(); turn++ {

@@ -46,7 +46,6 @@ const (
 // population is a token server with realms and clients, plus one token request per client.
 type population struct {
 	registry       *registry.Registry
-	clock          func() time.Time
 	handler        http.Handler // signs and verifies every token
 	requests       [][]byte     // POST with HTTP Basic and grant_type in the query, as documented
 	authorizations []string     // the Authorization headers
@@ -80,7 +79,7 @@ func benchHandler(reg *registry.Registry, option func(*tokenserver.Options)) htt
 
 func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*tokenserver.Options), change ...func(*registry.Client)) *population {
 	b.Helper()
-	p := &population{registry: registry.New(), clock: time.Now}
+	p := &population{registry: registry.New()}
 	var realms []*registry.Realm
 	for i := range benchRealms {
 		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), algorithm))
