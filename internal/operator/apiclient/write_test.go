@@ -23,8 +23,10 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	k8sevents "k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
@@ -254,6 +256,17 @@ func TestWritesAreObserved(t *testing.T) {
 	testkit.Diff(t, "writes", []string{"PATCH index-r1-7", "DELETE index-r1-7", "POST index-r1-9", "PATCH " + clientRecord, "POST " + former.Name, "PATCH billing", "DELETE " + former.Name, "DELETE " + clientRecord}, api.wrote)
 }
 
+// Only a POST makes a client the holder of an index, even if it holds that index already, which the cache didn't show:
+// the tokens of one generation refer to it, and those of the next one must not.
+func TestHeldIndexIsCreated(t *testing.T) {
+	seen := reconciled(t, observe())
+	withLists(&seen)
+	holdingIndex(t, &seen, record.Index{StatusIndex: record.StatusIndex{Index: 7}, Serial: 1})
+	api := &server{}
+	testkit.Do(t, newReconciler(t, api, api).perform(t.Context(), &seen, holdIndex{record.Index{StatusIndex: record.StatusIndex{Index: 7, ValidAfter: now}, Serial: 2}}))
+	testkit.Diff(t, "writes", []string{"POST index-r1-7"}, api.wrote)
+}
+
 const clientRecord = "client-256a05ee0a825d5bd4946ccdab4a84780a641de3caa08ce77649ce7b78f1a290"
 
 // After a stale write, everything is read from the API server, and decided again, once. The status then reports nothing.
@@ -337,8 +350,7 @@ func TestReconcilePromotes(t *testing.T) {
 		seen.instance.TLS.Managed, seen.authority = nil, nil
 		seen.credentials = testkit.Value(apply.Convert[corev1.Secret](newCredentials(seen, ownCredentials(seen).Current, ownCredentials(seen).Next)))(t)
 		api, recorded := serverOf(t, seen, "1")
-		served := (&heartbeat.Heartbeat{Server: "a", Version: version}).Lease("records")
-		served.UID = "l1"
+		served := leaseOf(version)
 		api.objects = append(api.objects, served)
 		r := newReconciler(t, api, api, recorded)
 		r.Tracker.Handler().OnAdd(served, false)
@@ -346,5 +358,95 @@ func TestReconcilePromotes(t *testing.T) {
 			t.Errorf("a token server has loaded version %s: %v", version, err)
 		}
 		testkit.Diff(t, "writes if a token server has loaded version "+version, want, api.wrote)
+	}
+}
+
+// requests receives the requests of a source.
+type requests struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	got []reconcile.Request
+}
+
+func (r *requests) Add(request reconcile.Request) { r.got = append(r.got, request) }
+
+// leaseOf returns the Lease of a token server that has loaded a version of the records.
+func leaseOf(version string) *coordinationv1.Lease {
+	lease := (&heartbeat.Heartbeat{Server: "a", Version: version}).Lease("records")
+	lease.UID, lease.ResourceVersion = "l1", version
+	return lease
+}
+
+// A step waits until token servers serve this version of the record, but the status only for its content. A client is
+// reconciled when that changes, until it has no record.
+func TestFollow(t *testing.T) {
+	api, queue := &server{}, &requests{}
+	r := newReconciler(t, api, api)
+	testkit.Do(t, r.Tracker.Source(acknowledgement.Client).Start(t.Context(), queue))
+	seen := reconciled(t, observe())
+	seen.recordSecret.ResourceVersion = "2"
+	follow := func(content string, wantAcknowledged bool, want acknowledgement.State) {
+		t.Helper()
+		seen.recorded.Basis.Content = content
+		if r.follow(billing, &seen); seen.acknowledged != wantAcknowledged || *seen.state != want {
+			t.Errorf("acknowledged %t, state %v; want %t, %v", seen.acknowledged, *seen.state, wantAcknowledged, want)
+		}
+	}
+	leases := r.Tracker.Handler()
+	leases.OnAdd(leaseOf("1"), false)
+	follow("1", false, acknowledgement.Acknowledged)
+	follow("", false, acknowledgement.Waiting)
+	leases.OnUpdate(nil, leaseOf("2"))
+	follow("", true, acknowledgement.Acknowledged)
+	testkit.Diff(t, "requests", []reconcile.Request{billing}, queue.got)
+
+	seen.setRecord(nil)
+	if r.follow(billing, &seen); seen.acknowledged || seen.state != nil {
+		t.Errorf("without a record: acknowledged %t, state %v", seen.acknowledged, seen.state)
+	}
+	leases.OnUpdate(nil, leaseOf("1"))
+	if len(queue.got) > 1 {
+		t.Error("a client without a record is reconciled")
+	}
+}
+
+// The record of a deleted client is deleted, and the client isn't reconciled for it any longer.
+func TestDeletedClient(t *testing.T) {
+	_, _, recorded := twoVersions(t)
+	api, queue := &server{}, &requests{}
+	r := newReconciler(t, api, api, recorded)
+	testkit.Do(t, r.Tracker.Source(acknowledgement.Client).Start(t.Context(), queue))
+	r.Tracker.Handler().OnAdd(leaseOf("1"), false)
+	r.follow(billing, &observed{holding: holding{recordSecret: recorded}})
+	if _, err := r.Reconcile(t.Context(), billing); err != nil {
+		t.Error(err)
+	}
+	testkit.Diff(t, "writes", []string{"DELETE " + clientRecord}, api.wrote)
+	if r.Tracker.Handler().OnDelete(leaseOf("1")); len(queue.got) > 0 {
+		t.Error("a deleted client is reconciled")
+	}
+}
+
+// The first status waits for the token servers, unless there is an error to report.
+func TestFirstStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"no error": {nil, nil},
+		"an error": {errForbidden, []string{"STATUS "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := reconciled(t, observe())
+			seen.recordSecret.CreationTimestamp, seen.state = metav1.NewTime(now), new(acknowledgement.Waiting)
+			api := &server{}
+			d := decided(t, &seen, now)
+			d.written = d.writes
+			result, err := newReconciler(t, api, api).report(t.Context(), &seen, &d, test.err)
+			if !errors.Is(err, test.err) || result.RequeueAfter == 0 && test.err == nil {
+				t.Errorf("reported again after %s, error %v", result.RequeueAfter, err)
+			}
+			testkit.Diff(t, "writes", test.want, api.wrote)
+		})
 	}
 }
