@@ -50,8 +50,9 @@ type Last struct{ last atomic.Pointer[last] }
 // Drop drops the token.
 func (l *Last) Drop() { l.last.Store(nil) }
 
-// last is a token, and what else it depends on than the version of its client. The signer stands for the version
-// of the realm, which has one of its own; see Signer. All texts are the client's.
+// last is a token, and what it depends on apart from the version of its client. The signer stands for the version
+// of the realm, which has one of its own; see NewSigner. The texts are the client's and not parts of the request,
+// which would stay in memory.
 type last struct {
 	signer     weak.Pointer[Signer]
 	issuedAt   int64
