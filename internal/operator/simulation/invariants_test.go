@@ -259,8 +259,8 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 // recordDeleted checks that the record of an ApiClient is deleted only for a user. The next record contains no
 // replaced secret.
 func (h *history) recordDeleted(w *world, of *clientHistory, c *record.Client, revision int64) {
-	if of.uid == "" { // The ApiClient was deleted, so no other invariant holds for its record.
-		of.record = nil
+	if of.record != nil && of.record.UID == c.UID && of.uid != c.UID {
+		of.record = nil // Its ApiClient was deleted, so no other invariant holds for it.
 	}
 	if of.record == nil || of.uid != c.UID {
 		return
