@@ -5,7 +5,10 @@ package e2e_test
 import (
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +45,48 @@ func TestRenewalFailsNoRequest(t *testing.T) {
 		l.awaitLine(t, fmt.Sprintf("certificate %d", times+1))
 	}
 	l.requireNoFailures(t)
+}
+
+// TestUpgradeThatCanNotList upgrades to a chart that lacks a permission to list. The new operator must not become
+// ready or lead, Helm must report it, and the former leader must still put a suspension into effect. A rollback must
+// succeed.
+func TestUpgradeThatCanNotList(t *testing.T) {
+	needsNode(t) // It sends requests to Pods.
+	c := inUse(t)
+	secret := &corev1.Secret{}
+	get(t, c.Namespace, c.Status.SecretName, secret)
+	leader := leaderPod(t)
+	broken := filepath.Join(t.TempDir(), "realmkeeper")
+	if err := os.CopyFS(broken, os.DirFS(filepath.Join(root, chart))); err != nil {
+		t.Fatal(err)
+	}
+	role := filepath.Join(broken, "templates", "rbac", "role.yaml")
+	content, err := os.ReadFile(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := "  - poddisruptionbudgets\n  verbs:\n  - create\n  - delete\n  - get\n"
+	lacking := strings.Replace(string(content), rule+"  - list\n  - patch\n  - watch\n", rule+"  - patch\n", 1)
+	if lacking == string(content) {
+		t.Fatalf("%s has no such rule:\n%s", role, rule)
+	}
+	if err := os.WriteFile(role, []byte(lacking), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	// The last flag of a name counts. The changed request lets the Deployment create new Pods.
+	args := installArgs("upgrade", broken, currentVersion, "--timeout", "30s", "--set", "operator.resources.requests.cpu=11m")
+	if _, err := try(t.Context(), tool("helm"), args...); err == nil || !strings.Contains(err.Error(), "Deployment/"+systemNamespace+"/"+operator) {
+		t.Errorf("helm upgrade --wait: %v, want an error that names the Deployment of the operator", err)
+	}
+	if now := leaderPod(t); now.UID != leader.UID {
+		t.Errorf("%s leads, want the former leader %s", now.Name, leader.Name)
+	}
+	suspend(t, c)
+	untilRefused(t, tokenServers(t), secret)
+
+	run(t, tool("helm"), "rollback", release, "--namespace", systemNamespace, "--wait", "--timeout", "4m")
+	awaitRollout(t, operator)
 }
 
 // awaitImage waits until all token servers run the given version and are ready. Older ones may still
