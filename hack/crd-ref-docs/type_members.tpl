@@ -13,7 +13,7 @@ or the type of the field says. */ -}}
 {{- $doc = regexReplaceAll " If unset, the claim has another type\\." $doc "" -}}
 {{- $doc = regexReplaceAll " A name in parentheses[^.]*\\." $doc "" -}}
 {{- $doc = regexReplaceAll "It can have at most ([0-9]+) entries" $doc "At most ${1} entries" -}}
-{{- $doc = $doc | replace " It is a duration." "" | replace ": a duration." "." -}}
+{{- $doc = $doc | replace " It is a duration." "" | replace " It is." "" | replace ": a duration." "." -}}
 {{- $doc = printf "%s%s" (substr 0 1 $doc | upper) (substr 1 -1 $doc) -}}
 {{- $doc = regexReplaceAll "\n\n([^ ])" ($doc | replace "\n\n  - " "\n  - ") "\n\n  ${1}" -}}
 {{ regexReplaceAll "([.\"])_" ($doc | replace "<" "\\<" | replace "*" "\\*" | replace "$" "\\$") "${1}\\_" }}

@@ -18,8 +18,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// clientEndpoint is the part shared by all endpoints with client authentication. It runs the common
-// checks first, in a fixed order, and no endpoint can skip them.
+// clientEndpoint is the part shared by all endpoints with client authentication. Its methods are the
+// steps of a request. Each endpoint calls them in this order: receive, authenticate, and auditGranted or respondError.
 type clientEndpoint struct {
 	Options
 	authenticator *clientauth.Authenticator

@@ -35,7 +35,7 @@ func (e *introspectionEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request
 		e.Metrics.introspected(e.respondError(w, r, &request, audit.ActionIntrospection, err).Code)
 		return
 	}
-	verified, _, err := request.realm.Verify(e.verified, request.parameters.Token, request.now)
+	verified, _, err := request.realm.Verify(e.memory, request.parameters.Token, request.now)
 	setJSONHeaders(w.Header())
 	if err == nil && !request.client.MayIntrospect(&verified) {
 		e.auditRefused(r.Context(), &request, audit.ActionIntrospection, audit.ReasonAudienceNotAllowed, verified.ID)

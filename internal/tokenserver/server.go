@@ -67,7 +67,7 @@ type Options struct {
 	SignAndVerifyAlways bool
 
 	storedProofs int           // maxStoredProofs, except in tests
-	verified     *token.Memory // set by New
+	memory       *token.Memory // set by New
 }
 
 // defaultInFlight is the number of requests in progress in the default memory of a token server. With more
@@ -78,9 +78,9 @@ const defaultInFlight = 256
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	recent := token.NewRecent(token.MaxLast)
-	o.verified = token.NewMemory(token.MemoryBytes)
+	o.memory = token.NewMemory(token.MemoryBytes)
 	if o.SignAndVerifyAlways {
-		recent, o.verified = token.NewRecent(0), nil
+		recent, o.memory = token.NewRecent(0), nil
 	}
 	waiting := max(1, min(cmp.Or(o.InFlight, defaultInFlight), defaultInFlight)/4)
 	clients := clientEndpoint{
@@ -99,7 +99,7 @@ func New(o Options) http.Handler {
 	verifier.mount(mux)
 	public := publicDocuments{mux}
 	(&discovery{registry: o.Registry}).mount(public)
-	(&statusLists{registry: o.Registry, confirmed: o.Confirmed, maxStaleness: o.MaxStaleness, now: o.Now, last: map[statusKey]*signedList{}}).mount(public)
+	(&statusLists{registry: o.Registry, confirmed: o.Confirmed, maxStaleness: o.MaxStaleness, now: o.Now, last: map[statusKey]*cachedList{}}).mount(public)
 	(&authorizationEndpoint{registry: o.Registry}).mount(mux)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		writeError(w, oauth.ErrNotFound)
@@ -112,7 +112,8 @@ func New(o Options) http.Handler {
 
 var connectionClose = []string{"close"}
 
-// guard handles what must not get to the mux: paths that it would clean, and those below the verify endpoint.
+// guard handles what must not get to the mux: paths that it would clean, and those below the verify endpoint. It
+// also closes the connection after a request with Transfer-Encoding.
 func guard(routes http.Handler, verifier *verificationEndpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// If a request has both Transfer-Encoding and Content-Length, net/http uses

@@ -28,7 +28,7 @@ type statusLists struct {
 	now          func() time.Time
 
 	mu   sync.Mutex
-	last map[statusKey]*signedList
+	last map[statusKey]*cachedList
 }
 
 // statusKey identifies a list. Its realm can be recreated with the same name.
@@ -66,7 +66,7 @@ func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, oauth.ErrNotFound)
 		return
 	}
-	signed, err := l.of(realm, list).current(l, realm, list)
+	signed, err := l.cached(realm, list).current(l, realm, list)
 	if err != nil {
 		writeError(w, oauth.ErrNoSigningKey)
 		return
@@ -74,9 +74,9 @@ func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	signed.write(w, r)
 }
 
-// of returns the last signed version of a list, which may be empty. It forgets the lists that are no longer
+// cached returns the last signed version of a list, which may be empty. It forgets the lists that are no longer
 // served.
-func (l *statusLists) of(realm *registry.Realm, list registry.StatusList) *signedList {
+func (l *statusLists) cached(realm *registry.Realm, list registry.StatusList) *cachedList {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := statusKey{realm.UID, list.URI}
@@ -88,13 +88,13 @@ func (l *statusLists) of(realm *registry.Realm, list registry.StatusList) *signe
 			delete(l.last, other)
 		}
 	}
-	last := &signedList{name: realm.Name, number: list.Number}
+	last := &cachedList{name: realm.Name, number: list.Number}
 	l.last[key] = last
 	return last
 }
 
-// signedList is the last version of a list that was signed.
-type signedList struct {
+// cachedList is the last version of a list that was signed.
+type cachedList struct {
 	name, number string // of the realm and the list
 
 	mu       sync.Mutex
@@ -114,7 +114,7 @@ type listBasis struct {
 }
 
 // served reports whether a realm still serves the list.
-func (s *signedList) served(reg *registry.Registry, key statusKey) bool {
+func (s *cachedList) served(reg *registry.Registry, key statusKey) bool {
 	realm := reg.Realm(s.name)
 	if realm == nil || realm.UID != key.realmUID {
 		return false
@@ -131,7 +131,7 @@ const (
 )
 
 // current returns the list for the current state. While clients change, it can be maxBuildInterval old.
-func (s *signedList) current(l *statusLists, realm *registry.Realm, list registry.StatusList) (*listDocument, error) {
+func (s *cachedList) current(l *statusLists, realm *registry.Realm, list registry.StatusList) (*listDocument, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := l.now()

@@ -101,9 +101,9 @@ func (e *tokenEndpoint) proof(r *http.Request, request *clientRequest, authorize
 	return proof, nil
 }
 
-// issue checks the token rate and that the proof wasn't used before, in this order, and signs the token or
-// issues the last one again. If there is a proof, the token is bound to its key. No token is larger than the
-// endpoints accept.
+// issue checks that the client's tokens aren't revoked up to a time in the future, then the token rate, then that
+// the proof wasn't used before. It signs the token, or issues the last one again. If there is a proof, the token is
+// bound to its key. No token is larger than the endpoints accept.
 func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization, proof *dpop.Proof) (tokenResponse, error) {
 	realm, client := request.realm, request.client
 	if request.now.Truncate(time.Second).Before(realm.StatusFrom(client)) {

@@ -110,7 +110,7 @@ func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse f
 	}
 	now := e.Now()
 	var client *registry.Client
-	if v.verified, client, err = v.realm.Verify(e.verified, presented, now); err != nil {
+	if v.verified, client, err = v.realm.Verify(e.memory, presented, now); err != nil {
 		return oauth.ErrInvalidToken
 	}
 	proof, err := e.checkBinding(r.Header, presented, v, now)

@@ -20,9 +20,8 @@ type Basis struct {
 	// Realm selects namespaces by their labels.
 	Namespace NamespaceBasis `json:"namespace,omitzero"`
 	// Content is the resource version since which only the basis, generated secrets, the status index, or
-	// keys have changed.
-	// It is empty if anything else changed with the record's latest write. The status counts
-	// acknowledgements from it.
+	// keys have changed. It is empty if anything else changed with the latest write of the record. The status
+	// counts acknowledgements from this version on.
 	Content string `json:"content,omitempty"`
 }
 

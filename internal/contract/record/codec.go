@@ -72,7 +72,7 @@ func ReadClient(secret *corev1.Secret) (Client, error) {
 	switch {
 	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.Identity == "":
 		return Client{}, unreadable(secret, "uid, namespace, name, or identity is missing")
-	case secret.Name != ClientSecretName(body.RealmUID, body.ClientID):
+	case secret.Name != ClientRecordName(body.RealmUID, body.ClientID):
 		return Client{}, unreadable(secret, "its name does not match realmUID and clientID")
 	case len(body.Audiences) == 0:
 		return Client{}, unreadable(secret, "audiences must not be empty")
@@ -128,7 +128,7 @@ func ReadSubject(secret *corev1.Secret) (Subject, error) {
 		return Subject{}, unreadable(secret, "uid, namespace, name, or clientID is missing")
 	case body.IssuerName == "" || body.Issuer == "" || body.Subject == "":
 		return Subject{}, unreadable(secret, "issuerName, issuer, or subject is missing")
-	case secret.Name != SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject):
+	case secret.Name != SubjectRecordName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject):
 		return Subject{}, unreadable(secret, "its name does not match realmUID, issuerName, issuer, and subject")
 	}
 	return body, nil

@@ -63,7 +63,7 @@ type Identity struct {
 // Subject is the record of the ApiClient that holds a subject of an issuer. Tokens with the subject
 // select the client without a client ID if the client's own record also lists the subject.
 type Subject struct {
-	// RealmUID, IssuerName, Issuer, and Subject determine the name of the record; see SubjectSecretName.
+	// RealmUID, IssuerName, Issuer, and Subject determine the name of the record; see SubjectRecordName.
 	// IssuerName is the name of the issuer in the Realm, and Issuer is the "iss" claim. For a service
 	// account of the cluster, both are v1beta1.IssuerKubernetes.
 	RealmUID   types.UID `json:"realmUID"`

@@ -7,7 +7,7 @@
 // the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
 // Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
 // holds a client ID, even if two operators run at the same time. The same is true for the subjects
-// of foreign tokens, and for the indexes in status lists, because the holder of one has a separate record
+// of tokens of trusted issuers and the cluster, and for the indexes in status lists, because the holder of one has a separate record
 // for it.
 package record
 
@@ -114,7 +114,7 @@ type Client struct {
 	UID       types.UID `json:"uid"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// RealmUID and ClientID determine the name of the record; see ClientSecretName. RealmName is
+	// RealmUID and ClientID determine the name of the record; see ClientRecordName. RealmName is
 	// the name of the realm.
 	RealmUID  types.UID `json:"realmUID"`
 	RealmName string    `json:"realmName"`
@@ -186,7 +186,7 @@ type Restored struct {
 	At         time.Time `json:"at"`
 	// TokensValidAfter is the value in the backup. It applies in addition to that in the spec.
 	TokensValidAfter time.Time `json:"tokensValidAfter,omitzero"`
-	// Secrets are the secrets of the backup that a client accepts. A secret that ends never returns.
+	// Secrets are the secrets of the backup that a client accepts. A secret that has expired never returns.
 	// There are at most MaxRestoredSecrets.
 	Secrets []ClientSecret `json:"secrets,omitempty"`
 }
@@ -236,22 +236,22 @@ const (
 	RoleRestored SecretRole = "restored"
 )
 
-// RealmSecretName returns the name of the record Secret of a Realm.
-func RealmSecretName(realm types.UID) string {
+// RealmRecordName returns the name of the record Secret of a Realm.
+func RealmRecordName(realm types.UID) string {
 	return string(KindRealm) + "-" + string(realm)
 }
 
-// ClientSecretName returns the name of the record Secret of the ApiClient that holds a client ID in
+// ClientRecordName returns the name of the record Secret of the ApiClient that holds a client ID in
 // a realm. It contains a hash because client IDs can have characters and lengths that names can't.
-func ClientSecretName(realm types.UID, clientID string) string {
+func ClientRecordName(realm types.UID, clientID string) string {
 	sum := sha256.Sum256([]byte(string(realm) + "/" + clientID))
 	return string(KindClient) + "-" + hex.EncodeToString(sum[:])
 }
 
-// SubjectSecretName returns the name of the record Secret of the ApiClient that holds a subject of an
+// SubjectRecordName returns the name of the record Secret of the ApiClient that holds a subject of an
 // issuer in a realm. The issuer is identified by its name in the Realm, which contains no slash, and by
 // its URL. The length of the URL separates it from the subject, because both can contain any character.
-func SubjectSecretName(realm types.UID, issuerName, issuer, subject string) string {
+func SubjectRecordName(realm types.UID, issuerName, issuer, subject string) string {
 	key := binary.BigEndian.AppendUint64([]byte(string(realm)+"/"+issuerName+"/"), uint64(len(issuer)))
 	sum := sha256.Sum256(append(append(key, issuer...), subject...))
 	return string(KindSubject) + "-" + hex.EncodeToString(sum[:])

@@ -179,7 +179,7 @@ func TestClientRoundTrip(t *testing.T) {
 			if diff := diffJSON(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if record.KindOf(secret) != record.KindClient || secret.Name != record.ClientSecretName(realmUID, want.ClientID) ||
+			if record.KindOf(secret) != record.KindClient || secret.Name != record.ClientRecordName(realmUID, want.ClientID) ||
 				record.OwnerName(secret) != (types.NamespacedName{Namespace: "apps", Name: "billing"}) {
 				t.Errorf("record %s is %s of %s", secret.Name, record.KindOf(secret), record.OwnerName(secret))
 			}
@@ -221,7 +221,7 @@ func TestSecrets(t *testing.T) {
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: record.ClientSecretName(realmUID, "billing"),
+				Namespace: namespace, Name: record.ClientRecordName(realmUID, "billing"),
 				Labels:      map[string]string{v1beta1.RecordLabel: "client", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
 				Annotations: map[string]string{v1beta1.OwnerAnnotation: "apps/billing"},
 			},
@@ -229,7 +229,7 @@ func TestSecrets(t *testing.T) {
 		},
 		{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: record.SubjectSecretName(realmUID, "gitlab", "https://gitlab.com", "project_path:acme/shop"),
+				Namespace: namespace, Name: record.SubjectRecordName(realmUID, "gitlab", "https://gitlab.com", "project_path:acme/shop"),
 				Labels:      map[string]string{v1beta1.RecordLabel: "subject", v1beta1.ManagedByLabel: v1beta1.ManagedBy},
 				Annotations: map[string]string{v1beta1.OwnerAnnotation: "apps/billing"},
 			},
@@ -253,12 +253,12 @@ func TestSecretNamesAreUnique(t *testing.T) {
 	}
 	for _, realm := range []string{"r", "s", "R"} {
 		for _, id := range []string{"a", "A", "a/b", "/a", "a.b", strings.Repeat("a", 317)} {
-			check(record.ClientSecretName(types.UID(realm), id), realm, id)
+			check(record.ClientRecordName(types.UID(realm), id), realm, id)
 		}
 		for _, issuer := range []string{"https://a", "https://a/", "https://a/b", "https://a/b/", "kubernetes"} {
 			for _, subject := range []string{"b", "/b", "b/c", "c", "", strings.Repeat("a", 512)} {
 				for _, name := range []string{"a", "aa", "kubernetes"} {
-					check(record.SubjectSecretName(types.UID(realm), name, issuer, subject), realm, name, issuer, subject)
+					check(record.SubjectRecordName(types.UID(realm), name, issuer, subject), realm, name, issuer, subject)
 				}
 			}
 		}

@@ -99,7 +99,7 @@ type StatusIndex struct {
 
 func (i *StatusIndex) valid() bool { return i == nil || i.Index >= 0 && i.Index < MaxIndexes }
 
-// Index is the record that an ApiClient holds an index. Its name contains the index, so the API server
+// Index is the record with which an ApiClient holds an index. Its name contains the index, so the API server
 // ensures that no two clients hold one. As long as it exists, the index is INVALID, unless the record of a
 // client that can be used has it.
 type Index struct {
@@ -117,8 +117,8 @@ type Index struct {
 	RetiredAt time.Time `json:"retiredAt,omitzero"`
 }
 
-// IndexSecretName returns the name of the record Secret for an index of a realm.
-func IndexSecretName(realm types.UID, index int) string {
+// IndexRecordName returns the name of the record Secret for an index of a realm.
+func IndexRecordName(realm types.UID, index int) string {
 	return string(KindIndex) + "-" + string(realm) + "-" + strconv.Itoa(index)
 }
 
@@ -129,7 +129,7 @@ func ParseIndexName(name string) (types.UID, int, error) {
 	last := strings.LastIndexByte(name, '-')
 	realm, ok := strings.CutPrefix(name[:max(last, 0)], string(KindIndex)+"-")
 	index, err := strconv.Atoi(name[last+1:])
-	if !ok || realm == "" || err != nil || index < 0 || index >= MaxIndexes || IndexSecretName(types.UID(realm), index) != name {
+	if !ok || realm == "" || err != nil || index < 0 || index >= MaxIndexes || IndexRecordName(types.UID(realm), index) != name {
 		return "", 0, fmt.Errorf("%w: %q is not the name of an index", ErrUnreadable, name)
 	}
 	return types.UID(realm), index, nil
@@ -144,7 +144,7 @@ func ReadIndex(secret *corev1.Secret) (Index, error) {
 	switch {
 	case body.UID == "" || body.Namespace == "" || body.Name == "" || body.Serial < 1:
 		return Index{}, unreadable(secret, "uid, namespace, name, or serial is missing")
-	case secret.Name != IndexSecretName(body.RealmUID, body.Index):
+	case secret.Name != IndexRecordName(body.RealmUID, body.Index):
 		return Index{}, unreadable(secret, "its name does not match realmUID and index")
 	}
 	return body, nil

@@ -54,7 +54,7 @@ func TestReadIndexRejectsInvalidRecord(t *testing.T) {
 		"another index":      setBody("index", 4712),
 		"another realm":      setBody("realmUID", "other"),
 		"text as index":      setBody("index", canary),
-		"name of a client's": func(s *corev1.Secret) { s.Name = record.ClientSecretName(realmUID, "billing") },
+		"name of a client's": func(s *corev1.Secret) { s.Name = record.ClientRecordName(realmUID, "billing") },
 	}
 	maps.Copy(tests, invalidRecords)
 	for name, alter := range tests {
@@ -220,7 +220,7 @@ func FuzzParseIndexName(f *testing.F) {
 		f.Add(name)
 	}
 	for _, index := range []int{0, 1, record.MaxIndexes - 1} {
-		name := record.IndexSecretName(realmUID, index)
+		name := record.IndexRecordName(realmUID, index)
 		realm, got, err := record.ParseIndexName(name)
 		if diff := cmp.Diff([]any{realmUID, index, nil}, []any{realm, got, err}); diff != "" {
 			f.Errorf("%s (-want +got):\n%s", name, diff)
@@ -235,7 +235,7 @@ func FuzzParseIndexName(f *testing.F) {
 			}
 			return
 		}
-		if realm == "" || index < 0 || index >= record.MaxIndexes || record.IndexSecretName(realm, index) != name {
+		if realm == "" || index < 0 || index >= record.MaxIndexes || record.IndexRecordName(realm, index) != name {
 			t.Errorf("%q is index %d of realm %q", name, index, realm)
 		}
 	})

@@ -151,7 +151,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 		body := readOrphan(secret)
 		hold, known := holds[body.RealmUID]
 		if !known {
-			if hold, err = r.indexHold(ctx, body.RealmUID); err != nil {
+			if hold, err = r.indexRetention(ctx, body.RealmUID); err != nil {
 				return next, err
 			}
 			holds[body.RealmUID] = hold

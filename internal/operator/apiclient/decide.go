@@ -25,7 +25,7 @@ func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 		return d, nil
 	}
 	d.accepted, d.obsoleteSubjects = accepted(seen), obsoleteSubjects(seen)
-	d.release = heldUntil(seen.recordSecret, seen.releasedUntil())
+	d.release = acquiredBy(seen.recordSecret, seen.releaseTime())
 	d.hash = mustHash(seen, d.accepted)
 	var err error
 	switch {
@@ -103,9 +103,9 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	return nil
 }
 
-// order lists the writes, unless the decision lacks something. Token servers ignore a subject until the client's record lists it, so a subject is acquired
-// before the record lists it, and given up after the record no longer lists it. An index is acquired before the record
-// has it, too.
+// order lists the writes, unless the decision lacks something. Token servers ignore a subject until the client's record
+// lists it, so a subject is acquired before the record lists it, and given up after the record no longer lists it. An
+// index is acquired before the record has it, too.
 //
 // The record comes before the credentials Secret, so that a restriction never waits for the Secret. Only for a new
 // client, the Secret comes first, and the record follows in the next step. A value is always in the Secret one step
@@ -145,8 +145,8 @@ func (d *decision) order(seen *observed) {
 // retire returns the writes that retire or release the indexes that the client's record doesn't have any longer.
 func (d *decision) retire(seen *observed) (writes []write) {
 	retire, release, next := statusindex.Obsolete(seen.index, seen.at)
-	if (len(retire)+len(release) > 0 || !next.IsZero()) && !seen.holdKnown {
-		d.lacks |= lacksHold
+	if (len(retire)+len(release) > 0 || !next.IsZero()) && !seen.retentionKnown {
+		d.lacks |= lacksRetention
 	}
 	for _, index := range retire {
 		writes = append(writes, retireIndex{index})

@@ -113,7 +113,7 @@ func fetched(t *testing.T, seen *observed, what lacks) {
 		use.Confirmed = true
 		seen.uses[id] = use
 	}
-	seen.realmLive, seen.holdKnown = true, true
+	seen.realmLive, seen.retentionKnown = true, true
 	seen.hashTried, seen.confirmed = seen.hashTried || what&lacksHash != 0, what&lacksAcknowledgement != 0
 }
 

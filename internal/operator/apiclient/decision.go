@@ -41,9 +41,9 @@ type decision struct {
 	obsoleteSubjects []*corev1.Secret
 	// index is the plan for the client's index in the status lists of the realm.
 	index statusindex.Plan
-	// plan is the plan for the client's secrets. Its secrets are already included in record.
+	// plan is the plan for the client's secrets. desired already contains its secrets.
 	plan secrets.Plan
-	// check is the time at which an old secret may end because it is unused; zero if there is none.
+	// check is the time at which an old secret may expire because it is unused; zero if there is none.
 	check time.Time
 	// hash reports whether the provided secret must be hashed. Until then, the client keeps the
 	// secrets that it has.
@@ -71,8 +71,8 @@ const (
 	lacksRealm
 	// lacksIndex means that a free index is needed.
 	lacksIndex
-	// lacksHold means that it must be known how long indexes stay retired.
-	lacksHold
+	// lacksRetention means that it must be known how long indexes stay retired.
+	lacksRetention
 	// lacksUses means that the API server must confirm that a secret is unused.
 	lacksUses
 	// lacksHash means that the provided secret must be hashed.

@@ -28,7 +28,7 @@ const recheckInterval = time.Minute
 // written, so that the next step is planned from that.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// subjects, owned, acknowledged, the uses of credentials, and the CA bundle.
+	// own, subjects, held indexes, owned, acknowledged, the uses of credentials, and the CA bundle.
 	live bool
 
 	// own are the records of all ApiClients that have or had this name, from the cache.
@@ -70,8 +70,8 @@ type request struct {
 type holding struct {
 	// holder is the ApiClient that holds the client ID; empty if this client holds it or it is free.
 	holder types.NamespacedName
-	// recordSecret is the Secret with the recordSecret, or nil, and current is its content. unreadable is the reason
-	// why it cannot be read, if any.
+	// recordSecret is the Secret with the client's record; nil if there is none. recorded is its content. unreadable is
+	// the reason why it cannot be read; nil if it can.
 	recordSecret *corev1.Secret
 	recorded     record.Client
 	unreadable   *condition.Result
@@ -133,7 +133,7 @@ type identitySet struct {
 
 // useReports are the uses of the client's credentials.
 type useReports struct {
-	// uses are the known uses of secrets that may end because they are unused, by ID. reported are
+	// uses are the known uses of secrets that may expire because they are unused, by ID. reported are
 	// uses that the next status adds to those in the previous status.
 	uses     map[string]secrets.Use
 	reported lastuse.Uses
@@ -262,8 +262,8 @@ type indexSet struct {
 	index statusindex.Facts
 	// records are the records of the held indexes.
 	records map[int]*corev1.Secret
-	// searched reports whether a free index was looked for, and holdKnown whether index.Hold was read.
-	searched, holdKnown bool
+	// searched reports whether a free index was looked for, and retentionKnown whether index.Retention was read.
+	searched, retentionKnown bool
 	// namespaceRelease is the time at which the next index of the namespace is released; zero if it isn't full.
 	namespaceRelease time.Time
 }

@@ -20,7 +20,7 @@ import (
 func withLists(seen *observed) {
 	seen.realm.Spec.StatusList.Enabled = true
 	seen.index.Served, seen.index.Free, seen.searched = true, statusindex.None, true
-	seen.index.Hold, seen.holdKnown = time.Hour, true
+	seen.index.Retention, seen.retentionKnown = time.Hour, true
 }
 
 // holding makes the client hold an index, which its record has.
@@ -28,7 +28,7 @@ func holdingIndex(t *testing.T, seen *observed, body record.Index) {
 	t.Helper()
 	body.UID, body.RealmUID = seen.client.UID, seen.realm.UID
 	seen.index.Held = append(seen.index.Held, body)
-	put(&seen.records, body.Index, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: record.IndexSecretName(seen.realm.UID, body.Index)}})
+	put(&seen.records, body.Index, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: record.IndexRecordName(seen.realm.UID, body.Index)}})
 }
 
 // Each write waits for those before it, so their order is the protocol of docs/architecture.md: a value is in the
@@ -199,12 +199,12 @@ func TestLacks(t *testing.T) {
 		"a subject":                   {observeFederated([]v1beta1.Identity{exact("github", shop)}, cached), lacksSubjects | lacksRealm},
 		"an index":                    {observe(cached, withLists, func(s *observed) { s.searched = false }), lacksIndex},
 		"an index and a record":       {*recordedInCache(t, withLists, func(s *observed) { s.searched = false }), lacksIndex | lacksRecord},
-		"an obsolete index":           {*recordedInCache(t, withObsoleteIndex), lacksHold},
+		"an obsolete index":           {*recordedInCache(t, withObsoleteIndex), lacksRetention},
 		"a client ID that it holds":   {*recordedInCache(t, withClientID), 0},
 		"the same, with a live Realm": {observe(cached, withClientID, func(s *observed) { s.realmLive = true }), 0},
 		"an index and a live record":  {*recordedInCache(t, withLists, func(s *observed) { s.searched, s.recordLive = false, true }), lacksIndex},
-		"an index to release":         {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(-time.Minute) }), lacksHold},
-		"a clock that is behind":      {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(time.Minute) }), lacksHold},
+		"an index to release":         {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(-time.Minute) }), lacksRetention},
+		"a clock that is behind":      {*recordedInCache(t, withObsoleteIndex, func(s *observed) { s.index.Held[0].RetiredAt = now.Add(time.Minute) }), lacksRetention},
 		"an older Realm":              {*recordedInCache(t, func(s *observed) { s.recorded.Basis.RealmGeneration = 9 }), lacksLive},
 		"a Secret without a record":   {observe(cached, func(s *observed) { s.owned = []corev1.Secret{{}} }), lacksLive},
 		"a Secret that is missing":    {*recordedInCache(t, func(s *observed) { s.credentials = nil }), lacksLive},
@@ -231,7 +231,7 @@ func withClientID(seen *observed) {
 
 func withObsoleteIndex(seen *observed) {
 	withLists(seen)
-	seen.index.Hold, seen.holdKnown = 0, false
+	seen.index.Retention, seen.retentionKnown = 0, false
 	seen.index.Current, seen.index.Serial = &record.StatusIndex{Index: 3}, 2
 	seen.index.Held = []record.Index{{StatusIndex: record.StatusIndex{Index: 2}, Serial: 1}, {StatusIndex: record.StatusIndex{Index: 3}, Serial: 2}}
 }

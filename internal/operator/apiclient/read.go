@@ -32,9 +32,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// observe reads what nearly every decision depends on, from caches or, if live is set, from the API server. It applies
-// no rule. The records of deleted objects with the same name are collected as soon as it is known which exist, so that
-// nothing that follows can delay that. The client is nil if it does not exist or is being deleted.
+// observe reads what nearly every decision depends on, from caches or, if live is set, from the API server. As soon
+// as it knows which objects exist, it collects the records of deleted ones with the same name. Nothing that follows can
+// delay that. The client is nil if it does not exist or is being deleted.
 func (r *Reconciler) observe(ctx context.Context, req ctrl.Request, live bool) (observed, error) {
 	seen := observed{live: live, request: request{instance: r.Instance, at: r.Now()}}
 	reads := []func(context.Context, *observed) error{
@@ -91,7 +91,7 @@ func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen observed,
 		{lacksSubjects, r.lookUpSubjects},
 		{lacksRealm, r.readLiveRealm}, // after who holds what the client would acquire
 		{lacksIndex, r.findIndex},
-		{lacksHold, r.readHold},
+		{lacksRetention, r.readRetention},
 		{lacksUses, r.confirmUses},
 		{lacksHash, r.hash},
 		{lacksAcknowledgement, r.confirmAcknowledgement},
@@ -137,7 +137,7 @@ func (r *Reconciler) readRecord(ctx context.Context, seen *observed) error {
 		// the API server is asked.
 		get = func(_ context.Context, name string) (*corev1.Secret, error) { return r.Records.Cached(name) }
 	}
-	secret, err := get(ctx, record.ClientSecretName(seen.realm.UID, seen.client.EffectiveClientID()))
+	secret, err := get(ctx, record.ClientRecordName(seen.realm.UID, seen.client.EffectiveClientID()))
 	if err != nil {
 		return err
 	}
@@ -428,7 +428,7 @@ type useReader interface {
 	Confirm(ctx context.Context, live client.Reader, c *v1beta1.ApiClient, credential usage.Credential) (since, until time.Time, ok bool, err error)
 }
 
-// readUses reads the uses of retiring secrets that may end because they are unused.
+// readUses reads the uses of retiring secrets that may expire because they are unused.
 func (r *Reconciler) readUses(_ context.Context, seen *observed) error {
 	readUses(r.Usage, seen)
 	return nil
@@ -507,7 +507,7 @@ func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) error {
 }
 
 func subjectSecretName(seen *observed, s subject) string {
-	return record.SubjectSecretName(seen.realm.UID, s.issuerName, s.issuer, s.subject)
+	return record.SubjectRecordName(seen.realm.UID, s.issuerName, s.issuer, s.subject)
 }
 
 // hash hashes the value of the provided Secret, unless other clients of the namespace or too many
@@ -566,7 +566,7 @@ func (r *Reconciler) findIndex(ctx context.Context, seen *observed) (err error) 
 
 // statusLists returns the status lists in a realm's record; nil if it has none or can't be read.
 func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.StatusLists, error) {
-	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+	secret, err := r.Records.Get(ctx, record.RealmRecordName(realm))
 	if err != nil || secret == nil {
 		return nil, err
 	}
@@ -595,7 +595,7 @@ func (r *Reconciler) readCurrentIndex(ctx context.Context, seen *observed) error
 	if seen.index.Current == nil || seen.records[seen.index.Current.Index] != nil {
 		return nil
 	}
-	secret, err := r.Records.Get(ctx, record.IndexSecretName(seen.realm.UID, seen.index.Current.Index))
+	secret, err := r.Records.Get(ctx, record.IndexRecordName(seen.realm.UID, seen.index.Current.Index))
 	if err != nil || secret == nil {
 		return err
 	}
@@ -604,21 +604,21 @@ func (r *Reconciler) readCurrentIndex(ctx context.Context, seen *observed) error
 	return nil
 }
 
-// readHold reads how long the client's obsolete indexes stay retired.
-func (r *Reconciler) readHold(ctx context.Context, seen *observed) (err error) {
-	seen.index.Hold, err = r.indexHold(ctx, seen.realm.UID)
-	seen.holdKnown = true
+// readRetention reads how long the client's obsolete indexes stay retired.
+func (r *Reconciler) readRetention(ctx context.Context, seen *observed) (err error) {
+	seen.index.Retention, err = r.indexRetention(ctx, seen.realm.UID)
+	seen.retentionKnown = true
 	return err
 }
 
 // maxTTLSeconds is the limit of the API, for a realm whose record can't be read.
 const maxTTLSeconds = 600
 
-// indexHold returns how long an index of a realm stays retired: until the last token that refers to it, and
+// indexRetention returns how long an index of a realm stays retired: until the last token that refers to it, and
 // the last list in which it isn't INVALID, have expired. A server that hasn't loaded a change for longer than
 // signingkey.Skew doesn't count any more, and verifiers can have slow clocks.
-func (r *Reconciler) indexHold(ctx context.Context, realm types.UID) (time.Duration, error) {
-	secret, err := r.Records.Get(ctx, record.RealmSecretName(realm))
+func (r *Reconciler) indexRetention(ctx context.Context, realm types.UID) (time.Duration, error) {
+	secret, err := r.Records.Get(ctx, record.RealmRecordName(realm))
 	if err != nil || secret == nil {
 		return 0, err // Without the keys, no token is valid.
 	}
@@ -647,7 +647,7 @@ func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, e
 	if err != nil {
 		return false, err
 	}
-	hold, err := r.indexHold(ctx, seen.realm.UID)
+	hold, err := r.indexRetention(ctx, seen.realm.UID)
 	if err != nil {
 		return false, err
 	}
@@ -681,7 +681,7 @@ func (r *Reconciler) freeIndex(realm *v1beta1.Realm) (int, error) {
 				return 0, fmt.Errorf("choosing an index: %w", err)
 			}
 			index := int(binary.BigEndian.Uint32(random[:])) & (size - 1)
-			holder, err := r.Records.Cached(record.IndexSecretName(realm.UID, index))
+			holder, err := r.Records.Cached(record.IndexRecordName(realm.UID, index))
 			if err != nil {
 				return 0, err
 			}

@@ -103,7 +103,7 @@ func TestFetch(t *testing.T) {
 		wantLive bool
 		wantErr  error
 	}{
-		"everything":       {lacks: lacksLive | lacksHold | lacksRealm, want: everything, wantLive: true},
+		"everything":       {lacks: lacksLive | lacksRetention | lacksRealm, want: everything, wantLive: true},
 		"everything again": {lacks: lacksLive, live: true, want: nil, wantLive: true, wantErr: errInconclusive},
 		"a subject":        {lacks: lacksSubjects | lacksRealm, want: []string{"v1.Secret", "v1beta1.Realm", "v1.Namespace"}},
 		"the record":       {lacks: lacksRecord, want: append([]string{"v1.Secret"}, everything...), wantLive: true}, // It has changed.

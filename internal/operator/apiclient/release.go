@@ -11,9 +11,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// releaseHold is how long a client that has released its client ID doesn't acquire it again. Another client that
+// reacquireDelay is how long a client that has released its client ID doesn't acquire it again. Another client that
 // waits for the client ID acquires it immediately.
-const releaseHold = time.Minute
+const reacquireDelay = time.Minute
 
 // requestedRelease returns the time in the release annotation of an object; zero if there is no valid one.
 func requestedRelease(of client.Object) time.Time {
@@ -33,9 +33,9 @@ func (seen *request) ownRelease() time.Time {
 	return time.Time{}
 }
 
-// releasedUntil returns the time up to which the client must release what it holds; zero if it needn't. A
+// releaseTime returns the time up to which the client must release what it holds; zero if it needn't. A
 // Realm releases only clients that no grant covers.
-func (seen *request) releasedUntil() time.Time {
+func (seen *request) releaseTime() time.Time {
 	until := seen.ownRelease()
 	if seen.realm == nil {
 		return until
@@ -48,25 +48,25 @@ func (seen *request) releasedUntil() time.Time {
 	return until
 }
 
-// heldUntil reports whether a record was created up to the given time.
-func heldUntil(secret *corev1.Secret, until time.Time) bool {
+// acquiredBy reports whether a record was created up to the given time.
+func acquiredBy(secret *corev1.Secret, until time.Time) bool {
 	return secret != nil && !until.IsZero() && !secret.CreationTimestamp.After(until)
 }
 
 // clientIDNotReleased doesn't accept a client that has just released its client ID.
 func (seen *request) clientIDNotReleased() *condition.Result {
 	at := seen.ownRelease()
-	if at.IsZero() || !seen.at.Before(at.Add(releaseHold)) {
+	if at.IsZero() || !seen.at.Before(at.Add(reacquireDelay)) {
 		return nil
 	}
 	return notReady(v1beta1.ReasonClientIDReleased, "The client released its client ID %q at %s. Another client can acquire it. If none does, this client acquires it again at %s.",
-		seen.client.EffectiveClientID(), timestamp.Format(at), timestamp.Format(at.Add(releaseHold)))
+		seen.client.EffectiveClientID(), timestamp.Format(at), timestamp.Format(at.Add(reacquireDelay)))
 }
 
-// releaseTimes returns the times at which a release takes effect, and at which its hold is over.
+// releaseTimes returns the times at which a release takes effect, and at which the client may acquire its client ID again.
 func (seen *request) releaseTimes() []time.Time {
 	own := requestedRelease(seen.client)
-	times := []time.Time{own, own.Add(releaseHold)}
+	times := []time.Time{own, own.Add(reacquireDelay)}
 	if seen.realm != nil {
 		times = append(times, requestedRelease(seen.realm))
 	}

@@ -21,7 +21,7 @@ func (seen *observed) restoredSecrets() []record.ClientSecret {
 }
 
 // revokedSinceRestore reports whether a user has revoked the client's tokens since the restore, which
-// also ends the secrets of the backup. Only the spec decides: a missing credentials Secret may have been
+// also revokes the secrets of the backup. Only the spec decides: a missing credentials Secret may have been
 // revoked or lost, and the operator may see its deletion before or after the change of the spec.
 func (seen *observed) revokedSinceRestore() bool {
 	current, after := seen.recorded.Restored, seen.client.Spec.TokensValidAfterTime

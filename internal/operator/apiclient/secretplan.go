@@ -95,7 +95,7 @@ func wantedSecret(seen *observed) secrets.Want {
 // reportDelay is the age up to which the token servers' reports count as complete.
 const reportDelay = 5 * time.Minute
 
-// unusedFor returns how long a replaced secret must be unused before it ends; zero if it ends after
+// unusedFor returns how long a replaced secret must be unused before it expires; zero if it expires after
 // the overlap. It is never shorter than the token lifetime plus twice the resolution, because a
 // workload needs a new token only once per token lifetime, and times of use have the precision of
 // the resolution.

@@ -130,7 +130,7 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 
 // lastRelease returns the time of the last release that is complete.
 func lastRelease(seen *observed) *metav1.Time {
-	if until := seen.releasedUntil(); !until.IsZero() && !heldUntil(seen.recordSecret, until) {
+	if until := seen.releaseTime(); !until.IsZero() && !acquiredBy(seen.recordSecret, until) {
 		return timeOrNil(until)
 	}
 	return seen.client.Status.LastReleaseTime
@@ -281,7 +281,7 @@ func weakHash(secrets []record.ClientSecret) *condition.Result {
 }
 
 // oldSecretInUse returns the OldSecretInUse condition of a client with the given secrets, oldest
-// first, or nil if it has no old secret that ends when it is unused. s is the new status that will
+// first, or nil if it has no old secret that expires when it is unused. s is the new status that will
 // contain the condition, with the last uses.
 func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.ApiClientStatus, now time.Time) *condition.Result {
 	if !seen.client.GeneratesSecret() || seen.client.GeneratedSecret().Rotation.ExpireWhenUnused == nil ||

@@ -12,7 +12,7 @@ import (
 // has released one, so it looks regularly, even if that should have happened already.
 func TestWaitingForIndexEnds(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	facts := statusindex.Facts{Serial: 2, Hold: time.Hour, Held: []record.Index{{Serial: 1, RetiredAt: at.Add(-time.Minute)}}}
+	facts := statusindex.Facts{Serial: 2, Retention: time.Hour, Held: []record.Index{{Serial: 1, RetiredAt: at.Add(-time.Minute)}}}
 	for waiting, want := range map[statusindex.Reason]time.Duration{
 		statusindex.ClientFull: 59 * time.Minute, statusindex.NamespaceFull: recheckInterval, statusindex.RealmFull: recheckInterval, "": 59 * time.Minute,
 	} {

@@ -57,9 +57,9 @@ func obsoleteSubjects(seen *observed) []*corev1.Secret {
 	if seen.realm == nil {
 		return nil
 	}
-	until := seen.releasedUntil()
+	until := seen.releaseTime()
 	return slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(secret *corev1.Secret) bool {
-		return !heldUntil(secret, until) && keepsSubject(seen.realm, seen.client, secret)
+		return !acquiredBy(secret, until) && keepsSubject(seen.realm, seen.client, secret)
 	})
 }
 

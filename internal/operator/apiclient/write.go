@@ -25,7 +25,7 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, d *decision) err
 	var failed error
 	for _, w := range d.writes {
 		err := r.perform(ctx, seen, w)
-		if _, tenants := w.(putCredentials); tenants && err != nil && !apply.IsStale(err) {
+		if _, isCredentials := w.(putCredentials); isCredentials && err != nil && !apply.IsStale(err) {
 			seen.credentialsErr = err
 			continue
 		}
@@ -36,7 +36,7 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, d *decision) err
 		d.written = append(d.written, w)
 	}
 	if !apply.IsStale(failed) {
-		r.measure(d.plan.Step, cmp.Or(failed, seen.credentialsErr))
+		r.countRotation(d.plan.Step, cmp.Or(failed, seen.credentialsErr))
 	}
 	return failed
 }
@@ -109,12 +109,12 @@ func (r *Reconciler) holdSubject(ctx context.Context, seen *observed, body recor
 	return err
 }
 
-func (r *Reconciler) putIndex(ctx context.Context, seen *observed, live *corev1.Secret, body record.Index) error {
+func (r *Reconciler) putIndex(ctx context.Context, seen *observed, known *corev1.Secret, body record.Index) error {
 	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
 	if err != nil {
 		return err
 	}
-	secret, err := r.Records.Put(ctx, live, desired)
+	secret, err := r.Records.Put(ctx, known, desired)
 	if err == nil {
 		seen.drop(body.Index)
 		seen.hold(secret)
@@ -152,8 +152,8 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
 	seen.state = &state
 }
 
-// measure counts a rotation that has completed or failed.
-func (r *Reconciler) measure(step secrets.Step, err error) {
+// countRotation counts a rotation that has completed or failed.
+func (r *Reconciler) countRotation(step secrets.Step, err error) {
 	if step == secrets.StepRetire || err != nil && (step == secrets.StepWriteNext || step == secrets.StepPromote) {
 		r.Metrics.Rotation(metrics.ClientSecret, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
@@ -16,75 +15,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
-	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
-
-// lacks is the set of facts that a decision lacks.
-type lacks uint8
-
-const (
-	// lacksLive means that caches aren't enough, and that everything must be read from the API server.
-	lacksLive lacks = 1 << iota
-	// lacksConfirmation means that the keys take a step that can't be undone, which depends on every token server.
-	lacksConfirmation
-	// lacksKey means that the Sealer must generate a key.
-	lacksKey
-)
-
-// write is a write that a decision consists of.
-type write interface{ String() string }
-
-// putRecord creates or changes the record that the decision is based on.
-type putRecord struct {
-	secret *corev1ac.SecretApplyConfiguration
-}
-
-func (putRecord) String() string { return "put record" }
-
-// decision is the desired state of a Realm.
-type decision struct {
-	// now is the time of the decision.
-	now time.Time
-	// lacks are the facts that the decision lacks. If there are any, it says nothing else but what they are about.
-	lacks lacks
-	// writes lead to the desired state, in this order.
-	writes   []write
-	accepted condition.Result
-	// blocked is the reason why no record is written, or nil: the record can't be read, and token servers
-	// keep serving its last known good version, or it is gone together with the realm's keys.
-	blocked *condition.Result
-	// record is the desired record. If nil, no record is created or changed.
-	record *record.Realm
-	// encryption describes the keys in the record.
-	encryption encryption
-	// generate is the algorithm of the new key that the realm needs from the Sealer; empty if it needs
-	// none.
-	generate signingkey.Algorithm
-	// policy is the realm's key policy.
-	policy signingkey.Policy
-	// fetch lists the trusted issuers whose keys are fetched, and issuers the status of all.
-	fetch   []trustedissuers.Issuer
-	issuers []v1beta1.TrustedIssuerStatus
-	// clients is the number of ApiClients that refer to the Realm.
-	clients int32
-	// exchanges is the result for the ExchangesResolved condition; nil without exchanges.
-	exchanges *condition.Result
-	// recorded are the keys in the current record.
-	recorded []signingkey.Key
-	// unsigned are the names of the live token servers that have not decrypted the Active key.
-	unsigned []string
-	// rotates means that the active key changes.
-	rotates bool
-	// next is the time of the next reconcile. Zero means that only an object change triggers a
-	// reconcile.
-	next time.Time
-	// nextList is the time of the next change of the status lists; zero if there is none.
-	nextList time.Time
-	// nextRotation is the time at which the next key becomes active. Zero means unknown.
-	nextRotation time.Time
-}
 
 // decide returns the desired state for the observed state, or what it lacks to decide. It is a pure function. It
 // fails only if generating a key fails.
@@ -121,7 +54,7 @@ func decide(seen *observed, instance *config.Instance, now time.Time, random io.
 	d.recorded = current.Keys
 	d.encryption = encryptionOf(seen.mode, current.Keys, seen.undecrypted)
 	if isSealed(current.Keys, signingkey.Active) {
-		d.unsigned = seen.unsigned
+		d.undecryptedActive = seen.undecryptedActive
 	}
 	if d.accepted.Status == metav1.ConditionTrue {
 		if err := d.decideAccepted(seen, &current, instance, random); err != nil || d.lacks != 0 {
@@ -154,7 +87,7 @@ func (d *decision) decideAccepted(seen *observed, current *record.Realm, instanc
 	d.nextRotation = signingkey.NextRotation(plan.keys, d.policy)
 	trusted, others := supportedIssuers(realm, instance)
 	d.record = d.newRecord(seen, current, plan.keys, trusted, instance)
-	d.fetch = issuersToFetch(trusted, d.record.Issuers)
+	d.fetchIssuers = issuersToFetch(trusted, d.record.Issuers)
 	d.issuers = append(issuerStatus(realm, d.record.Issuers, current.Issuers, seen.fetched), others...)
 	active := signingkey.ActiveID(current.Keys)
 	d.rotates = active != "" && active != signingkey.ActiveID(plan.keys)

@@ -58,7 +58,7 @@ func TestIssuersAreRecorded(t *testing.T) {
 	}
 	testkit.Diff(t, "result", want, d.record.Issuers, cmp.Comparer(signingkey.PublicKey.Equal))
 	// Keys in the spec are not fetched.
-	testkit.Diff(t, "fetched issuers", []trustedissuers.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetch, cmpopts.EquateEmpty())
+	testkit.Diff(t, "fetched issuers", []trustedissuers.Issuer{{Name: "github", URL: discovered, Source: sourceOf(&ci), HaveKeys: true}}, d.fetchIssuers, cmpopts.EquateEmpty())
 	if _, err := record.ReadRealm(written(t, trusting(ci, edge), d)); err != nil {
 		t.Errorf("the record can't be read: %v", err)
 	}
@@ -120,8 +120,8 @@ func TestRecordedKeysBelongToSource(t *testing.T) {
 			if want := test.issuer.Name == "edge" && test.issuer.Audience == "" && sourceOf(&test.issuer) == sourceOf(&original); differInKeysOnly(current, after) != want {
 				t.Errorf("only keys change: %t, want %t", !want, want)
 			}
-			if len(d.fetch) > 0 && d.fetch[0].HaveKeys != (len(test.want) > 0) {
-				t.Errorf("fetched with keys: %t, want %t", d.fetch[0].HaveKeys, len(test.want) > 0)
+			if len(d.fetchIssuers) > 0 && d.fetchIssuers[0].HaveKeys != (len(test.want) > 0) {
+				t.Errorf("fetched with keys: %t, want %t", d.fetchIssuers[0].HaveKeys, len(test.want) > 0)
 			}
 		})
 	}
@@ -160,8 +160,8 @@ func TestUnsupportedIssuers(t *testing.T) {
 				}
 				return
 			}
-			if len(got.record.Issuers) != 1 || got.record.Issuers[0].Name != "other" || got.fetch != nil {
-				t.Errorf("issuers %v in the record, and %d are fetched", got.record.Issuers, len(got.fetch))
+			if len(got.record.Issuers) != 1 || got.record.Issuers[0].Name != "other" || got.fetchIssuers != nil {
+				t.Errorf("issuers %v in the record, and %d are fetched", got.record.Issuers, len(got.fetchIssuers))
 			}
 			if resolved.Status != "False" || resolved.Reason != string(v1beta1.ReasonTrustedIssuerNotSupported) {
 				t.Errorf("condition %v", resolved)

@@ -112,7 +112,7 @@ func keysMissing(realm *v1beta1.Realm, now time.Time) (blocked *condition.Result
 	}
 	return new(condition.NotReady(v1beta1.ReasonKeysMissing, fmt.Sprintf(
 		"The Secret %s in the records namespace, which contained the signing keys, does not exist. Clients cannot get tokens, and all existing tokens are rejected. Run \"kubectl realmkeeper restore\" with a backup. Without a backup, request new keys with \"kubectl realmkeeper rotate realm/%s --wait=false\", or set spec.signing.rotationRequestTime to the current time, which must be later than the creation of every key in status.signingKeys. All existing tokens then become invalid permanently.",
-		record.RealmSecretName(realm.UID), realm.Name))), until
+		record.RealmRecordName(realm.UID), realm.Name))), until
 }
 
 func keysUnreadable(realm *v1beta1.Realm, err error) *condition.Result {

@@ -30,9 +30,9 @@ type observed struct {
 	mode sealing.Mode
 
 	// state is the state of the record at the token servers. undecrypted are the names of the live ones that have
-	// not decrypted the Pending key yet, and unsigned of those that have not decrypted the Active key.
-	state                 acknowledgement.State
-	undecrypted, unsigned []string
+	// not decrypted the Pending key yet, and undecryptedActive of those that have not decrypted the Active key.
+	state                          acknowledgement.State
+	undecrypted, undecryptedActive []string
 
 	// confirmed means that every token server serves the record, and unconfirmed that one may not, although state
 	// says so. It wasn't asked for if neither is set.

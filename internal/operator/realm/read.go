@@ -36,7 +36,7 @@ func (r *Reconciler) read(ctx context.Context, req ctrl.Request, live bool) (obs
 		get = r.Records.Live
 	}
 	seen := observed{namespace: r.Records.Namespace(), realm: realm, live: live, mode: r.Sealing.Mode}
-	if seen.record, err = get(ctx, record.RealmSecretName(realm.UID)); err != nil {
+	if seen.record, err = get(ctx, record.RealmRecordName(realm.UID)); err != nil {
 		return observed{}, err
 	}
 	if live {
@@ -76,10 +76,11 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
 		return
 	}
 	seen.state = r.Tracker.Follow(acknowledgement.Realm, req, served(seen.record))
-	seen.undecrypted, seen.unsigned = r.Tracker.Undecrypted(req.Name)
+	seen.undecrypted, seen.undecryptedActive = r.Tracker.Undecrypted(req.Name)
 }
 
-// fetch reads what a decision lacks. What it lacks besides everything from the API server depends on that.
+// fetch reads what a decision lacks. If that is everything from the API server, the next decision says what else it
+// lacks.
 func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen *observed, d decision) (err error) {
 	if d.lacks&lacksLive != 0 {
 		if seen.live {

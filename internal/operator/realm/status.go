@@ -64,9 +64,9 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		conditions.Summarize(d.accepted)
 	case realm.Spec.Suspend:
 		conditions.Summarize(condition.NotReady(v1beta1.ReasonSuspended, "The realm is suspended and its clients cannot get tokens. Set spec.suspend to false to resume it."))
-	case programmed.Status == metav1.ConditionTrue && len(d.unsigned) > 0:
+	case programmed.Status == metav1.ConditionTrue && len(d.undecryptedActive) > 0:
 		conditions.Summarize(condition.NotReady(v1beta1.ReasonKMSUnavailable, fmt.Sprintf(
-			"Some token servers cannot issue tokens, because they have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", condition.Names(d.unsigned))))
+			"Some token servers cannot issue tokens, because they have not decrypted the active signing key: %s. See the logs of their containers kms-plugin and token-server.", condition.Names(d.undecryptedActive))))
 	case programmed.Status == metav1.ConditionTrue:
 		conditions.Summarize(condition.Ready("Clients can get tokens at " + s.TokenEndpoint))
 	default:
@@ -198,7 +198,7 @@ func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) t
 // report writes the status that follows from a decision, whose writes failed with err unless it is nil, and returns
 // when to reconcile again.
 func (r *Reconciler) report(ctx context.Context, req ctrl.Request, seen *observed, d decision, err error) (ctrl.Result, error) {
-	r.Issuers.Want(req.Name, d.fetch)
+	r.Issuers.Want(req.Name, d.fetchIssuers)
 	if apply.IsStale(err) {
 		return ctrl.Result{}, err // The decision may be based on stale data.
 	}

@@ -74,12 +74,12 @@ func TestLostKeysStayInStatus(t *testing.T) {
 func TestReadyDependsOnTheActiveKey(t *testing.T) {
 	realm := acme(func(*v1beta1.Realm) {})
 	for name, test := range map[string]struct {
-		record         *corev1.Secret
-		state          acknowledgement.State
-		unsigned       []string
-		wantProgrammed string
-		wantReady      string
-		wantMessage    string
+		record            *corev1.Secret
+		state             acknowledgement.State
+		undecryptedActive []string
+		wantProgrammed    string
+		wantReady         string
+		wantMessage       string
 	}{
 		"first key is pending":           {written(t, realm, firstDecision(t, realm, now)), acknowledgement.Waiting, nil, "Unknown Progressing", "Unknown Progressing", "load the first signing key"},
 		"first key without token server": {written(t, realm, firstDecision(t, realm, now)), acknowledgement.NoServer, nil, "False NoTokenServer", "False NoTokenServer", ""},
@@ -87,7 +87,7 @@ func TestReadyDependsOnTheActiveKey(t *testing.T) {
 		"in plaintext":                   {settled(t, realm, sealing.Off), acknowledgement.Acknowledged, []string{"a"}, "True Ready", "True Ready", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := decidedAt(t, observed{realm: realm, record: test.record, state: test.state, unsigned: test.unsigned}, now)
+			d := decidedAt(t, observed{realm: realm, record: test.record, state: test.state, undecryptedActive: test.undecryptedActive}, now)
 			s := status(realm, d, &test.state, instance())
 			if got := reasonOf(s, v1beta1.ConditionProgrammed); got != test.wantProgrammed {
 				t.Errorf("Programmed is %s, want %s", got, test.wantProgrammed)

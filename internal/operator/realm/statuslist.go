@@ -46,7 +46,7 @@ func statusLists(spec *v1beta1.StatusList, current *record.StatusLists, keys []s
 }
 
 // countDown sets when the lists to which no new token refers end, and drops those that have ended. It counts from
-// a record that says so, because servers can issue such tokens until its write has landed.
+// a record that says so, because servers can issue such tokens until its write has succeeded.
 func countDown(lists *record.StatusLists, lastExpired, now time.Time) {
 	var ended []record.EndedList
 	for _, l := range lists.Ended {

@@ -110,9 +110,9 @@ func (s *Store) Live(ctx context.Context, name string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// Put writes a record with apply.Secret and returns the result.
-func (s *Store) Put(ctx context.Context, live *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
-	return apply.Secret(ctx, s.client, live, desired)
+// Put writes a record with apply.Secret and returns the result. known is the record as it was read; nil creates it.
+func (s *Store) Put(ctx context.Context, known *corev1.Secret, desired *corev1ac.SecretApplyConfiguration) (*corev1.Secret, error) {
+	return apply.Secret(ctx, s.client, known, desired)
 }
 
 // OfOwner returns the cached records of all Realms or ApiClients that have or had the given name. The caller

@@ -255,7 +255,7 @@ func (w *world) loseRecord(name string) {
 		return
 	}
 	w.byUser(func() error {
-		key := types.NamespacedName{Namespace: recordsNamespace, Name: record.ClientSecretName(c.RealmUID, c.ClientID)}
+		key := types.NamespacedName{Namespace: recordsNamespace, Name: record.ClientRecordName(c.RealmUID, c.ClientID)}
 		_, err := w.api.store.Delete(secretResource, key, nil)
 		return err
 	})

@@ -25,7 +25,7 @@ var (
 	// ErrHashParameters means that the version or parameters of a hash are not supported.
 	ErrHashParameters = errors.New("hash parameters not supported; argon2id requires v=19, m up to 65536 KiB, t from 1 to 4, p from 1 to 4; pbkdf2 allows up to 1000000 iterations, and bcrypt a cost up to 12")
 	// ErrHashTooWeak means that the parameters of a hash are below the accepted minimum.
-	ErrHashTooWeak = errors.New("hash is too cheap to guess; argon2id requires at least m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; pbkdf2 requires at least 10000 iterations, and bcrypt a cost of at least 08")
+	ErrHashTooWeak = errors.New("hash is too easy to brute-force; argon2id requires at least m=47104 with t=1, m=19456 with t=2, m=12288 with t=3, or m=9216 with t=4; pbkdf2 requires at least 10000 iterations, and bcrypt a cost of at least 08")
 )
 
 // Verifier verifies a secret with its HMAC or slow hash. It does not contain the secret.

@@ -7,7 +7,7 @@ func (f *Feed) BeginList() { f.saved.Begin() }
 
 // RestoreNow loads the previous process's records, as after a failed request.
 func (f *Feed) RestoreNow() {
-	f.recordFailure(context.Canceled)
+	f.signalFailure(context.Canceled)
 	f.loadSaved(context.Background())
 }
 

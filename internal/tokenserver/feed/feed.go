@@ -159,7 +159,7 @@ func (f *Feed) Run(ctx context.Context) {
 			selector(&o)
 			o.ResourceVersion = "" // A list from a cache of the API server can be older than what was reported.
 			list, err := records.List(ctx, o)
-			f.recordFailure(err)
+			f.signalFailure(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
@@ -208,7 +208,7 @@ func (f *Feed) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 	if err != nil {
 		// An API error isn't an outage; it may just mean that a relist is needed.
 		if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-			f.recordFailure(err)
+			f.signalFailure(err)
 		}
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (f *Feed) join(ctx context.Context) error {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		f.Logger.Warn("Failed to write heartbeat Lease before listing the records, will retry", "error", err)
 	}
-	f.recordFailure(err)
+	f.signalFailure(err)
 	return err
 }
 
@@ -262,8 +262,8 @@ func (f *Feed) readBeacon(ctx context.Context) (string, error) {
 	return secret.ResourceVersion, nil
 }
 
-// recordFailure notifies restore if err is not nil.
-func (f *Feed) recordFailure(err error) {
+// signalFailure wakes loadSaved if err is not nil.
+func (f *Feed) signalFailure(err error) {
 	if err == nil {
 		return
 	}

@@ -45,7 +45,7 @@ func TestUnknownRestrictionDisables(t *testing.T) {
 	})
 	check := func(step string, reg *registry.Registry, wantDisabled bool, wantReported float64) {
 		t.Helper()
-		client := reg.ClientOf(record.ClientSecretName(realmUID, "apps.deploy"))
+		client := reg.ClientOf(record.ClientRecordName(realmUID, "apps.deploy"))
 		if realm := reg.Realm("acme"); realm.Disabled != wantDisabled || client.Disabled != wantDisabled {
 			t.Errorf("%s: the realm is disabled: %t, the client: %t, want %t", step, realm.Disabled, client.Disabled, wantDisabled)
 		}

@@ -243,8 +243,8 @@ func (r *Registry) removeSubject(record string) {
 	r.dropIfUnused(subject.RealmUID)
 }
 
-// tablesOf returns the clients and subjects with a realm UID. They can exist without a realm,
-// because records can arrive in any order.
+// tablesOf returns the clients and subjects with a realm UID, in tables that it creates if there are none. They can
+// exist without a realm, because records can arrive in any order.
 func (r *Registry) tablesOf(realmUID string) tables {
 	t, ok := r.tables[realmUID]
 	if !ok {

@@ -27,7 +27,7 @@ type indexes struct {
 	changes atomic.Uint64
 
 	mu   sync.Mutex
-	held statuslist.Bits // The bits of held indexes are set.
+	held statuslist.Bits // Held indexes are INVALID; StatusEntries makes those of usable clients VALID.
 }
 
 func newIndexes() *indexes { return &indexes{held: statuslist.NewBits(0)} }

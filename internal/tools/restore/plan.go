@@ -197,7 +197,7 @@ func (p *plan) checkRealmRecord(entry *backup.Entry) error {
 	row.Count = len(body.Keys)
 	var current *liveRecord
 	if object != nil {
-		current = p.live.records[record.RealmSecretName(object.uid)]
+		current = p.live.records[record.RealmRecordName(object.uid)]
 	}
 	todo := p.realmStep(entry, current)
 	row.Data = data[todo]
@@ -234,7 +234,7 @@ func (p *plan) checkClientRecord(entry *backup.Entry) error {
 	}
 	var current *liveRecord
 	if realm != nil {
-		current = p.live.records[record.ClientSecretName(realm.uid, body.ClientID)]
+		current = p.live.records[record.ClientRecordName(realm.uid, body.ClientID)]
 	}
 	todo, err := p.clientStep(entry, body, p.live.clients[row.String()], current)
 	if err != nil {
@@ -253,7 +253,7 @@ func (p *plan) checkClientRecord(entry *backup.Entry) error {
 
 // restoredBefore reports whether the keys of a Realm were restored from this backup or a newer one.
 func (p *plan) restoredBefore(realm *liveObject) bool {
-	current := p.live.records[record.RealmSecretName(realm.uid)]
+	current := p.live.records[record.RealmRecordName(realm.uid)]
 	return current != nil && !current.restoredFrom.Before(p.Contents.Header.CreatedAt)
 }
 

@@ -85,7 +85,7 @@ func (p *plan) writeRealmRecord(ctx context.Context, entry *backup.Entry) error 
 		return err
 	}
 	object := p.live.realms[backed.Name]
-	secret, err := p.read(ctx, client.ObjectKey{Namespace: p.RecordsNamespace, Name: record.RealmSecretName(object.uid)})
+	secret, err := p.read(ctx, client.ObjectKey{Namespace: p.RecordsNamespace, Name: record.RealmRecordName(object.uid)})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *plan) writeClientRecord(ctx context.Context, entry *backup.Entry) error
 }
 
 func (p *plan) restoreClient(ctx context.Context, entry *backup.Entry, backed record.Client, object, realm *liveObject) error {
-	secret, err := p.read(ctx, client.ObjectKey{Namespace: p.RecordsNamespace, Name: record.ClientSecretName(realm.uid, backed.ClientID)})
+	secret, err := p.read(ctx, client.ObjectKey{Namespace: p.RecordsNamespace, Name: record.ClientRecordName(realm.uid, backed.ClientID)})
 	if err != nil {
 		return err
 	}

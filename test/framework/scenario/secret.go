@@ -73,7 +73,7 @@ func RecordName(t testing.TB, inst *install.Installation, c *v1beta1.ApiClient) 
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKey{Name: c.Spec.RealmRef.Name}, realm); err != nil {
 		t.Fatal(err)
 	}
-	return record.ClientSecretName(realm.UID, c.EffectiveClientID())
+	return record.ClientRecordName(realm.UID, c.EffectiveClientID())
 }
 
 // Record returns the record of a client.

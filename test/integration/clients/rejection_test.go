@@ -81,7 +81,7 @@ func testRecordLabelsAreRestored(t *testing.T, inst *install.Installation) {
 	realm, c := scenario.NewClient(t, inst, "labels")
 	credentials := inst.CredentialsSecret(t, c)
 	for _, label := range []string{v1beta1.RecordLabel, v1beta1.ManagedByLabel} {
-		for _, name := range []string{record.RealmSecretName(realm.UID), scenario.RecordName(t, inst, c)} {
+		for _, name := range []string{record.RealmRecordName(realm.UID), scenario.RecordName(t, inst, c)} {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: name}}
 			install.Change(t, inst, secret, func(s *corev1.Secret) { delete(s.Labels, label) })
 			install.Eventually(t, label+" to be restored on "+name, func() error {
@@ -105,7 +105,7 @@ func testLostSigningKeys(t *testing.T, inst *install.Installation) {
 	credentials := inst.CredentialsSecret(t, c)
 	token := inst.AccessToken(t, credentials)
 	lost := realm.Status.SigningKeys
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: inst.RecordsNamespace, Name: record.RealmRecordName(realm.UID)}}
 	inst.Delete(t, secret.DeepCopy())
 
 	inst.AwaitReady(t, realm, metav1.ConditionFalse, v1beta1.ReasonKeysMissing)
@@ -151,7 +151,7 @@ func TestCorruptRecords(t *testing.T) {
 		wantReason  v1beta1.ConditionReason
 		clientAfter v1beta1.ConditionReason
 	}{
-		"of a realm":  {record.RealmSecretName(realm.UID), realm, v1beta1.ReasonKeysUnreadable, v1beta1.ReasonRealmNotReady},
+		"of a realm":  {record.RealmRecordName(realm.UID), realm, v1beta1.ReasonKeysUnreadable, v1beta1.ReasonRealmNotReady},
 		"of a client": {scenario.RecordName(t, inst, c), c, v1beta1.ReasonRecordUnreadable, v1beta1.ReasonRecordUnreadable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -217,7 +217,7 @@ func (f *leakFixture) signingKeys() {
 		return fmt.Errorf("the keys are %v", f.realm.Status.SigningKeys)
 	})
 	secret := &corev1.Secret{}
-	name := types.NamespacedName{Namespace: f.inst.RecordsNamespace, Name: record.RealmSecretName(f.realm.UID)}
+	name := types.NamespacedName{Namespace: f.inst.RecordsNamespace, Name: record.RealmRecordName(f.realm.UID)}
 	if err := f.inst.Env.Client.Get(f.t.Context(), name, secret); err != nil {
 		f.t.Fatal(err)
 	}

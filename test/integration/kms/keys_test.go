@@ -34,7 +34,7 @@ func recordOf(t *testing.T, inst *install.Installation, realm *v1beta1.Realm) (*
 		}
 	}
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}
+	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmRecordName(realm.UID)}
 	return secret, inst.Env.Client.Get(t.Context(), key, secret)
 }
 

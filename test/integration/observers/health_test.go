@@ -115,7 +115,7 @@ func TestGitOpsToolsReportHealth(t *testing.T) {
 		corrupt(t, inst, scenario.RecordName(t, inst, c))
 		inst.AwaitReady(t, c, metav1.ConditionFalse, v1beta1.ReasonRecordUnreadable)
 		wantHealth(t, inst, c, failed)
-		corrupt(t, inst, record.RealmSecretName(r.UID))
+		corrupt(t, inst, record.RealmRecordName(r.UID))
 		inst.AwaitReady(t, r, metav1.ConditionFalse, v1beta1.ReasonKeysUnreadable)
 		wantHealth(t, inst, r, failed)
 	})

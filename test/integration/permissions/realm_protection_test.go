@@ -34,7 +34,7 @@ func TestRealmWithClientsIsProtected(t *testing.T) {
 	first := install.ApiClient(cluster.Namespace(t), "first", "acme")
 	inst.Create(t, first)
 	realm := awaitClients(t, inst, "acme", 1)
-	records := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}
+	records := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmRecordName(realm.UID)}
 	install.Eventually(t, "the record of the Realm", func() error { return cluster.Client.Get(t.Context(), records, &corev1.Secret{}) })
 	dry := client.NewDryRunClient(cluster.Client)
 	awaitDenied(t, "policy that protects Realms", func() error { return dry.Delete(t.Context(), realm.DeepCopy()) })

@@ -243,7 +243,7 @@ func (a *attack) recordKeyAndSecret(t *testing.T, c *v1beta1.ApiClient) {
 	planted := a.key
 	planted.Retire()
 	planted.CreatedAt, planted.RetiredAt, planted.LongestLifetime = farFuture, farFuture, 100*365*24*time.Hour
-	realm, err := record.ReadRealm(a.record(t, record.RealmSecretName(a.realm.UID)))
+	realm, err := record.ReadRealm(a.record(t, record.RealmRecordName(a.realm.UID)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func (a *attack) recordKeyAndSecret(t *testing.T, c *v1beta1.ApiClient) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := record.ReadClient(a.record(t, record.ClientSecretName(a.realm.UID, c.EffectiveClientID())))
+	body, err := record.ReadClient(a.record(t, record.ClientRecordName(a.realm.UID, c.EffectiveClientID())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func (a *attack) recordKeyAndSecret(t *testing.T, c *v1beta1.ApiClient) {
 // hideAndSquat takes the labels off the records, and creates others for clients and indexes that don't exist yet.
 func (a *attack) hideAndSquat(t *testing.T, c *v1beta1.ApiClient, namespace string) {
 	t.Helper()
-	for _, name := range []string{record.RealmSecretName(a.realm.UID), record.ClientSecretName(a.realm.UID, c.EffectiveClientID())} {
+	for _, name := range []string{record.RealmRecordName(a.realm.UID), record.ClientRecordName(a.realm.UID, c.EffectiveClientID())} {
 		change(t, a.inst.Env.Client, &corev1.Secret{ObjectMeta: key(a.inst.RecordsNamespace, name)}, `{"metadata": {"labels": null}}`)
 	}
 	const owner types.UID = "00000000-0000-4000-8000-000000000000"

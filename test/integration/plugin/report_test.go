@@ -188,7 +188,7 @@ func plantInClients(t *testing.T, inst *install.Installation, c canaries, namesp
 
 	stored := &corev1.Secret{}
 	install.Eventually(t, "the record of the realm", func() error {
-		return inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmSecretName(realm.UID)}, stored)
+		return inst.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.RealmRecordName(realm.UID)}, stored)
 	})
 	var content struct {
 		Body struct {

@@ -56,7 +56,7 @@ func subjectHolder(t *testing.T, inst *install.Installation, realm, issuerURL, s
 	if err := inst.Env.Client.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
 		return nil, err
 	}
-	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.SubjectSecretName(r.UID, ciName, issuerURL, subject)}
+	key := client.ObjectKey{Namespace: inst.RecordsNamespace, Name: record.SubjectRecordName(r.UID, ciName, issuerURL, subject)}
 	if err := inst.Env.Client.Get(t.Context(), key, secret); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -17,7 +17,7 @@ import (
 // ForRealm returns the record Secret of a Realm. It has an owner reference, so that Kubernetes
 // deletes it with the Realm even if the operator is not running.
 func ForRealm(namespace string, owner *v1beta1.Realm, body record.Realm) (*corev1ac.SecretApplyConfiguration, error) {
-	secret, err := newSecret(namespace, record.KindRealm, owner.Name, record.RealmSecretName(owner.UID), body)
+	secret, err := newSecret(namespace, record.KindRealm, owner.Name, record.RealmRecordName(owner.UID), body)
 	if err != nil {
 		return nil, err
 	}
@@ -29,19 +29,19 @@ func ForRealm(namespace string, owner *v1beta1.Realm, body record.Realm) (*corev
 // ForClient returns the record Secret of the ApiClient in body. The operator deletes it with the
 // ApiClient, because owner references can't cross namespaces.
 func ForClient(namespace string, body record.Client) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, record.KindClient, body.Namespace+"/"+body.Name, record.ClientSecretName(body.RealmUID, body.ClientID), body)
+	return newSecret(namespace, record.KindClient, body.Namespace+"/"+body.Name, record.ClientRecordName(body.RealmUID, body.ClientID), body)
 }
 
 // ForSubject returns the record Secret of the ApiClient in body for a subject that it holds. The
 // operator deletes it with the ApiClient.
 func ForSubject(namespace string, body record.Subject) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, record.KindSubject, body.Namespace+"/"+body.Name, record.SubjectSecretName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject), body)
+	return newSecret(namespace, record.KindSubject, body.Namespace+"/"+body.Name, record.SubjectRecordName(body.RealmUID, body.IssuerName, body.Issuer, body.Subject), body)
 }
 
 // ForIndex returns the record Secret of an index. The operator deletes it when no valid token refers to the
 // index.
 func ForIndex(namespace string, body record.Index) (*corev1ac.SecretApplyConfiguration, error) {
-	return newSecret(namespace, record.KindIndex, body.Namespace+"/"+body.Name, record.IndexSecretName(body.RealmUID, body.Index), body)
+	return newSecret(namespace, record.KindIndex, body.Namespace+"/"+body.Name, record.IndexRecordName(body.RealmUID, body.Index), body)
 }
 
 func newSecret[T record.Realm | record.Client | record.Subject | record.Index](namespace string, kind record.Kind, owner, name string, body T) (*corev1ac.SecretApplyConfiguration, error) {

@@ -84,7 +84,7 @@ func clientRecord(i int) any {
 	encoded, _ := json.Marshal(map[string]any{"schemaVersion": record.SchemaVersion, "body": body})
 	encoded = bytes.Replace(encoded, []byte(`"uid":"uid"`), []byte(fmt.Sprintf(`"uid":"uid-%d"`, i)), 1)
 	return map[string]any{
-		"metadata": map[string]any{"namespace": "records", "name": record.ClientSecretName(largeRealm, id), "uid": fmt.Sprintf("record-%d", i)},
+		"metadata": map[string]any{"namespace": "records", "name": record.ClientRecordName(largeRealm, id), "uid": fmt.Sprintf("record-%d", i)},
 		"data":     map[string]any{record.DataKey: encoded},
 	}
 }

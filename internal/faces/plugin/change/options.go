@@ -32,8 +32,8 @@ func newChangeOptions(streams output.Streams) changeOptions {
 	return changeOptions{WaitOptions: cluster.WaitOptions{Options: cluster.NewOptions(streams)}}
 }
 
-// addTo adds the flags to a command. until completes the help text of --wait.
-func (o *changeOptions) addTo(command *cobra.Command, wait bool, until string) {
+// addChangeFlags adds the flags to a command. until completes the help text of --wait.
+func (o *changeOptions) addChangeFlags(command *cobra.Command, wait bool, until string) {
 	o.AddTo(command)
 	flags := command.Flags()
 	flags.BoolVar(&o.Wait, "wait", wait, "Wait until "+until)
@@ -46,7 +46,7 @@ type changed struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Action is what was done: suspended, resumed, revoked, or rotated.
+	// Action is what was or will be done, such as rotated, or will be rotated.
 	Action string `json:"action"`
 	// Effective is true if every live token server has loaded the change.
 	Effective bool `json:"effective"`

@@ -54,7 +54,7 @@ func newRevokeCommand(streams output.Streams) *cobra.Command {
 	}, func(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (output.Report, error) {
 		return o.run(ctx, c, t)
 	})
-	o.addTo(command, false, "every live token server has loaded the change")
+	o.addChangeFlags(command, false, "every live token server has loaded the change")
 	command.Flags().BoolVar(&o.secret, "secret", false, "Also replace the generated secret, and reject the old one immediately")
 	return command
 }

@@ -46,7 +46,7 @@ func newRotateCommand(streams output.Streams) *cobra.Command {
 		}
 		return o.rotateClient(ctx, c, t)
 	})
-	o.addTo(command, true, "the new secret is delivered or the new key is published")
+	o.addChangeFlags(command, true, "the new secret is delivered or the new key is published")
 	all := command.Flags().Bool("all", false, "Request new signing keys for all realms, without waiting")
 	one := command.RunE
 	command.Args = func(command *cobra.Command, args []string) error {

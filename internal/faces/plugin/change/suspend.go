@@ -49,7 +49,7 @@ func newSuspensionCommand(streams output.Streams, suspend bool, command *cobra.C
 	if !suspend {
 		until += " and the object is Ready"
 	}
-	o.addTo(command, false, until)
+	o.addChangeFlags(command, false, until)
 	return command
 }
 

@@ -14,12 +14,13 @@ import (
 type Schedule struct {
 	// Interval is the age at which a secret is replaced. Zero disables it.
 	Interval time.Duration
-	// RotateAfter is the time after which secrets created before it are replaced. Zero disables it.
+	// RotateAfter is when a rotation was requested. Once it has passed, secrets that were created before it are
+	// replaced. Zero disables it.
 	RotateAfter time.Time
 	// Overlap is the time for which a replaced secret remains valid after its successor is
 	// delivered.
 	Overlap time.Duration
-	// UnusedFor ends a replaced secret before the end of the overlap if it has not been used for
+	// UnusedFor lets a replaced secret expire before the overlap is over if it has not been used for
 	// this time. Zero disables it.
 	UnusedFor time.Duration
 }
@@ -40,6 +41,9 @@ func (s *Schedule) plan(f *Facts, recorded []record.ClientSecret, now time.Time,
 	return r.plan, err
 }
 
+// step plans the next step, with the names of docs/architecture.md: First 2 adopts the value that the Secret contains;
+// First 1 or Revocation writes one, or first removes the verifiers; Rotation 1 to 3 and 5 continue from the current
+// secret; Rotation 4 finishes a promotion. A value that a user wrote back is accepted again.
 func (r *rotation) step(recorded []record.ClientSecret) error {
 	secret, value := r.inUse()
 	r.plan.Current = value
@@ -198,7 +202,7 @@ func (r *rotation) continueRotation() error {
 	if r.adoptable(candidate) {
 		return r.adoptNext(candidate)
 	}
-	if r.endWhenUnused() {
+	if r.expireUnused() {
 		return nil
 	}
 	due := r.due(r.plan.Secrets[slices.IndexFunc(r.plan.Secrets, isGeneratedCurrent)])

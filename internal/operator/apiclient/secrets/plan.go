@@ -1,7 +1,7 @@
 // Package secrets plans the lifecycle of a client's secrets. The plan is a pure function of the
 // observed facts, the time, and the random source.
 //
-// A generated secret is born in the credentials Secret, and its plaintext is nowhere else. The record
+// A generated secret is first written to the credentials Secret, and its plaintext is nowhere else. The record
 // contains the verifiers, each with a role. Every step is one write of one of the two objects,
 // conditional on the revision from which it was planned, so after a crash between two steps, any
 // operator continues from the two objects:
@@ -9,8 +9,8 @@
 //  1. The first value: create the Secret with it, then add its verifier to the record as current.
 //  2. A rotation: add a second value to the Secret under the next key, and its verifier to the record as
 //     next. When every live token server has acknowledged that, move the value to the current key, and
-//     let the old verifier retire: it expires after the overlap. A schedule can end it earlier, when it
-//     has not been used for some time.
+//     let the old verifier retire: it expires after the overlap. A schedule can let it expire earlier, when
+//     it has not been used for some time.
 //  3. A revocation: a user deletes the Secret or overwrites its values. First drop the verifiers, then
 //     write a fresh value.
 //
@@ -58,7 +58,7 @@ type Facts struct {
 type Want struct {
 	Generated *Schedule
 	Provided  *Provided
-	// Hashed are the hashes listed in the spec. Only ID, Hash, and ExpiresAt are used.
+	// Hashed are the hashes listed in the spec. Only ID, Hash, Source, and ExpiresAt are used.
 	Hashed []record.ClientSecret
 }
 
@@ -76,7 +76,7 @@ type Plan struct {
 	// Inconclusive reports whether the caches may lag. The caller must write nothing and plan again with
 	// facts from the API server.
 	Inconclusive bool
-	// ConfirmUses reports that a secret ends if the API server confirms its Use. The caller must write nothing and
+	// ConfirmUses reports that a secret expires if the API server confirms its Use. The caller must write nothing and
 	// plan again with confirmed ones.
 	ConfirmUses bool
 	// Unfinished reports whether another step follows the writes of this plan immediately.
@@ -89,7 +89,7 @@ type Plan struct {
 	// NextRotation is the time at which the next rotation begins; zero if none is planned or one is in
 	// progress.
 	NextRotation time.Time
-	// Check is the time at which an old secret may end because it is unused; zero if there is no such
+	// Check is the time at which an old secret may expire because it is unused; zero if there is no such
 	// secret. If the uses of the secret are not known, Check is the time of the plan.
 	Check time.Time
 }
@@ -110,13 +110,13 @@ const (
 	StepRetire Step = "Retire"
 	// StepRevoke drops the verifiers of values that a user has removed from the credentials Secret.
 	StepRevoke Step = "Revoke"
-	// StepEndUnused drops the verifier of an old value that is unused.
-	StepEndUnused Step = "EndUnused"
+	// StepExpireUnused drops the verifier of an old value that is unused.
+	StepExpireUnused Step = "ExpireUnused"
 )
 
 // NeedsConfirmation reports whether the step can't be undone and depends on every live token server, so the
 // caller must first confirm with the API server that each of them serves the record.
-func (s Step) NeedsConfirmation() bool { return s == StepPromote || s == StepEndUnused }
+func (s Step) NeedsConfirmation() bool { return s == StepPromote || s == StepExpireUnused }
 
 // Make plans a client's secrets. Make is idempotent: a plan with the facts after its writes yields a plan
 // that writes nothing or takes the next step.

@@ -370,7 +370,7 @@ func TestOldSecretEndsWhenUnused(t *testing.T) {
 			got := testkit.Value(secrets.Make(f, secrets.Want{Generated: &test.schedule}, at, noRandom))(t)
 			want := secrets.Plan{Secrets: []record.ClientSecret{newer.ClientSecret}, Serial: 2, Current: newer.value(2), KeepsSecret: true}
 			if test.wantEnd && at.Before(old.ExpiresAt) {
-				want.Step, want.Unfinished = secrets.StepEndUnused, true
+				want.Step, want.Unfinished = secrets.StepExpireUnused, true
 			}
 			if !test.wantEnd {
 				want.Secrets = []record.ClientSecret{old, newer.ClientSecret}

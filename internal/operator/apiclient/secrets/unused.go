@@ -24,15 +24,15 @@ func (u Use) Unused(s record.ClientSecret) time.Duration {
 	return u.Until.Sub(timestamp.Latest(u.Last, s.ReplacedAt))
 }
 
-// EndsUnused reports whether a replaced secret ends because it has not been used for the time in the schedule.
-func (s *Schedule) EndsUnused(use Use, old record.ClientSecret) bool {
+// ExpiresUnused reports whether a replaced secret expires because it has not been used for the time in the schedule.
+func (s *Schedule) ExpiresUnused(use Use, old record.ClientSecret) bool {
 	return s.UnusedFor > 0 && use.Unused(old) >= s.UnusedFor
 }
 
-// endWhenUnused drops the replaced secrets that have not been used for the time in the schedule since
+// expireUnused drops the replaced secrets that have not been used for the time in the schedule since
 // their replacement was delivered, and reports whether there are any. A secret whose uses are not known
 // stays valid until it expires.
-func (r *rotation) endWhenUnused() bool {
+func (r *rotation) expireUnused() bool {
 	if r.UnusedFor <= 0 {
 		return false
 	}
@@ -42,7 +42,7 @@ func (r *rotation) endWhenUnused() bool {
 			return false
 		}
 		use, known := r.Uses[s.ID]
-		if known && r.EndsUnused(use, s) && !r.Unconfirmed {
+		if known && r.ExpiresUnused(use, s) && !r.Unconfirmed {
 			r.plan.ConfirmUses = r.plan.ConfirmUses || !use.Confirmed
 			return use.Confirmed
 		}
@@ -58,6 +58,6 @@ func (r *rotation) endWhenUnused() bool {
 	if len(r.plan.Secrets) == before {
 		return false
 	}
-	r.plan.Step, r.plan.Unfinished, r.plan.Check = StepEndUnused, true, time.Time{}
+	r.plan.Step, r.plan.Unfinished, r.plan.Check = StepExpireUnused, true, time.Time{}
 	return true
 }

@@ -51,8 +51,8 @@ type Facts struct {
 	Free int
 	// NamespaceFull means that too many indexes of the namespace are retired.
 	NamespaceFull bool
-	// Hold is how long an index stays retired.
-	Hold time.Duration
+	// Retention is how long an index stays retired.
+	Retention time.Duration
 }
 
 // Reason is why a client gets no index.
@@ -124,7 +124,7 @@ func Make(f Facts) Plan {
 // release; zero if there is none.
 func Obsolete(f Facts, now time.Time) (retire, release []record.Index, next time.Time) {
 	for _, h := range f.obsolete(f.Current) {
-		switch at := h.RetiredAt.Add(f.Hold); {
+		switch at := h.RetiredAt.Add(f.Retention); {
 		case h.RetiredAt.IsZero():
 			retire = append(retire, h)
 		case !now.Before(at):
@@ -174,8 +174,8 @@ func (f *Facts) obsolete(current *record.StatusIndex) []record.Index {
 	return obsolete
 }
 
-// abandoned returns the number of held indexes that the client's record never had and that are for another
-// generation. There are many if the record can't be written.
+// abandoned returns the number of held indexes that the client's record never had and, because its
+// tokensValidAfterTime has changed, can't have any more. There are many if the record can't be written.
 func (f *Facts) abandoned() (n int) {
 	for i := range f.Held {
 		if h := &f.Held[i]; h.Serial > f.Serial && h.RetiredAt.IsZero() {

@@ -211,7 +211,7 @@ func TestObsolete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			facts := statusindex.Facts{Served: true, Current: tt.current, Serial: tt.serial, Held: tt.held, Hold: hold}
+			facts := statusindex.Facts{Served: true, Current: tt.current, Serial: tt.serial, Held: tt.held, Retention: hold}
 			retire, release, next := statusindex.Obsolete(facts, now)
 			got := []any{indexes(retire), indexes(release), next}
 			if diff := cmp.Diff([]any{tt.wantRetire, tt.wantRelease, tt.wantNext}, got, cmpopts.EquateEmpty()); diff != "" {

@@ -186,9 +186,8 @@ const turn = 8
 // connection.
 func (c *Conn) CountRequest() bool { return c == nil || c.requests.Add(1)%turn == 0 }
 
-// Begin marks the connection as busy until the returned function is called, which also counts the bytes of
-// unproductive requests from zero again. A busy connection is
-// not closed to make room for others. A nil connection is never busy.
+// Begin marks the connection as busy until the returned function is called. This function also resets the count of
+// unproductive bytes. A busy connection is not closed to make room for others. A nil connection is never busy.
 func (c *Conn) Begin() (end func()) {
 	if c == nil {
 		return func() {}

@@ -278,7 +278,7 @@ func (l *Limiter) leave(from netip.Addr) {
 type body struct {
 	control *http.ResponseController
 	source  netip.Addr
-	reason  string // why the Limiter stopped reading; empty if it didn't
+	reason  string // why the Limiter stopped reading; "received" if the body is complete; empty while it arrives
 }
 
 func sourceOf(waiting *list.Element) netip.Addr {

@@ -36,8 +36,8 @@ type SecretRotationApplyConfiguration struct {
 	// a fixed overlap. This also applies to the secret that the client had before spec.secret was
 	// changed to generated. If unset, overlap applies.
 	ExpireWhenUnused *ExpireWhenUnusedApplyConfiguration `json:"expireWhenUnused,omitempty"`
-	// rotationRequestTime triggers a single rotation: when this time has passed, a secret created
-	// before it is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, a secret that was
+	// created before this time is replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are ignored. A rotation waits until the
 	// previous old secret has expired. Newer secrets are not affected, so the field can stay in Git
 	// permanently; set a later time to rotate again. If unset, no such rotation takes place.

@@ -34,8 +34,8 @@ type SigningApplyConfiguration struct {
 	// time if your verifiers cache keys longer or you distribute keys manually. Defaults to 1h, or
 	// half of rotationInterval if that is shorter.
 	PublishAhead *apiv1beta1.Duration `json:"publishAhead,omitempty"`
-	// rotationRequestTime triggers a single rotation: when this time has passed, keys created
-	// before it are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
+	// rotationRequestTime triggers a single rotation: when this time has passed, keys that were
+	// created before this time are replaced. It is an RFC 3339 time between the years 1000 and 2999, such as
 	// "2031-12-31T23:59:59Z". Fractions of a second are rounded up. The new key is published in
 	// advance like any other key. Newer keys are not affected, so the field can stay in Git
 	// permanently; set a later time to rotate again. If unset, keys are rotated only by

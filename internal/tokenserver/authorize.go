@@ -121,7 +121,7 @@ func checkExchange(p *oauth.Parameters) (audience string, err error) {
 func (e *tokenEndpoint) subject(ctx context.Context, request *clientRequest) (*exchange.Subject, error) {
 	realm, p := request.realm, &request.parameters
 	if p.SubjectTokenType == oauth.TypeAccessToken {
-		if verified, client, err := realm.Verify(e.verified, p.SubjectToken, request.now); err == nil {
+		if verified, client, err := realm.Verify(e.memory, p.SubjectToken, request.now); err == nil {
 			subject, err := exchange.OfRealm(realm, &verified, client, request.now)
 			if err != nil {
 				return nil, clientauth.WrongSubject(err) // it was revoked since
