@@ -243,16 +243,18 @@ func (l *listRequests) measureSuspension(t *testing.T, namespace string, other *
 				t.Errorf("Failed to suspend an ApiClient: %v", err)
 			}
 		})
-		statuslist.AwaitList(t, l.inst, l.credentials, l.uri, func(list *statuslist.List) error {
-			invalid := 0
-			for index := range list.Len() {
-				invalid += int(list.Status(index))
-			}
-			if invalid < *size {
-				return fmt.Errorf("%d of %d are INVALID", invalid, *size)
-			}
-			return nil
-		})
+		for before, invalid := 0, 0; invalid < *size; before = invalid { // It waits as long as there is progress.
+			statuslist.AwaitList(t, l.inst, l.credentials, l.uri, func(list *statuslist.List) error {
+				invalid = 0
+				for index := range list.Len() {
+					invalid += int(list.Status(index))
+				}
+				if invalid == before {
+					return fmt.Errorf("%d of %d are INVALID", invalid, *size)
+				}
+				return nil
+			})
+		}
 		took = time.Since(began)
 		close(stop)
 		versions = <-counted
