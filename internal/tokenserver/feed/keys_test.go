@@ -29,6 +29,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/feed"
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
 // sealedRealms is a feed with a KMS plugin.
@@ -172,6 +173,63 @@ func TestKnownKeysNeedNoPlugin(t *testing.T) {
 	}
 	if err := s.feed.KeysReady(); err != nil {
 		t.Errorf("not ready: %v", err)
+	}
+}
+
+// A token is issued again only with the key that this process has decrypted for this version of the realm. The tokens of
+// other token servers are valid meanwhile, also if their signature is remembered.
+func TestTokensOfKeysThatAreDecryptedLate(t *testing.T) {
+	s := newSealedRealms(t, newFakeKMS(), "")
+	key := newKey(t, signingkey.Active)
+	first, second := s.seal("acme", key), s.seal("acme", newKey(t, signingkey.Active))
+	retiring := first
+	retiring.State = signingkey.Retiring
+	now := time.Now()
+	claims := token.Claims{Issuer: "https://api.example.com/acme", ClientID: "client", Identity: "uid", Audience: []string{"orders"}, IssuedAt: now, Lifetime: time.Minute}
+	elsewhere, _, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
+	testkit.Do(t, err)
+	recent, memory := token.NewRecent(1), token.NewMemory(1<<20)
+	s.plugin.Stop()
+	s.list(realmRecord(t, "acme", first))
+	s.registry.SetClient(&registry.Client{Record: "client", UID: "uid", Identity: "uid", RealmUID: uidOf("acme"), ID: "client"})
+	change := func(keys ...signingkey.Key) func() {
+		return func() { testkit.Do(t, s.feed.Update(realmRecord(t, "acme", keys...))) }
+	}
+	start := func() {
+		s.plugin.Start()
+		eventually(t, "the key is decrypted", func() bool { return s.signs("acme") })
+		s.plugin.Stop()
+	}
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   string // of a request for a token
+		valid  bool   // whether the token of another token server is
+	}{
+		{"not decrypted yet", func() {}, "none", true},
+		{"decrypted", start, "new", true},
+		{"unchanged", func() {}, "the last one", true},
+		{"realm written again", change(first), "new", true},
+		{"next key not decrypted yet", change(retiring, second), "none", true},
+		{"next key decrypted", start, "new", true},
+		{"first key withdrawn", change(second), "new", false},
+		{"first key again, not decrypted", change(first), "none", true},
+		{"first key decrypted again", start, "new", true},
+	} {
+		step.change()
+		realm, got := s.registry.Realm("acme"), "none"
+		if realm.Signer() != nil {
+			issued := testkit.Value(recent.Sign(realm.Signer(), claims, realm.Client("client").LastToken(), token.Credential{}, rand.Reader))(t)
+			got = map[bool]string{true: "the last one", false: "new"}[issued.Reused]
+			if _, _, err := realm.Verify(memory, issued.JWT, now); err != nil {
+				t.Errorf("%s: the issued token is rejected: %v", step.name, err)
+			}
+		}
+		testkit.Diff(t, step.name+": issued token", step.want, got)
+		for range 2 {
+			_, _, err := realm.Verify(memory, elsewhere, now)
+			testkit.Diff(t, step.name+": the token of another token server is valid", step.valid, err == nil)
+		}
 	}
 }
 
