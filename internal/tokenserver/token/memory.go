@@ -69,11 +69,12 @@ func (m *Memory) add(id fingerprint, v *Verified) {
 	m.size += size
 }
 
-// size returns how many bytes of memory v needs at most: the payload, the texts in it once more, and the rest, of
-// which a delegation has more.
+// size returns how many bytes of memory v needs at most: the payload, the texts in it once more, the list of audiences,
+// which can have as much space again, and the rest, of which a delegation has more.
 func (v *Verified) size() int {
+	size := 2*len(v.Payload) + 32*len(v.Audience) + 512
 	if v.Delegation != nil {
-		return 3*len(v.Payload) + 512
+		size += len(v.Payload)
 	}
-	return 2*len(v.Payload) + 512
+	return size
 }
