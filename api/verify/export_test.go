@@ -32,13 +32,17 @@ func ParseList(token, issuer, uri string, jwk jose.JSONWebKey) (List, error) {
 	return List{len(l.bits), l.ttl, l.issuedAt, l.expires}, nil
 }
 
-// Remember makes the verifier remember the payload of a token as signed by the current key with the ID, whatever its
-// signature. It reports false if the issuer has no such key.
+// Remember makes the verifier remember the claims of a token as signed by the current key with the ID, whatever its
+// signature. It reports false if the issuer has no such key, or the claims are malformed.
 func (v *Verifier) Remember(token, keyID string, payload []byte) bool {
 	keys, _ := v.keys.current()
 	hash, _ := v.signatures.get(token)
-	v.signatures.put(hash, signedPayload{keys[keyID], string(payload)})
-	return keys[keyID] != nil
+	claims, err := decodeClaims(payload)
+	if keys[keyID] == nil || err != nil {
+		return false
+	}
+	v.signatures.put(hash, signedClaims{keys[keyID], claims})
+	return true
 }
 
 // Remembers reports whether the verifier remembers that a current key signed the token.

@@ -8,40 +8,39 @@ import (
 const (
 	// maxSignatures is the memory for valid tokens in bytes.
 	maxSignatures = 1 << 20
-	// signatureOverhead is how many bytes a map, which is partly empty, needs at most for an entry without the payload.
-	signatureOverhead = 136
+	// signatureOverhead is how many bytes a map, which is partly empty, needs at most for an entry without the claims.
+	signatureOverhead = 128
 )
 
 // tokenHash identifies a whole token, with its signature.
 type tokenHash [sha256.Size]byte
 
-// signedPayload is the payload of an access token, and the key that signed the token. The payload is a string so
-// that no caller can change it.
-type signedPayload struct {
-	key     *publicKey
-	payload string
+// signedClaims are the claims of an access token, and the key that signed it. The claims are read-only.
+type signedClaims struct {
+	key    *publicKey
+	claims *Claims
 }
 
-// validSignatures remembers tokens whose signature is valid, because a signature takes most of the time of a
-// verification. An entry states only that the key signed the payload, which remains true. Whether it is still a key
-// of the issuer, and whether the API accepts the token, must be checked each time.
+// validSignatures remembers tokens whose signature is valid, because to verify it, and to decode the claims, takes
+// nearly all of the time of a verification. An entry states only that the key signed the claims, which remains true.
+// Whether it is still a key of the issuer, and whether the API accepts the token, must be checked each time.
 //
 // If newer is full, it replaces older. Tokens that are used again move to newer, so new ones don't displace them. A
 // nil *validSignatures remembers nothing.
 type validSignatures struct {
 	mu           sync.Mutex
-	newer, older map[tokenHash]signedPayload
+	newer, older map[tokenHash]signedClaims
 	size         int // of newer, in bytes
 }
 
 func newValidSignatures() *validSignatures {
-	return &validSignatures{newer: map[tokenHash]signedPayload{}}
+	return &validSignatures{newer: map[tokenHash]signedClaims{}}
 }
 
 // get returns the hash of a token, and what is remembered for it. The key is nil if that is nothing.
-func (s *validSignatures) get(token string) (tokenHash, signedPayload) {
+func (s *validSignatures) get(token string) (tokenHash, signedClaims) {
 	if s == nil {
-		return tokenHash{}, signedPayload{}
+		return tokenHash{}, signedClaims{}
 	}
 	hash := tokenHash(sha256.Sum256([]byte(token)))
 	s.mu.Lock()
@@ -53,16 +52,16 @@ func (s *validSignatures) get(token string) (tokenHash, signedPayload) {
 }
 
 // put remembers a token with a valid signature that the API accepts, or that it is still used.
-func (s *validSignatures) put(hash tokenHash, signed signedPayload) {
+func (s *validSignatures) put(hash tokenHash, signed signedClaims) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.newer[hash]; !ok {
-		size := len(signed.payload)*6/5 + signatureOverhead // memory is allocated in steps of less than a fifth
+		size := signed.claims.size() + signatureOverhead
 		if s.size+size > maxSignatures/2 {
-			s.newer, s.older, s.size = map[tokenHash]signedPayload{}, s.newer, 0
+			s.newer, s.older, s.size = map[tokenHash]signedClaims{}, s.newer, 0
 		}
 		s.size += size
 	}

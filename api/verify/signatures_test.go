@@ -29,17 +29,16 @@ func TestSignatureIsVerifiedOnce(t *testing.T) {
 		claims object
 		want   error
 	}{
-		"valid":             {nil, nil},
-		"other issuer":      {object{"iss": issuer + "2"}, verify.ErrIssuer},
-		"other audience":    {object{"aud": audience + "/"}, verify.ErrAudience},
-		"expired":           {object{"exp": now.Unix()}, verify.ErrExpired},
-		"from the future":   {object{"iat": now.Add(time.Minute).Unix()}, verify.ErrNotYetValid},
-		"delegated":         {object{"sub": "ext:corporate:alice"}, verify.ErrDelegated},
-		"bound to a key":    {object{"cnf": object{"jkt": "x"}}, verify.ErrProof},
-		"of another list":   {object{"status": object{"status_list": object{"uri": issuer + "2/oauth2/status/1", "idx": 0}}}, verify.ErrStatus},
-		"revoked":           {status(7), verify.ErrRevoked},
-		"not in the list":   {status(5000), verify.ErrListTooShort},
-		"without client_id": {object{"client_id": nil}, verify.ErrMalformed},
+		"valid":           {nil, nil},
+		"other issuer":    {object{"iss": issuer + "2"}, verify.ErrIssuer},
+		"other audience":  {object{"aud": audience + "/"}, verify.ErrAudience},
+		"expired":         {object{"exp": now.Unix()}, verify.ErrExpired},
+		"from the future": {object{"iat": now.Add(time.Minute).Unix()}, verify.ErrNotYetValid},
+		"delegated":       {object{"sub": "ext:corporate:alice"}, verify.ErrDelegated},
+		"bound to a key":  {object{"cnf": object{"jkt": "x"}}, verify.ErrProof},
+		"of another list": {object{"status": object{"status_list": object{"uri": issuer + "2/oauth2/status/1", "idx": 0}}}, verify.ErrStatus},
+		"revoked":         {status(7), verify.ErrRevoked},
+		"not in the list": {status(5000), verify.ErrListTooShort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRealm(t)
@@ -51,7 +50,7 @@ func TestSignatureIsVerifiedOnce(t *testing.T) {
 				t.Fatal("the signature was not checked:", err)
 			}
 			if !v.Remember(token, r.key().KeyID, payload) {
-				t.Fatal("no key")
+				t.Fatal("no key, or malformed claims")
 			}
 			for range 3 {
 				if _, err := v.Verify(t.Context(), token); !errors.Is(err, test.want) {
@@ -352,17 +351,30 @@ func TestClaimsAreTheCallersOwn(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTokensIsBounded checks the size for many tokens, small ones and the largest, and that a token that is
-// used again isn't displaced by them. All of them must be valid.
+// TestMemoryOfTokensIsBounded checks the size for many tokens, whatever claims they have, and that a token that is used
+// again isn't displaced by them. All of them must be valid.
 func TestMemoryOfTokensIsBounded(t *testing.T) {
+	actors := object{"iss": issuer, "sub": "acme-apps.billing"}
+	for range 30 {
+		actors = object{"iss": issuer, "sub": "acme-apps.billing", "client_uid": rand.Text(), "act": actors}
+	}
 	for name, test := range map[string]struct {
-		tokens, claim int
-	}{"of usual size": {3000, 200}, "with 2 KiB of claims": {600, 2 << 10}, "as large as any": {150, 11 << 10}} {
+		tokens int
+		claims object
+	}{
+		"of usual size":           {1500, nil},
+		"with other claims":       {1500, object{"x": strings.Repeat("x", 2<<10)}},
+		"with a long scope":       {150, object{"scope": strings.Repeat("x", 10<<10)}},
+		"with many scopes":        {40, object{"scope": strings.Repeat("x ", 5<<10)}},
+		"with many audiences":     {80, object{"aud": slices.Repeat([]string{audience, "x", "y", "z"}, 200)}},
+		"with many actors":        {200, object{"act": actors}},
+		"of a list":               {1500, status(7)},
+		"with texts of all sizes": {1000, object{"sub": "s", "client_id": "s", "client_uid": "s", "scope": strings.Repeat("a bc ", 10)}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRealm(t)
-			r.addKey(jose.JSONWebKey{Key: keyPairs()[jose.EdDSA], KeyID: "key", Algorithm: string(jose.EdDSA), Use: "sig"})
-			v := r.verifier(nil)
-			claim := strings.Repeat("x", test.claim)
+			r.publish(r.list(r.listClaims(nil)))
+			v := r.verifier(func(o *verify.Options) { o.Delegated = true })
 			verified := func(token string) {
 				if _, err := v.Verify(t.Context(), token); err != nil {
 					t.Fatal(err)
@@ -374,16 +386,14 @@ func TestMemoryOfTokensIsBounded(t *testing.T) {
 			before, most, remembered := heap(), int64(0), 0
 			var last string
 			for i := range test.tokens {
-				if last = r.token(object{"x": claim}); len(last) > 16<<10 {
+				if last = r.token(test.claims); len(last) > 16<<10 {
 					t.Fatalf("a token has %d bytes", len(last))
 				}
 				verified(last)
-				if i%20 == 0 {
-					if !v.Remembers(hot) {
-						t.Fatalf("the token in use was forgotten after %d others", i)
-					}
-					verified(hot)
+				if !v.Remembers(hot) {
+					t.Fatalf("the token in use was forgotten after %d others", i)
 				}
+				verified(hot)
 				if v.Remembers(first) {
 					remembered++
 				}
