@@ -11,6 +11,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/attack/honest"
 	"github.com/realmkeeper/realmkeeper/test/attack/report"
 	"github.com/realmkeeper/realmkeeper/test/attack/target"
+	"github.com/realmkeeper/realmkeeper/test/attack/tokens"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -54,6 +55,7 @@ var (
 var loaded struct {
 	fill      sync.Once
 	client    target.Client // the honest one
+	attackers []target.Client
 	namespace string
 }
 
@@ -63,6 +65,9 @@ type victim struct {
 	start     func(t *testing.T, flags ...string) *target.Server
 	call      honest.Call
 	get, post string
+	secret    string // of the attackers' clients
+	// before is the 99th percentile of honest calls before the attack, if it was measured.
+	before time.Duration
 }
 
 // victims returns the token server, with 10,000 clients, and the portal.
@@ -71,7 +76,11 @@ func victims(t *testing.T) []victim {
 	cluster := env.Start(t)
 	loaded.fill.Do(func() {
 		loaded.client = target.NewClient(t, "honest")
-		loaded.namespace = target.Fill(t, cluster, others, loaded.client)
+		secret := target.NewClient(t, "").Secret
+		for n := range tokens.Clients {
+			loaded.attackers = append(loaded.attackers, target.Client{ID: tokens.ClientID(n), Secret: secret})
+		}
+		loaded.namespace = target.Fill(t, cluster, others, append(loaded.attackers, loaded.client)...)
 	})
 	client, records := loaded.client, loaded.namespace
 	if records == "" {
@@ -85,7 +94,7 @@ func victims(t *testing.T) []victim {
 				return target.StartTokenServer(t, cluster, records, flags...)
 			},
 			call: honest.Tokens("https://"+target.HostName+target.TokenPath, client.ID, client.Secret),
-			get:  "/acme/.well-known/oauth-authorization-server", post: target.TokenPath,
+			get:  "/acme/.well-known/oauth-authorization-server", post: target.TokenPath, secret: loaded.attackers[0].Secret,
 		},
 		{
 			name: "portal",
@@ -129,8 +138,8 @@ func (v victim) flood(t *testing.T, name string, from sources) {
 }
 
 // attack attacks the server for the given time, checks what honest clients see of it and how much
-// memory the server takes, and adds a row to the report.
-func (v victim) attack(t *testing.T, server *target.Server, address, name string, attack attacker.Attack, from sources, lasts time.Duration) {
+// memory the server takes, and adds a row to the report. It returns what the attackers did.
+func (v victim) attack(t *testing.T, server *target.Server, address, name string, attack attacker.Attack, from sources, lasts time.Duration) attacker.Tally {
 	t.Helper()
 	if err := server.Group.Reset(); err != nil {
 		t.Fatal(err)
@@ -138,16 +147,9 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 	shed := server.Shed(t)
 	attackers := attacker.Start(t, attacker.Order{
 		Attack: name, Address: address, HostName: target.HostName, Source: from.attackers,
-		Get: v.get, Post: v.post, Connections: attack.Connections,
+		Get: v.get, Post: v.post, Secret: v.secret, Connections: attack.Connections,
 	})
-	load := honest.Start(t, honest.Options{
-		Address: address, HostName: target.HostName, Roots: server.Roots, Source: honestSource, Rate: rate, Call: v.call,
-	})
-	select {
-	case <-time.After(lasts):
-	case <-t.Context().Done():
-	}
-	got := load.Stop() // while the attack goes on
+	got := v.callHonestly(t, server, address, lasts)
 	tally := attackers.Stop()
 	peak, err := server.Peak()
 	if err != nil {
@@ -155,7 +157,7 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 	}
 	row := report.Row{
 		Server: v.name, Attack: name, Sources: from.name, Seconds: int(lasts.Seconds()), Peak: peak, Limit: server.Group.Limit,
-		Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(), P99: got.Percentile(0.99).Round(time.Millisecond).String(),
+		Restarts: server.Restarts(), Calls: got.Calls, Success: got.Success(), P99: v.describe(got.Percentile(0.99)),
 		Attacked: fmt.Sprintf("%d connections (%d at most at once), %d handshakes, %d requests", tally.Connections, tally.Most, tally.Handshakes, tally.Requests),
 		Shed:     target.Describe(shed, server.Shed(t)),
 	}
@@ -173,4 +175,27 @@ func (v victim) attack(t *testing.T, server *target.Server, address, name string
 	if from.fails(got) {
 		t.Errorf("%.2f %% of %d honest calls succeeded, want at least %.1f %%; errors: %v", 100*got.Success(), got.Calls, 100*from.success, got.Errors)
 	}
+	return tally
+}
+
+// callHonestly calls the server as honest clients do for the given time.
+func (v victim) callHonestly(t *testing.T, server *target.Server, address string, lasts time.Duration) honest.Result {
+	t.Helper()
+	load := honest.Start(t, honest.Options{
+		Address: address, HostName: target.HostName, Roots: server.Roots, Source: honestSource, Rate: rate, Call: v.call,
+	})
+	select {
+	case <-time.After(lasts):
+	case <-t.Context().Done():
+	}
+	return load.Stop()
+}
+
+// describe returns a 99th percentile for the report, and by how much it is higher than before the attack.
+func (v victim) describe(p99 time.Duration) string {
+	if v.before == 0 {
+		return p99.Round(time.Millisecond).String()
+	}
+	const precision = 10 * time.Microsecond
+	return fmt.Sprintf("%s, %.2f times the %s before", p99.Round(precision), p99.Seconds()/v.before.Seconds(), v.before.Round(precision))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/attack/corpus"
 	"github.com/realmkeeper/realmkeeper/test/attack/flood"
 	"github.com/realmkeeper/realmkeeper/test/attack/report"
+	"github.com/realmkeeper/realmkeeper/test/attack/tokens"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
 )
 
@@ -45,6 +46,7 @@ func writeReport(t *testing.T) {
 func TestMain(m *testing.M) {
 	attacks := maps.Clone(flood.Attacks)
 	maps.Copy(attacks, corpus.Attacks)
+	maps.Copy(attacks, tokens.Attacks)
 	attacker.Main(attacks) // attackers and relays don't return
 	flag.Parse()
 	if err := confine.LeaveServerCore(); err != nil {

@@ -34,6 +34,8 @@ type Order struct {
 	Source string
 	// Get and Post are the paths of a large document and of a form.
 	Get, Post string
+	// Secret is that of the clients that the attackers own, if the attack needs any.
+	Secret string
 	// Connections is the number of connections at the same time.
 	Connections int
 }

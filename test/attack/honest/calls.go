@@ -15,25 +15,56 @@ var errNoToken = errors.New("the response has no token")
 // Tokens returns calls that request a token with a client secret.
 func Tokens(endpoint, id, secret string) Call {
 	return func(ctx context.Context, client *http.Client, _ int) error {
-		form := url.Values{"grant_type": {"client_credentials"}}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
-		body, err := do(client, req)
-		if err != nil {
-			return err
-		}
-		var answer struct {
-			Token string `json:"access_token"`
-		}
-		if err := json.Unmarshal(body, &answer); err != nil || answer.Token == "" {
-			return errNoToken
-		}
-		return nil
+		_, err := Token(ctx, client, endpoint, id, secret, "")
+		return err
 	}
+}
+
+// CheckedTokens returns calls that request a token, and ask the verify endpoint about it.
+func CheckedTokens(endpoint, verifyEndpoint, id, secret string) Call {
+	return func(ctx context.Context, client *http.Client, _ int) error {
+		token, err := Token(ctx, client, endpoint, id, secret, "")
+		if err != nil {
+			return err
+		}
+		return Verify(ctx, client, verifyEndpoint, token)
+	}
+}
+
+// Token requests a token with a client secret. Without a scope, it has all scopes of the client.
+func Token(ctx context.Context, client *http.Client, endpoint, id, secret, scope string) (string, error) {
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if scope != "" {
+		form.Set("scope", scope)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.SetBasicAuth(url.QueryEscape(id), url.QueryEscape(secret))
+	body, err := do(client, req)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Token == "" {
+		return "", errNoToken
+	}
+	return answer.Token, nil
+}
+
+// Verify asks the verify endpoint whether a token is valid.
+func Verify(ctx context.Context, client *http.Client, endpoint, token string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	_, err = do(client, req)
+	return err
 }
 
 // Pages returns calls that get the given pages in turn.

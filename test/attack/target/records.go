@@ -29,9 +29,10 @@ const (
 	realmUID  = types.UID("0d3b1a52-0000-4000-8000-000000000000")
 	// HostName is the host name of the token server and of the portal.
 	HostName = "api.realmkeeper.localhost"
-	// TokenPath is the path of the token endpoint.
-	TokenPath = "/" + realmName + "/oauth2/token"
-	audience  = "https://orders.example"
+	// TokenPath is the path of the token endpoint, and VerifyPath that of the verify endpoint.
+	TokenPath  = "/" + realmName + "/oauth2/token"
+	VerifyPath = "/" + realmName + "/oauth2/verify"
+	audience   = "https://orders.example"
 )
 
 // Client is a client that the attackers or the honest clients use.
