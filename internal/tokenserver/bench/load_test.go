@@ -143,20 +143,24 @@ type newServer func(net.Listener) (*http.Server, net.Listener)
 // serve starts a server with connections that send the load.
 func serve(b *testing.B, newServer newServer, load load) *loadedServer {
 	b.Helper()
-	listener := testkit.Value((&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0"))(b)
-	s := &loadedServer{address: listener.Addr().String(), load: load}
-	server, listener := newServer(listener)
-	go func() { _ = server.Serve(listener) }()
-	b.Cleanup(func() {
-		for _, c := range s.connections {
-			c.conn.Close()
-		}
-		_ = server.Close()
-	})
+	s := &loadedServer{address: listen(b, newServer), load: load}
 	for range benchConnections {
-		s.connections = append(s.connections, &connection{conn: dial(b, clientSource, s.address), next: load.next})
+		c := &connection{conn: dial(b, clientSource, s.address), next: load.next}
+		b.Cleanup(func() { c.conn.Close() })
+		s.connections = append(s.connections, c)
 	}
 	return s
+}
+
+// listen starts a server, and returns its address.
+func listen(b *testing.B, newServer newServer) string {
+	b.Helper()
+	listener := testkit.Value((&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0"))(b)
+	address := listener.Addr().String()
+	server, listener := newServer(listener)
+	go func() { _ = server.Serve(listener) }()
+	b.Cleanup(func() { _ = server.Close() })
+	return address
 }
 
 // The flood has an address of its own, because the server limits the requests in flight of each
