@@ -96,7 +96,7 @@ func TestReasons(t *testing.T) {
 		"no hash":                  {"", client(""), "not in the file with the hashes", ""},
 		"plaintext as hash":        {"a|hunter2", client(""), "hash must have the form", ""},
 		"HMAC":                     {"a|$hmac-sha256$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", client(""), "hash scheme not supported", ""},
-		"one of two is too cheap":  {"a|" + hash + "\na|" + strings.Replace(hash, "25000", "9999", 1), client(""), "too cheap", ""},
+		"one of two is too easy":   {"a|" + hash + "\na|" + strings.Replace(hash, "25000", "9999", 1), client(""), "too easy", ""},
 		"hash of another client":   {"a|" + hash + "\nb|" + hash, client(""), "pass all pages", ""},
 		"public":                   {"a|" + hash, client(`"token_endpoint_auth_method":"none"`), "public client", ""},
 		"unknown method":           {"a|" + hash, client(`"token_endpoint_auth_method":"tls_client_auth"`), "authentication method is not supported", ""},
