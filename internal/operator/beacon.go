@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -205,7 +204,7 @@ type beaconReader struct {
 
 // newBeaconReader returns a reader that gets the beacon from the cache of the records. list makes the cache
 // list the records again, and recovered is called after an outage.
-func newBeaconReader(records cache.Cache, live client.Reader, namespace string, rolledBack *rollbacks, list, recovered func(), registerer prometheus.Registerer) *beaconReader {
+func newBeaconReader(records cache.Cache, live client.Reader, namespace string, rolledBack *rollbacks, list, recovered func()) *beaconReader {
 	r := &beaconReader{records: records, rollbacks: rolledBack, namespace: namespace, failed: make(chan error, 1)}
 	r.monitor = beacon.NewMonitor(beacon.Options{
 		Read: func(ctx context.Context) (string, error) { return r.version(ctx, live) },
@@ -217,10 +216,6 @@ func newBeaconReader(records cache.Cache, live client.Reader, namespace string, 
 		Recovered: recovered,
 		Now:       time.Now,
 	})
-	registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "realmkeeper_operator_records_staleness_seconds",
-		Help: "How long ago the operator's records were last known to be current; 0 while the API server delivers changes.",
-	}, func() float64 { return r.monitor.Staleness().Seconds() }))
 	return r
 }
 
@@ -311,8 +306,8 @@ func readBeacon(ctx context.Context, reader client.Reader, namespace string) (*c
 
 // addBeacon adds the reader and the writer of the beacon in namespace. Both call recovered after an outage,
 // when changes of the records arrive again.
-func addBeacon(mgr ctrl.Manager, c *caches, namespace string, rolledBack *rollbacks, recovered func(), registerer prometheus.Registerer) error {
-	reader := newBeaconReader(c.records, mgr.GetAPIReader(), namespace, rolledBack, c.recordSecrets.List, recovered, registerer)
+func addBeacon(mgr ctrl.Manager, c *caches, namespace string, rolledBack *rollbacks, recovered func()) error {
+	reader := newBeaconReader(c.records, mgr.GetAPIReader(), namespace, rolledBack, c.recordSecrets.List, recovered)
 	if err := mgr.Add(reader); err != nil {
 		return fmt.Errorf("adding the reader of the beacon: %w", err)
 	}

@@ -162,8 +162,8 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
-	operatorMetrics := metrics.New(registerer, tracker.LiveServers)
-	records, err := recordstore.New(caches.recordInformer, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace, operatorMetrics.GarbageCollected(metrics.Record))
+	operatorMetrics := metrics.New(registerer)
+	records, err := recordstore.New(caches.recordInformer, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err := mgr.Add(issuers); err != nil {
 		return fmt.Errorf("adding the fetcher of issuers' keys: %w", err)
 	}
-	if err := tracker.Watch(ctx, mgr, o.Instance.SystemNamespace, uses.Lose, operatorMetrics.GarbageCollected(metrics.Lease), uses, issuers); err != nil {
+	if err := tracker.Watch(ctx, mgr, o.Instance.SystemNamespace, uses.Lose, uses, issuers); err != nil {
 		return err
 	}
 	sealer, err := newSealer(ctx, o, now, registerer)
@@ -221,7 +221,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		realms.ReconcileAll(ctx)
 		clients.ReconcileAll(ctx)
 	}
-	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, found, recovered, registerer); err != nil {
+	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, found, recovered); err != nil {
 		return err
 	}
 	service := &tokenservice.Reconciler{

@@ -46,7 +46,6 @@ type Monitor struct {
 	awaited string
 	fresh   bool      // whether changes reach this process
 	current time.Time // when the records were last known to be current
-	arrived time.Time // when a beacon last arrived
 	due     time.Time // when the beacon must be read
 }
 
@@ -67,9 +66,9 @@ func (m *Monitor) Listed(version string) {
 func (m *Monitor) Arrived(version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known, m.arrived = version, m.Now()
+	m.known = version
 	if m.loaded && (!m.waiting || compare(m.known, m.awaited) != newer) {
-		m.prove(m.arrived)
+		m.prove(m.Now())
 	}
 }
 
@@ -99,13 +98,6 @@ func (m *Monitor) Staleness() time.Duration {
 		return 0
 	}
 	return max(0, m.Now().Sub(m.current))
-}
-
-// LastArrival returns when a beacon last arrived, or zero before the first one.
-func (m *Monitor) LastArrival() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.arrived
 }
 
 // Current returns when the records were last known to be current.

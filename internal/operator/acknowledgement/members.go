@@ -44,11 +44,10 @@ const (
 // resource version that was seen.
 type Members struct {
 	// These don't change.
-	tracker   *Tracker
-	client    client.Client
-	system    string // the namespace of the Pods
-	lost      Lost
-	collected func()
+	tracker *Tracker
+	client  client.Client
+	system  string // the namespace of the Pods
+	lost    Lost
 
 	// The goroutine that calls Check owns these fields.
 	//
@@ -66,9 +65,9 @@ type Members struct {
 type Lost func(ctx context.Context, c client.Client, before time.Time) error
 
 // NewMembers returns the Members of a tracker. The Pods of the token servers are in the namespace system.
-// Before each deletion of a Lease, lost is called, and collected after it.
-func NewMembers(t *Tracker, c client.Client, system string, lost Lost, collected func()) *Members {
-	return &Members{tracker: t, client: c, system: system, lost: lost, collected: collected}
+// Before each deletion of a Lease, lost is called.
+func NewMembers(t *Tracker, c client.Client, system string, lost Lost) *Members {
+	return &Members{tracker: t, client: c, system: system, lost: lost}
 }
 
 // Start checks the Leases until ctx is canceled. The manager runs it only on the leader.
@@ -164,7 +163,6 @@ func (m *Members) collect(ctx context.Context, lease string, s *server) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting Lease %s: %w", lease, err)
 	}
-	m.collected()
 	ctrl.LoggerFrom(ctx).Info("Deleted the heartbeat Lease of a dead token server", "lease", lease)
 	return nil
 }

@@ -22,7 +22,7 @@ type Observer interface {
 
 // Watch feeds the tracker and the observers from the heartbeat Leases in the manager's cache. It also adds
 // the tracker's Members to the manager: see NewMembers.
-func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, collected func(), observers ...Observer) error {
+func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lost Lost, observers ...Observer) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &coordinationv1.Lease{})
 	if err != nil {
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
@@ -32,7 +32,7 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lo
 		return fmt.Errorf("watching heartbeat Leases: %w", err)
 	}
 	t.synced = registration.HasSynced
-	return mgr.Add(NewMembers(t, mgr.GetClient(), system, lost, collected))
+	return mgr.Add(NewMembers(t, mgr.GetClient(), system, lost))
 }
 
 // Handler returns the event handler of the informer of heartbeat Leases, including the operator's own.

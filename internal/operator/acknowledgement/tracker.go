@@ -62,7 +62,7 @@ type Tracker struct {
 	serversChanged queue.Source
 	observer       reconcile.Request
 
-	// Who holds mu owns all fields below: the handler of the informer, a controller, Members, or a metric.
+	// Who holds mu owns all fields below: the handler of the informer, a controller, or Members.
 	mu      sync.Mutex
 	servers map[string]server // by Lease name
 	watched map[watch]watched
@@ -157,19 +157,6 @@ func (t *Tracker) Forget(kind Kind, object reconcile.Request) {
 	defer t.mu.Unlock()
 	delete(t.watched, watch{kind, object})
 	delete(t.waiting, watch{kind, object})
-}
-
-// LiveServers returns the number of live token servers.
-func (t *Tracker) LiveServers() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := 0
-	for _, s := range t.servers {
-		if s.counts() {
-			n++
-		}
-	}
-	return n
 }
 
 func (t *Tracker) state(records []Record) State {

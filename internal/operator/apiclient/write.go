@@ -128,7 +128,6 @@ func (r *Reconciler) deleteCredentials(ctx context.Context, secret *corev1.Secre
 		return nil // It was deleted by an earlier step of this reconcile.
 	}
 	if err == nil {
-		r.Metrics.GarbageCollected(metrics.CredentialsSecret)()
 		ctrl.LoggerFrom(ctx).Info("Deleted obsolete credentials Secret", "secret", secret.Name)
 	}
 	return err

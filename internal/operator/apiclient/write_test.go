@@ -152,7 +152,7 @@ var (
 func newReconciler(t *testing.T, cached, live *server, records ...*corev1.Secret) *Reconciler {
 	t.Helper()
 	informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Secret{}, 0, toolscache.Indexers{})
-	store := testkit.Value(recordstore.New(informer, live, live, "records", func() {}))(t)
+	store := testkit.Value(recordstore.New(informer, live, live, "records"))(t)
 	for _, secret := range records {
 		testkit.Do(t, informer.GetIndexer().Add(secret))
 	}
@@ -161,7 +161,7 @@ func newReconciler(t *testing.T, cached, live *server, records ...*corev1.Secret
 	return &Reconciler{
 		Client: cached, Live: live, Accounts: serverCache{server: cached}, Records: store, Namespaces: namespaces.New(serverCache{server: cached}, live, nil, time.Minute),
 		Tracker: acknowledgement.NewTracker(live, "records", func() time.Time { return now }), Events: events.NewRecorder(&k8sevents.FakeRecorder{}),
-		Instance: in, Metrics: metrics.New(prometheus.NewRegistry(), func() int { return 0 }), Now: func() time.Time { return now }, Random: rand.Reader,
+		Instance: in, Metrics: metrics.New(prometheus.NewRegistry()), Now: func() time.Time { return now }, Random: rand.Reader,
 		Usage: lastuse.New("records", time.Hour, func() time.Time { return now }, func(metrics.RejectionReason) {}), Hasher: providedsecrets.NewHasher(live, rand.Reader),
 	}
 }

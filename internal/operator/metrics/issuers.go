@@ -11,7 +11,6 @@ import (
 type issuerMetrics struct {
 	fetches     *prometheus.CounterVec
 	lastSuccess *prometheus.GaugeVec
-	keys        *prometheus.GaugeVec
 }
 
 func newIssuerMetrics(registerer prometheus.Registerer) issuerMetrics {
@@ -25,12 +24,8 @@ func newIssuerMetrics(registerer prometheus.Registerer) issuerMetrics {
 			Name: "realmkeeper_issuer_last_success_timestamp_seconds",
 			Help: "Time at which the operator last got the keys of a trusted issuer. Before its first success, the time since which it has tried.",
 		}, labels),
-		keys: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "realmkeeper_issuer_keys",
-			Help: "Keys of a trusted issuer in its last valid response.",
-		}, labels),
 	}
-	registerer.MustRegister(m.fetches, m.lastSuccess, m.keys)
+	registerer.MustRegister(m.fetches, m.lastSuccess)
 	return m
 }
 
@@ -43,14 +38,13 @@ func (m *Metrics) IssuerWanted(realm, issuer string, now time.Time) {
 }
 
 // IssuerFetched counts an attempt to get the keys of an issuer. A non-nil err counts as a failure.
-func (m *Metrics) IssuerFetched(realm, issuer string, keys int, now time.Time, err error) {
+func (m *Metrics) IssuerFetched(realm, issuer string, now time.Time, err error) {
 	if err != nil {
 		m.issuers.fetches.WithLabelValues(realm, issuer, string(Failure)).Inc()
 		return
 	}
 	m.issuers.fetches.WithLabelValues(realm, issuer, string(Success)).Inc()
 	m.issuers.lastSuccess.WithLabelValues(realm, issuer).Set(float64(now.Unix()))
-	m.issuers.keys.WithLabelValues(realm, issuer).Set(float64(keys))
 }
 
 // ForgetIssuer removes the series of an issuer that is no longer trusted.
@@ -58,5 +52,4 @@ func (m *Metrics) ForgetIssuer(realm, issuer string) {
 	labels := prometheus.Labels{"realm": realm, "issuer": issuer}
 	m.issuers.fetches.DeletePartialMatch(labels)
 	m.issuers.lastSuccess.DeletePartialMatch(labels)
-	m.issuers.keys.DeletePartialMatch(labels)
 }

@@ -1,6 +1,6 @@
 // Package metrics defines the operator's own metrics, in addition to those of
-// controller-runtime: rotations, upcoming rotations, live token servers, garbage collection, the keys
-// of trusted issuers, certificates, and ApiClients.
+// controller-runtime: rotations, upcoming rotations, the keys of trusted issuers, certificates,
+// and ApiClients.
 package metrics
 
 import (
@@ -29,31 +29,18 @@ const (
 	Failure Outcome = "failure"
 )
 
-// CollectedKind is a kind of object that the operator garbage-collects.
-type CollectedKind string
-
-const (
-	// Record is the record of a deleted object.
-	Record CollectedKind = "record"
-	// CredentialsSecret is an obsolete credentials Secret.
-	CredentialsSecret CollectedKind = "consumer_secret"
-	// Lease is the heartbeat Lease of a dead token server.
-	Lease CollectedKind = "lease"
-)
-
 // Metrics holds the operator's metrics. It is safe for concurrent use.
 type Metrics struct {
 	rotations       *prometheus.CounterVec
 	nextKeyRotation *prometheus.GaugeVec
 	signingKeys     *prometheus.GaugeVec
-	collected       *prometheus.CounterVec
 	issuers         issuerMetrics
 	certificates    certificateMetrics
 	rejectedReports *prometheus.CounterVec
 }
 
-// New registers the metrics with registerer. liveServers returns the number of live token servers.
-func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
+// New registers the metrics with registerer.
+func New(registerer prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rotations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "realmkeeper_rotations_total",
@@ -67,34 +54,18 @@ func New(registerer prometheus.Registerer, liveServers func() int) *Metrics {
 			Name: "realmkeeper_signing_keys",
 			Help: `Signing keys of a realm with a private part, by encryption: "none" for plaintext, or "kms" with the ID of the key of the KMS that encrypted them.`,
 		}, []string{"realm", "encryption", "kms_key_id"}),
-		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "realmkeeper_swept_total",
-			Help: "Garbage-collected objects by kind: records of deleted objects, obsolete credentials Secrets, and heartbeat Leases of dead token servers.",
-		}, []string{"kind"}),
 	}
 	m.rejectedReports = newRejectedReports(registerer)
 	m.issuers = newIssuerMetrics(registerer)
 	m.certificates = newCertificateMetrics(registerer)
-	servers := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "realmkeeper_token_servers",
-		Help: "Token servers whose heartbeats the operator receives. A change is in effect once each of them serves the changed record.",
-	}, func() float64 { return float64(liveServers()) })
-	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.signingKeys, m.collected, servers)
+	registerer.MustRegister(m.rotations, m.nextKeyRotation, m.signingKeys)
 	// Initialize all series so that rates include the first increment.
 	for _, kind := range []RotationKind{SigningKey, ClientSecret} {
 		for _, outcome := range []Outcome{Success, Failure} {
 			m.rotations.WithLabelValues(string(kind), string(outcome))
 		}
 	}
-	for _, kind := range []CollectedKind{Record, CredentialsSecret, Lease} {
-		m.collected.WithLabelValues(string(kind))
-	}
 	return m
-}
-
-// GarbageCollected returns a function that counts one deleted object of the given kind.
-func (m *Metrics) GarbageCollected(kind CollectedKind) func() {
-	return m.collected.WithLabelValues(string(kind)).Inc
 }
 
 // Rotation counts a rotation. A non-nil err counts as a failure.

@@ -14,7 +14,7 @@ import (
 
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	m := metrics.New(registry, func() int { return 3 })
+	m := metrics.New(registry)
 	at := time.Unix(1_800_000_000, 0)
 	for _, realm := range []string{"acme", "disabled", "deleted"} {
 		m.NextKeyRotation(realm, at)
@@ -25,7 +25,6 @@ func TestMetrics(t *testing.T) {
 	m.ForgetRealm("unknown")
 	m.Rotation(metrics.SigningKey, nil)
 	m.Rotation(metrics.SigningKey, errors.New("write failed"))
-	m.GarbageCollected(metrics.Lease)()
 	m.UsageReportRejected(metrics.Future)
 
 	families := testkit.Value(registry.Gather())(t)
@@ -43,8 +42,6 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"realmkeeper_swept_total lease":                              1,
-		"realmkeeper_token_servers":                                  3,
 		"realmkeeper_usage_reports_rejected_total Future":            1,
 		"realmkeeper_realm_next_key_rotation_timestamp_seconds acme": 1_800_003_600,
 		"realmkeeper_rotations_total signing_key success":            1,

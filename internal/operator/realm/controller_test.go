@@ -166,14 +166,14 @@ func (w *world) reconcile(t *testing.T) (ctrl.Result, error) {
 	}
 	c := cached{api, fake.NewClientBuilder().WithScheme(scheme).WithObjects(inCache.DeepCopy()).Build()}
 	informer := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.Secret{}, 0, toolscache.Indexers{})
-	records := testkit.Value(recordstore.New(informer, api, c, "system", func() {}))(t)
+	records := testkit.Value(recordstore.New(informer, api, c, "system"))(t)
 	if w.cachedRecord != nil {
 		testkit.Do(t, informer.GetIndexer().Add(w.cachedRecord))
 	}
 	at := func() time.Time { return now.Add(3 * time.Hour) } // all keys have been published for long enough
 	w.tracker = acknowledgement.NewTracker(api, "system", at)
 	w.tracker.Handler().OnAdd(loaded, true)
-	m := metrics.New(prometheus.NewRegistry(), w.tracker.LiveServers)
+	m := metrics.New(prometheus.NewRegistry())
 	r := &Reconciler{
 		Client: c, Live: api, Records: records, Tracker: w.tracker, Issuers: trustedissuers.New(instance(), m, at, func() float64 { return 0 }),
 		Sealing:      &sealing.Sealer{Mode: w.mode, Encrypter: keyencryption.New(w), Now: at, Random: rand.Reader},

@@ -43,7 +43,7 @@ func TestOrphansOfRealm(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	records := testkit.Value(recordstore.New(informer, api, api, "system", func() {}))(t)
+	records := testkit.Value(recordstore.New(informer, api, api, "system"))(t)
 	add := func(name, owner string) {
 		testkit.Do(t, informer.GetIndexer().Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "system", Name: name, Annotations: map[string]string{v1beta1.OwnerAnnotation: owner},
@@ -63,7 +63,7 @@ func TestOrphansOfRealm(t *testing.T) {
 
 	at := func() time.Time { return now }
 	tracker := acknowledgement.NewTracker(api, "system", at)
-	m := metrics.New(prometheus.NewRegistry(), tracker.LiveServers)
+	m := metrics.New(prometheus.NewRegistry())
 	r := &Reconciler{
 		Client: api, Live: api, Records: records, Tracker: tracker, Instance: instance(), Metrics: m,
 		Issuers: trustedissuers.New(instance(), m, at, func() float64 { return 0 }), Events: events.NewRecorder(&k8sevents.FakeRecorder{}),

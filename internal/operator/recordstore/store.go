@@ -39,18 +39,16 @@ type Store struct {
 	live      client.Reader // bypasses the cache
 	client    client.Client
 	namespace string
-	collected func()
 }
 
 // New returns a store for the records in namespace. informer is that of the operator's Secrets in that
-// namespace, which may be packed, and must not be started yet. The store calls collected for each deleted
-// orphan.
-func New(informer toolscache.SharedIndexInformer, live client.Reader, c client.Client, namespace string, collected func()) (*Store, error) {
+// namespace, which may be packed, and must not be started yet.
+func New(informer toolscache.SharedIndexInformer, live client.Reader, c client.Client, namespace string) (*Store, error) {
 	err := informer.AddIndexers(toolscache.Indexers{byOwner: ownerKeys, byRetired: retiredKeys})
 	if err != nil {
 		return nil, fmt.Errorf("indexing records: %w", err)
 	}
-	return &Store{informer: informer, live: live, client: c, namespace: namespace, collected: collected}, nil
+	return &Store{informer: informer, live: live, client: c, namespace: namespace}, nil
 }
 
 func ownerKeys(obj any) ([]string, error) {
@@ -176,7 +174,6 @@ func (s *Store) DeleteOrphans(ctx context.Context, records []*corev1.Secret, cac
 		if err := s.Delete(ctx, orphan); err != nil {
 			return fmt.Errorf("deleting an orphaned record of %s: %w", record.OwnerName(orphan), err)
 		}
-		s.collected()
 		ctrl.LoggerFrom(ctx).Info("Deleted orphaned record", "record", orphan.Name)
 	}
 	return nil

@@ -105,13 +105,13 @@ func newOperator(p *process) *operator {
 	c := cachedClient{live: reader, cache: o.cache}
 	mgr := fakeManager{operator: o, client: c, reader: reader}
 	registry := prometheus.NewRegistry()
-	m := metrics.New(registry, o.tracker.LiveServers)
-	records, err := recordstore.New(o.records.recordInformer(), reader, c, recordsNamespace, func() {})
+	m := metrics.New(registry)
+	records, err := recordstore.New(o.records.recordInformer(), reader, c, recordsNamespace)
 	must(err)
 	config := instance()
 	uses := lastuse.New(recordsNamespace, time.Hour, now, func(metrics.RejectionReason) {})
 	lost := func(context.Context, client.Client, time.Time) error { return nil } // uses are not modeled
-	must(o.tracker.Watch(ctx, mgr, "system", lost, func() {}))
+	must(o.tracker.Watch(ctx, mgr, "system", lost))
 	events := events.NewRecorder(&k8sevents.FakeRecorder{})
 	o.controllers[acknowledgement.Realm] = &realm.Reconciler{
 		Client: c, Live: reader, Records: records, Tracker: o.tracker, Issuers: trustedissuers.New(config, m, now, func() float64 { return 0 }),
@@ -275,9 +275,9 @@ func (o *operator) memory(w io.Writer) {
 	for _, kind := range slices.Sorted(keysOf(o.controllers)) {
 		remembered(w, reflect.ValueOf(o.controllers[kind]).Elem(), false)
 	}
-	o.tracker.LiveServers() // It locks the tracker, so that the race detector knows the order.
+	o.tracker.Servers() // It locks the tracker, so that the race detector knows the order.
 	remembered(w, reflect.ValueOf(o.tracker).Elem(), false)
-	o.tracker.LiveServers()
+	o.tracker.Servers()
 }
 
 // fakeManager is the part of a manager that the product uses to watch and to run what only the leader runs.

@@ -55,7 +55,7 @@ func TestWarningsAboutChangesByHand(t *testing.T) {
 		"generated later":    {first, now.Add(-48 * time.Hour), []string{"Warning CAReplaced The certificate authority is not valid yet"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Instance: i, Metrics: metrics.New(prometheus.NewRegistry(), nil)}
+			r := &Reconciler{Instance: i, Metrics: metrics.New(prometheus.NewRegistry())}
 			recorded, _ := reported(t, r, func(ctx context.Context) {
 				r.report(ctx, test.seen, decided(t, test.seen, i, test.at))
 			})

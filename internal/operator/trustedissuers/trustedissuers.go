@@ -213,7 +213,7 @@ func (f *Fetcher) record(ctx context.Context, w *worker, after, startedAt time.T
 		}
 		w.state.NoProxy = f.HasProxy
 	}
-	f.metrics.IssuerFetched(w.realm, w.issuer.Name, len(keys), f.now(), err)
+	f.metrics.IssuerFetched(w.realm, w.issuer.Name, f.now(), err)
 	if before.Err != w.state.Err || !slices.EqualFunc(before.Keys, w.state.Keys, signingkey.PublicKey.Equal) {
 		f.Changed.Enqueue(reconcile.Request{NamespacedName: types.NamespacedName{Name: w.realm}})
 	}

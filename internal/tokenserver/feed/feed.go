@@ -107,15 +107,6 @@ func New(o Options) *Feed {
 		Name: "realmkeeper_records_staleness_seconds",
 		Help: "How long ago the records were last known to be current; 0 while the API server delivers changes. While it is not 0, this server does not receive revocations and key rotations.",
 	}, func() float64 { return f.Staleness().Seconds() }))
-	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "realmkeeper_beacon_last_arrival_timestamp_seconds",
-		Help: "Time at which this server last received the beacon of the operator, which changes every 10 seconds; 0 before the first one. If it is older and realmkeeper_records_staleness_seconds is 0, no operator works.",
-	}, func() float64 {
-		if at := f.monitor.LastArrival(); !at.IsZero() {
-			return float64(at.UnixMilli()) / 1000
-		}
-		return 0
-	}))
 	return f
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"testing"
 	"time"
 
@@ -144,8 +143,12 @@ func settled(obj client.Object) error {
 func (i *Installation) AwaitLiveServers(t testing.TB, n int) {
 	t.Helper()
 	Eventually(t, fmt.Sprintf("the operator to know %d token servers", n), func() error {
-		if live := i.OperatorMetric(t, "realmkeeper_token_servers"); live != strconv.Itoa(n) {
-			return fmt.Errorf("it knows %q", live)
+		instance := &v1beta1.Instance{}
+		if err := i.Env.Client.Get(t.Context(), client.ObjectKey{Name: v1beta1.InstanceName}, instance); err != nil {
+			return err
+		}
+		if live := instance.Status.LiveTokenServers; live == nil || int(*live) != n {
+			return fmt.Errorf("its status is %+v", instance.Status)
 		}
 		return nil
 	})

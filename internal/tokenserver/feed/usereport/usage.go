@@ -46,7 +46,6 @@ type Options struct {
 type Recorder struct {
 	Options
 	maxPending int
-	errors     prometheus.Counter
 
 	writing sync.Mutex // held while a report is written
 
@@ -71,33 +70,15 @@ func (u uses) add(which use, at int64) { u[which] = max(u[which], at) }
 // New returns a Recorder. Until Continue is called, it assumes that an earlier process with the same
 // name was killed before it reported all uses.
 func New(o Options) *Recorder {
-	r := &Recorder{
-		Options: o, maxPending: MaxPending, pending: uses{}, lost: true,
-		errors: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "realmkeeper_usage_report_errors_total",
-			Help: "Failures to report the last use of credentials to the operator. The server retries and loses no use.",
-		}),
-	}
-	o.Metrics.MustRegister(r.errors,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "realmkeeper_usage_pending_credentials",
-			Help: "Credentials that were used and whose last use is not reported to the operator yet.",
-		}, func() float64 {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return float64(len(r.pending))
-		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "realmkeeper_usage_lag_seconds",
-			Help: "How long ago this server had last reported all uses of credentials; 0 if there is nothing to report, and -1 before the first report. Unused credentials are not revoked early while it grows.",
-		}, func() float64 {
-			until := r.Until()
-			if until.IsZero() {
-				return -1
-			}
-			return max(0, o.Now().Sub(until).Seconds())
-		}),
-	)
+	r := &Recorder{Options: o, maxPending: MaxPending, pending: uses{}, lost: true}
+	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "realmkeeper_usage_pending_credentials",
+		Help: "Credentials that were used and whose last use is not reported to the operator yet.",
+	}, func() float64 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return float64(len(r.pending))
+	}))
 	return r
 }
 
