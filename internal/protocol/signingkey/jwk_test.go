@@ -147,7 +147,7 @@ func TestImport(t *testing.T) {
 					t.Errorf("imported as %s %s, want own %s", got.ID(), got.Algorithm(), key.Algorithm)
 				}
 				input, signature := split(t, sign(t, key, "payload"))
-				testkit.Do(t, got.Verifier().Verify(input, signature))
+				testkit.Do(t, got.Verify(input, signature))
 			})
 		}
 	})
@@ -213,7 +213,7 @@ func expectPublic(t *testing.T, key signingkey.PublicKey) {
 	if err := json.Unmarshal(marshal(t, key), &jwk); err != nil || !jwk.IsPublic() {
 		t.Fatalf("not encoded as a public key: %v", err)
 	}
-	if err := key.Verifier().Verify([]byte("input"), []byte("signature")); err == nil {
+	if err := key.Verify([]byte("input"), []byte("signature")); err == nil {
 		t.Fatal("the key accepts an invalid signature")
 	}
 }

@@ -2,7 +2,6 @@ package signingkey
 
 import (
 	"crypto"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -235,12 +234,4 @@ func readPair(stored json.RawMessage, algorithm Algorithm, isPublic bool) (pair,
 		return pair{}, fmt.Errorf("%w: its ID %q is not its thumbprint", ErrKey, header.ID)
 	}
 	return p, nil
-}
-
-func thumbprint(public crypto.PublicKey) (string, error) {
-	sum, err := (&jose.JSONWebKey{Key: public}).Thumbprint(crypto.SHA256)
-	if err != nil {
-		return "", fmt.Errorf("computing the thumbprint of a signing key: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(sum), nil
 }

@@ -3,6 +3,7 @@ package signingkey
 import (
 	"cmp"
 	"crypto"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -23,6 +24,18 @@ func (k PublicKey) ID() string { return k.id }
 
 // Algorithm returns the only algorithm that the key verifies.
 func (k PublicKey) Algorithm() Algorithm { return k.algorithm }
+
+// Thumbprint returns the key's JWK SHA-256 thumbprint (RFC 7638) in base64url without padding. A
+// token that is bound to the key states it as "jkt" (RFC 9449 §6.1).
+func (k PublicKey) Thumbprint() (string, error) { return thumbprint(k.key) }
+
+func thumbprint(public crypto.PublicKey) (string, error) {
+	sum, err := (&jose.JSONWebKey{Key: public}).Thumbprint(crypto.SHA256)
+	if err != nil {
+		return "", fmt.Errorf("computing the thumbprint of a key: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(sum), nil
+}
 
 // JWKS returns the JWK Set (RFC 7517 §5) of the keys, sorted by ID, so that the same keys produce
 // the same bytes.

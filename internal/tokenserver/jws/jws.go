@@ -114,7 +114,7 @@ func (j *JWT) Verify(key signingkey.PublicKey) error {
 	if key.Algorithm() != j.Algorithm {
 		return ErrKey
 	}
-	if key.Verifier().Verify(j.input, j.signature) != nil {
+	if key.Verify(j.input, j.signature) != nil {
 		return ErrSignature
 	}
 	return nil

@@ -79,7 +79,7 @@ type Verifier struct {
 
 // verifyingKey is a key of an issuer.
 type verifyingKey struct {
-	*signingkey.Verifier
+	signingkey.PublicKey
 	fingerprint fingerprint // of the issuer and the key
 }
 
@@ -95,7 +95,7 @@ func NewVerifier(issuer string, keys []signingkey.PublicKey) (*Verifier, error) 
 			return nil, err
 		}
 		// All thumbprints have the same length, so that no other key and issuer have this fingerprint.
-		v.keys[encodedHeader(key.Algorithm(), key.ID(), Type)] = verifyingKey{key.Verifier(), sha256.Sum256([]byte(thumbprint + issuer))}
+		v.keys[encodedHeader(key.Algorithm(), key.ID(), Type)] = verifyingKey{key, sha256.Sum256([]byte(thumbprint + issuer))}
 	}
 	return v, nil
 }

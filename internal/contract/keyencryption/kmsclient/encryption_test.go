@@ -72,7 +72,7 @@ func TestSealedKeyCanBeOpened(t *testing.T) {
 			}
 			opened := testkit.Value(client.Open(t.Context(), &sealed))(t)
 			signature := testkit.Value(opened.Signer().Sign(nil, []byte("input")))(t)
-			testkit.Do(t, key.Public().Verifier().Verify([]byte("input"), signature))
+			testkit.Do(t, key.Public().Verify([]byte("input"), signature))
 		})
 	}
 }
