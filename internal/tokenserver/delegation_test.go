@@ -77,10 +77,10 @@ func (s *server) setDelegating(t testing.TB, rules []record.Exchange, change ...
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
 		r.Exchanges = rules
 		r.Issuers = []registry.Issuer{
-			{Name: "corporate", URL: corporate, Audience: "portal", Subjects: true, Keys: public("github")},
-			{Name: "idp", URL: provider, Audience: acme, IDJAG: true, Keys: public("second")},
-			{Name: "ci", URL: github, Audience: acme, Authenticates: true, Keys: public("edge")},
-			{Name: "spire", URL: domain, Audience: acme, Authenticates: true, Keys: public("spiffe")},
+			{Name: "corporate", Issuer: corporate, Audience: "portal", Subjects: true, Keys: public("github")},
+			{Name: "idp", Issuer: provider, Audience: acme, IDJAG: true, Keys: public("second")},
+			{Name: "ci", Issuer: github, Audience: acme, Authenticates: true, Keys: public("edge")},
+			{Name: "spire", Issuer: domain, Audience: acme, Authenticates: true, Keys: public("spiffe")},
 		}
 		for _, more := range change {
 			more(r)
@@ -768,7 +768,7 @@ func TestDelegatedTokensEnd(t *testing.T) {
 			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].Keys = nil })
 		}, keeps: true},
 		"issuer has another URL": {of: user, change: func(t *testing.T, s *server) {
-			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].URL = "https://other.example" })
+			s.setDelegating(t, rules(), func(r *registry.RealmSettings) { r.Issuers[0].Issuer = "https://other.example" })
 		}},
 		"subject lost a scope it held": {of: service, change: client("service", func(c *registry.Client) { c.Scopes = nil }), keeps: true},
 	} {
@@ -1092,7 +1092,7 @@ func TestSVIDAssertions(t *testing.T) {
 func TestSVIDAssertionsNeedTheIssuerAsAudience(t *testing.T) {
 	key := foreignKeys()["spiffe"]
 	entry := func(name, audience string) registry.Issuer {
-		return registry.Issuer{Authenticates: true, Name: name, URL: domain, Audience: audience, Keys: []signingkey.PublicKey{key.Public()}}
+		return registry.Issuer{Authenticates: true, Name: name, Issuer: domain, Audience: audience, Keys: []signingkey.PublicKey{key.Public()}}
 	}
 	for name, issuers := range map[string][]registry.Issuer{
 		"other audience":             {entry("spire-west", west)},

@@ -94,15 +94,15 @@ func startFederated(t testing.TB, options ...func(*tokenserver.Options)) *server
 	}
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
 		r.Issuers = []registry.Issuer{
-			{Authenticates: true, Name: "github", URL: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
-			{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: public("edge")},
-			{Authenticates: true, Name: "west-cluster", URL: clusterIssuer, Audience: west, Keys: public("second")},
-			{Authenticates: true, Name: "spire", URL: domain, Audience: acme, Keys: public("spiffe")},
+			{Authenticates: true, Name: "github", Issuer: github, Audience: acme, RequiredClaims: map[string]string{"repository_owner_id": "4711"}, Keys: public("github", "second")},
+			{Authenticates: true, Name: "edge-cluster", Issuer: clusterIssuer, Audience: acme, Keys: public("edge")},
+			{Authenticates: true, Name: "west-cluster", Issuer: clusterIssuer, Audience: west, Keys: public("second")},
+			{Authenticates: true, Name: "spire", Issuer: domain, Audience: acme, Keys: public("spiffe")},
 		}
 	}))
 	s.registry.SetRealm(newRealm(t, "frozen", func(r *registry.RealmSettings) {
 		r.Disabled = true
-		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", URL: github, Audience: acme, Keys: public("github")}}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", Issuer: github, Audience: acme, Keys: public("github")}}
 	}))
 	add := func(realm, id string, identities ...registry.Identity) {
 		s.registry.SetClient(newClient(t, realm, id, func(c *registry.Client) {
@@ -303,7 +303,7 @@ func TestIssuerWithKeyOfTheCluster(t *testing.T) {
 	s := startFederated(t)
 	local := keys()[signingkey.RS256]
 	s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
-		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", Issuer: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 	}))
 	client := s.direct()
 	testkit.Diff(t, "client of the token", "pod", clientIn(t, s.send(t, client, byAssertion(accountToken(t, nil, nil), ""))))
@@ -339,7 +339,7 @@ func TestIssuerWithNewKeyOfTheCluster(t *testing.T) {
 	local := keys()[signingkey.RS256]
 	trust := func(s *server) {
 		s.registry.SetRealm(newRealm(t, "acme", func(r *registry.RealmSettings) {
-			r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", URL: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
+			r.Issuers = []registry.Issuer{{Authenticates: true, Name: "edge-cluster", Issuer: clusterIssuer, Audience: acme, Keys: []signingkey.PublicKey{local.Public()}}}
 		}))
 	}
 	for _, more := range []string{"", "&client_id=pod"} {
@@ -382,7 +382,7 @@ func TestTokenWithoutKidAndManyKeys(t *testing.T) {
 			key := foreignKeys()[name]
 			public = append(public, key.Public())
 		}
-		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", URL: github, Audience: acme, Keys: public}}
+		r.Issuers = []registry.Issuer{{Authenticates: true, Name: "github", Issuer: github, Audience: acme, Keys: public}}
 	}))
 	checkRejection(t, s.send(t, s.direct(), elsewhere(byAssertion(token, ""))), 401, "invalid_client", "acme")
 	expectStatus(t, "three keys, with a kid", 200, s.send(t, s.direct(), elsewhere(byAssertion(githubToken(t, nil, nil), ""))))

@@ -169,20 +169,20 @@ func TestIssuerThatIsNoLongerTrusted(t *testing.T) {
 	key := foreignKeys()["github"]
 	keys := []signingkey.PublicKey{key.Public()}
 	// The name now belongs to another issuer with the same keys.
-	trust(registry.Issuer{Authenticates: true, Name: "github", URL: "https://example.com", Audience: acme, Keys: keys})
+	trust(registry.Issuer{Authenticates: true, Name: "github", Issuer: "https://example.com", Audience: acme, Keys: keys})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
 	checkRejection(t, s.send(t, client, byGrant(githubToken(t, nil, members{"iss": "https://example.com"}), "&client_id=deploy")), 400, "invalid_grant", "acme")
 	checkRejection(t, s.send(t, client, byGrant(githubToken(t, nil, members{"iss": "https://example.com"}), "")), 400, "invalid_request", "acme")
 	// The audience is another one, or the keys are gone.
-	trust(registry.Issuer{Authenticates: true, Name: "github", URL: github, Audience: "https://example.com", Keys: keys})
+	trust(registry.Issuer{Authenticates: true, Name: "github", Issuer: github, Audience: "https://example.com", Keys: keys})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
-	trust(registry.Issuer{Authenticates: true, Name: "github", URL: github, Audience: acme})
+	trust(registry.Issuer{Authenticates: true, Name: "github", Issuer: github, Audience: acme})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_grant", "acme")
 	// It has another name, so that it is another issuer.
-	trust(registry.Issuer{Authenticates: true, Name: "renamed", URL: github, Audience: acme, Keys: keys})
+	trust(registry.Issuer{Authenticates: true, Name: "renamed", Issuer: github, Audience: acme, Keys: keys})
 	checkRejection(t, s.send(t, client, byGrant(token, "")), 400, "invalid_request", "acme")
 	checkRejection(t, s.send(t, client, byGrant(token, "&client_id=deploy")), 400, "invalid_grant", "acme")
-	trust(registry.Issuer{Authenticates: true, Name: "github", URL: github, Audience: acme, Keys: keys})
+	trust(registry.Issuer{Authenticates: true, Name: "github", Issuer: github, Audience: acme, Keys: keys})
 	checkToken(t, s.send(t, client, byGrant(token, "")), "stock", nil)
 	later := s.send(t, client, byGrant(githubToken(t, nil, members{"exp": now.Add(time.Hour).Unix()}), ""))
 	checkToken(t, later, "stock", nil)

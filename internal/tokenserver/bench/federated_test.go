@@ -37,7 +37,7 @@ func federatedPopulation(b *testing.B, key signingkey.Key) *population {
 	for i := range benchRealms {
 		realms = append(realms, benchRealm(b, fmt.Sprintf("realm-%d", i), signingkey.ES256, func(r *registry.RealmSettings) {
 			r.Issuers = []registry.Issuer{{
-				Name: "issuer", URL: benchIssuer, Audience: benchAudience(r.Name), Authenticates: true, Keys: []signingkey.PublicKey{key.Public()},
+				Name: "issuer", Issuer: benchIssuer, Audience: benchAudience(r.Name), Authenticates: true, Keys: []signingkey.PublicKey{key.Public()},
 			}}
 		}))
 	}

@@ -181,7 +181,7 @@ func (a *Authenticator) verifySignature(realm *registry.Realm, issuer *registry.
 // Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
 	if assertion.OfServiceAccount() && a.clusterKeys != nil {
-		if a.clusterKeys.RuleOut(ctx, issuer.URL, assertion.KeyID) != nil {
+		if a.clusterKeys.RuleOut(ctx, issuer.Issuer, assertion.KeyID) != nil {
 			return proven{}, oauth.ErrNoClusterKeys
 		}
 		if issuers, ok := a.signedByCluster(assertion); ok {
@@ -200,7 +200,7 @@ func (p *proven) holder(realm *registry.Realm) *registry.Client {
 	if p.issuer == nil {
 		return realm.Holder(clientassertion.IssuerKubernetes, clientassertion.IssuerKubernetes, p.account.Subject())
 	}
-	return realm.Holder(p.issuer.Name, p.issuer.URL, p.assertion.Claims.Subject)
+	return realm.Holder(p.issuer.Name, p.issuer.Issuer, p.assertion.Claims.Subject)
 }
 
 // match returns an error unless the client lists the token. It returns a bit mask of all identities
@@ -228,7 +228,7 @@ func (p *proven) matches(identity *registry.Identity) bool {
 	switch {
 	case p.issuer == nil:
 		return identity.Account == p.account
-	case identity.IssuerName != p.issuer.Name || identity.Issuer != p.issuer.URL:
+	case identity.IssuerName != p.issuer.Name || identity.Issuer != p.issuer.Issuer:
 		return false
 	case identity.Subject != "":
 		return identity.Subject == p.assertion.Claims.Subject

@@ -88,7 +88,7 @@ func OfIssuer(realm *registry.Realm, issuer *registry.Issuer, assertion *clienta
 	subject := assertion.Claims.Subject
 	s := &Subject{
 		ID:        registry.ExternalSubject + issuer.Name + ":" + strings.ReplaceAll(url.QueryEscape(subject), "+", "%20"),
-		External:  &token.SubjectID{Format: token.SubjectIDFormat, Issuer: issuer.URL, Subject: subject},
+		External:  &token.SubjectID{Format: token.SubjectIDFormat, Issuer: issuer.Issuer, Subject: subject},
 		Subject:   delegation.Subject{Foreign: &delegation.Foreign{Issuer: issuer.Name, HasClaims: assertion.HasClaims}, Bound: claims.Confirmation != nil},
 		MayAct:    claims.MayAct,
 		ExpiresAt: assertion.Claims.Expiry.Time(),
@@ -146,7 +146,7 @@ func reduce(realm *registry.Realm, issuer *registry.Issuer, stated *clientassert
 	for ; stated != nil; stated = stated.Act {
 		actor := &token.Actor{Issuer: stated.Issuer, Subject: stated.Subject}
 		if actor.Issuer == "" {
-			actor.Issuer = issuer.URL
+			actor.Issuer = issuer.Issuer
 		}
 		if actor.Subject == "" || actor.Issuer == realm.Issuer || len(actor.Issuer)+len(actor.Subject) > maxActor {
 			return nil, errForeignActor

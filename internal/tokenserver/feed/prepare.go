@@ -162,10 +162,7 @@ func cannotEnforce(disabled bool, restrictions record.Restrictions) bool {
 func issuers(r record.Realm) []registry.Issuer {
 	var trusted []registry.Issuer
 	for _, i := range r.Issuers {
-		trusted = append(trusted, registry.Issuer{
-			Name: i.Name, URL: i.Issuer, Audience: i.Audience, RequiredClaims: i.RequiredClaims, Keys: i.Keys,
-			Authenticates: i.Authenticates, Subjects: i.Subjects, IDJAG: i.IDJAG,
-		})
+		trusted = append(trusted, registry.Issuer(i))
 	}
 	return trusted
 }

@@ -88,7 +88,7 @@ func TestFederationRecords(t *testing.T) {
 	testkit.Diff(t, "client", want, got, cmpopts.IgnoreUnexported(registry.Client{}))
 	acme := reg.Realm("acme")
 	wantIssuer := &registry.Issuer{
-		Name: "gitlab", URL: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
+		Name: "gitlab", Issuer: gitlab, Audience: "https://api.example.com/acme", RequiredClaims: required, Keys: []signingkey.PublicKey{key.Public()},
 		Authenticates: true, Subjects: true, IDJAG: true,
 	}
 	testkit.Diff(t, "issuer", wantIssuer, acme.TrustedIssuer(gitlab, nil))

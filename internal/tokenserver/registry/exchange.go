@@ -17,7 +17,7 @@ func NewRule(e record.Exchange, issuers []Issuer) delegation.Rule {
 	for i := range issuers {
 		if issuer := &issuers[i]; issuer.Name == e.Issuer {
 			accepted := e.IDJAG && issuer.IDJAG || !e.IDJAG && issuer.Subjects
-			digest = record.Digest([]any{digest, accepted, issuer.URL, issuer.Audience, issuer.RequiredClaims})
+			digest = record.Digest([]any{digest, accepted, issuer.Issuer, issuer.Audience, issuer.RequiredClaims})
 		}
 	}
 	return delegation.Rule{
@@ -101,7 +101,7 @@ func (r *Realm) addParticipant(all *[]*Client, id, identity string, verified *to
 // since the given time.
 func (r *Realm) accepts(c *Client, identity string, verified *token.Verified, since, now time.Time) bool {
 	return c.Usable(now) && c.hasIdentity(identity) && (!c.DPoP || verified.JKT != "") &&
-		!since.Before(c.TokensValidAfter) && !since.Before(r.tokensValidAfter)
+		!since.Before(c.TokensValidAfter) && !since.Before(r.TokensValidAfter)
 }
 
 // Denies returns the name of a rule that denies the subject of a token; empty if none does. participants are the

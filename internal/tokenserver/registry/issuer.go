@@ -3,23 +3,13 @@ package registry
 import (
 	"slices"
 
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
-// Issuer is an issuer whose tokens can authenticate a realm's clients, or be exchanged.
-type Issuer struct {
-	Name string // unique within the realm
-	URL  string // "iss"; issuers with the same URL differ in Audience
-	// Audience is the only audience that a token must have.
-	Audience string
-	// RequiredClaims are claims that a token must have, with their values.
-	RequiredClaims map[string]string
-	// Authenticates means that its tokens authenticate clients, Subjects that they can be exchanged, and
-	// IDJAG that its ID-JAGs are accepted.
-	Authenticates, Subjects, IDJAG bool
-	// Keys verify the issuer's tokens. Several keys can have the same ID.
-	Keys []signingkey.PublicKey
-}
+// Issuer is an issuer whose tokens can authenticate a realm's clients, or be exchanged. Several of its keys can
+// have the same ID.
+type Issuer record.Issuer
 
 // maxKeysPerID limits how many signatures are verified for one token. Issuers publish a key twice if
 // it is for two algorithms.

@@ -43,7 +43,7 @@ type RealmSettings struct {
 	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster.
 	ClusterIssuerURL string
 	Audiences        []string // that clients may request
-	Issuers          []Issuer // whose tokens can authenticate clients or be exchanged; they differ in URL or audience
+	Issuers          []Issuer // whose tokens can authenticate clients or be exchanged; they differ in issuer or audience
 	Exchanges        []record.Exchange
 	StatusLists      *record.StatusLists // nil if there are none
 }
@@ -52,31 +52,17 @@ type RealmSettings struct {
 // is precomputed. A Realm is immutable once it has been added to a registry, except that its active key
 // can be opened.
 type Realm struct {
-	Record    string // name of the realm's record
-	UID       string
-	Name      string
-	Issuer    string
-	CreatedAt time.Time
-	// Disabled realms issue no tokens, and their existing tokens are not valid.
-	Disabled      bool
-	Unenforced    bool // as in RealmSettings
-	TokenLifetime time.Duration
-	// TokensPerSecond is the maximum number of tokens per second for each client. If 0, there is no
-	// limit.
-	TokensPerSecond int32
+	// RealmSettings are those of NewRealm, but Keys are only the Active and Pending signing keys.
+	RealmSettings
 
-	// Keys are the Active and Pending signing keys, as in the record.
-	Keys []signingkey.Key
 	// PlaintextKeys is the number of keys whose private part is in plaintext in the record.
 	PlaintextKeys int
 	// active is nil while the active key is sealed or there is none.
 	active atomic.Pointer[activeKey]
 	// verifier checks the signature, issuer and times of tokens signed with any published key.
 	// Verify also checks that the realm and the client are enabled.
-	verifier         *token.Verifier
-	tokensValidAfter time.Time
-	statusLists      *record.StatusLists
-	statusPrefix     string // see statusPrefix
+	verifier     *token.Verifier
+	statusPrefix string // see statusPrefix
 	// JWKS, ListJWKS, Metadata and OpenIDConfiguration are the realm's published documents, as JSON. ListJWKS
 	// has the keys that sign status lists. It is nil if the realm has no status lists.
 	JWKS                []byte
@@ -88,10 +74,7 @@ type Realm struct {
 	// Caching is the Cache-Control header of these documents (RFC 9111 §5.2).
 	Caching []string
 
-	// ClusterIssuerURL is the base URL of the realm's endpoints inside the cluster. It may be empty.
-	ClusterIssuerURL string
-
-	issuers map[string][]*Issuer // trusted issuers by URL
+	issuers map[string][]*Issuer // trusted issuers by "iss"
 	rules   []delegation.Rule
 	tables  tables // set when the realm is added to a registry
 }
@@ -111,19 +94,16 @@ var signingAlgorithms = func() (names []string) {
 // Errors: from encoding the documents.
 func NewRealm(s RealmSettings) (*Realm, error) {
 	realm := &Realm{
-		Record: s.Record, UID: s.UID, Name: s.Name, Issuer: s.Issuer, CreatedAt: s.CreatedAt, Disabled: s.Disabled, Unenforced: s.Unenforced,
-		TokenLifetime: s.TokenLifetime, TokensPerSecond: s.TokensPerSecond,
-		tokensValidAfter: s.TokensValidAfter,
-		Caching:          []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
-		ClusterIssuerURL: s.ClusterIssuerURL,
-		statusLists:      s.StatusLists,
-		statusPrefix:     statusPrefix(s.Issuer, s.StatusLists),
-		issuers:          make(map[string][]*Issuer, len(s.Issuers)),
-		tables:           newTables(),
+		RealmSettings: s,
+		Caching:       []string{"public, max-age=" + strconv.FormatInt(int64(s.KeyCache/time.Second), 10)},
+		statusPrefix:  statusPrefix(s.Issuer, s.StatusLists),
+		issuers:       make(map[string][]*Issuer, len(s.Issuers)),
+		tables:        newTables(),
 	}
+	realm.Keys = nil
 	for i := range s.Issuers {
-		url := s.Issuers[i].URL
-		realm.issuers[url] = append(realm.issuers[url], &s.Issuers[i])
+		issuer := &s.Issuers[i]
+		realm.issuers[issuer.Issuer] = append(realm.issuers[issuer.Issuer], issuer)
 	}
 	for _, rule := range s.Exchanges {
 		realm.rules = append(realm.rules, NewRule(rule, s.Issuers))
@@ -182,7 +162,7 @@ func optional(s *RealmSettings) oauth.Optional {
 	has := oauth.Optional{TokenExchange: len(s.Exchanges) > 0, StatusLists: s.StatusLists != nil}
 	for i := range s.Issuers {
 		has.IDJAG = has.IDJAG || s.Issuers[i].IDJAG
-		has.SPIFFE = has.SPIFFE || s.Issuers[i].Authenticates && strings.HasPrefix(s.Issuers[i].URL, "spiffe://")
+		has.SPIFFE = has.SPIFFE || s.Issuers[i].Authenticates && strings.HasPrefix(s.Issuers[i].Issuer, "spiffe://")
 	}
 	return has
 }

@@ -98,14 +98,14 @@ type StatusList struct {
 
 // StatusList returns the served list with the given number, as in a URL. ok is false if there is none.
 func (r *Realm) StatusList(number string) (list StatusList, ok bool) {
-	lists := r.statusLists
+	lists := r.StatusLists
 	if lists == nil {
 		return StatusList{}, false
 	}
 	list.TTL = time.Duration(lists.TTLSeconds) * time.Second
 	list.Number, list.URI = number, r.Issuer+oauth.StatusListPath+number
 	if lists.Number != 0 && number == strconv.FormatInt(lists.Number, 10) {
-		list.allInvalid = r.Disabled || lists.ValidAfter.Before(r.tokensValidAfter)
+		list.allInvalid = r.Disabled || lists.ValidAfter.Before(r.TokensValidAfter)
 		return list, true
 	}
 	for _, ended := range lists.Ended {
@@ -134,7 +134,7 @@ func (r *Realm) StatusChanges(list StatusList) uint64 {
 // record of an index, two clients can have it. It is then INVALID if it is for one of them.
 func (r *Realm) StatusEntries(list StatusList, now time.Time) (entries statuslist.Bits, next time.Time) {
 	entries = r.tables.indexes.copy()
-	if revokedUntil := r.tokensValidAfter; list.allInvalid || now.Before(revokedUntil) {
+	if revokedUntil := r.TokensValidAfter; list.allInvalid || now.Before(revokedUntil) {
 		entries.SetAllInvalid()
 		return entries, revokedUntil
 	}
@@ -169,8 +169,8 @@ func (r *Realm) StatusFrom(client *Client) time.Time {
 	switch {
 	case r.StatusClaim(client).Prefix == "":
 		return time.Time{}
-	case r.tokensValidAfter.After(client.TokensValidAfter):
-		return r.tokensValidAfter
+	case r.TokensValidAfter.After(client.TokensValidAfter):
+		return r.TokensValidAfter
 	}
 	return client.TokensValidAfter
 }

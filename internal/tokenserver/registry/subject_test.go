@@ -115,7 +115,7 @@ func TestKeysOf(t *testing.T) {
 		keys = append(keys, generated.Public())
 	}
 	r := realm(t, "r1", "acme", func(s *registry.RealmSettings) {
-		s.Issuers = []registry.Issuer{{Name: "github", URL: github, Keys: keys}, {Name: "other", URL: "https://other.example"}}
+		s.Issuers = []registry.Issuer{{Name: "github", Issuer: github, Keys: keys}, {Name: "other", Issuer: "https://other.example"}}
 	})
 	tests := map[string]struct {
 		id        string
