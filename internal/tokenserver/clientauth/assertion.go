@@ -69,7 +69,7 @@ func (a *Authenticator) bySignature(realm *registry.Realm, assertion *clientasse
 	case err != nil:
 		return caller, wrongAssertion(err)
 	}
-	a.recordUse(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
+	a.RecordUse(client, usage.Credential{Type: usage.PublicKey, ID: key.ID()}, now)
 	return caller, nil
 }
 

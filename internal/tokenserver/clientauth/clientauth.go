@@ -52,15 +52,9 @@ const (
 
 // Authenticator authenticates clients (RFC 6749 §2.3). It is safe for concurrent use.
 type Authenticator struct {
-	realm          func(name string) *registry.Realm
-	slowHashes     *slowhash.Checker
+	Options
 	usedAssertions *replay.Memory
-	clusterKeys    ClusterKeys
-	refreshKeys    func(realm, issuer string)
-	count          func(realm, issuer, result string)
-	recordUse      func(client *registry.Client, credential usage.Credential, now time.Time)
 	failures       *ratelimit.Failures
-	logger         *slog.Logger
 }
 
 // maxStoredAssertions is the maximum number of used assertions that have not expired yet. They use
@@ -78,17 +72,7 @@ func New(o Options) *Authenticator {
 	if o.RecordUse == nil {
 		o.RecordUse = func(*registry.Client, usage.Credential, time.Time) {}
 	}
-	return &Authenticator{
-		realm:          o.Realm,
-		slowHashes:     o.SlowHashes,
-		usedAssertions: replay.New(maxStoredAssertions),
-		clusterKeys:    o.ClusterKeys,
-		refreshKeys:    o.RefreshKeys,
-		count:          o.Count,
-		recordUse:      o.RecordUse,
-		failures:       ratelimit.NewFailures(),
-		logger:         o.Logger,
-	}
+	return &Authenticator{Options: o, usedAssertions: replay.New(maxStoredAssertions), failures: ratelimit.NewFailures()}
 }
 
 // Caller is the client that sent a request. If authentication failed, it is only the client that the
@@ -136,9 +120,9 @@ func (a *Authenticator) Authenticate(ctx context.Context, realm *registry.Realm,
 //
 // The error is err or oauth.ErrTooManyFailures.
 func (a *Authenticator) concludeAssertion(realm *registry.Realm, caller Caller, err error, source netip.Addr, now time.Time) error {
-	a.count(realm.Name, cmp.Or(caller.Issuer, caller.statedIssuer), resultOf(err))
+	a.Count(realm.Name, cmp.Or(caller.Issuer, caller.statedIssuer), resultOf(err))
 	if err != nil {
-		a.logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", caller.Issuer, "reason", err)
+		a.Logger.Debug("Rejected assertion", "realm", realm.Name, "issuer", caller.Issuer, "reason", err)
 	}
 	attempt := ratelimit.Attempt{Realm: realm.UID, Client: caller.clientID, Source: source}
 	if errors.Is(err, oauth.ErrInvalidClient) && !a.failures.Count(attempt, now) {
@@ -156,7 +140,7 @@ func (a *Authenticator) concludeAssertion(realm *registry.Realm, caller Caller, 
 //
 // The error is oauth.ErrInvalidClient with the reason.
 func (a *Authenticator) checkUsable(realm *registry.Realm, client *registry.Client, now time.Time) error {
-	current := a.realm(realm.Name)
+	current := a.Realm(realm.Name)
 	switch {
 	case current == nil, current.UID != realm.UID, current.Disabled:
 		return errRealmDisabled

@@ -102,7 +102,7 @@ func (a *Authenticator) byFederation(ctx context.Context, realm *registry.Realm,
 	}
 	for i := range caller.Client.Identities {
 		if matched&(1<<i) != 0 {
-			a.recordUse(caller.Client, usage.Credential{Type: usage.Identity, ID: caller.Client.Identities[i].ID}, now)
+			a.RecordUse(caller.Client, usage.Credential{Type: usage.Identity, ID: caller.Client.Identities[i].ID}, now)
 		}
 	}
 	return caller, nil
@@ -165,7 +165,7 @@ func (a *Authenticator) verifySignature(realm *registry.Realm, issuer *registry.
 		}
 	}
 	// The issuer may have begun to sign with a key that isn't known yet, or it may have replaced a key.
-	a.refreshKeys(realm.Name, issuer.Name)
+	a.RefreshKeys(realm.Name, issuer.Name)
 	switch {
 	case !known:
 		return fmt.Errorf("%w: %w", errUnknownKey, jws.ErrKey)
@@ -180,8 +180,8 @@ func (a *Authenticator) verifySignature(realm *registry.Realm, issuer *registry.
 //
 // Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) verifyForeign(ctx context.Context, realm *registry.Realm, issuer *registry.Issuer, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
-	if assertion.OfServiceAccount() && a.clusterKeys != nil {
-		if a.clusterKeys.RuleOut(ctx, issuer.Issuer, assertion.KeyID) != nil {
+	if assertion.OfServiceAccount() && a.ClusterKeys != nil {
+		if a.ClusterKeys.RuleOut(ctx, issuer.Issuer, assertion.KeyID) != nil {
 			return proven{}, oauth.ErrNoClusterKeys
 		}
 		if issuers, ok := a.signedByCluster(assertion); ok {

@@ -37,7 +37,7 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	}
 	caller, err := a.decide(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
-		a.recordUse(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
+		a.RecordUse(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return caller, nil
 	}
 	if !a.failures.Count(ratelimit.Attempt{Realm: realm.UID, Client: credentials.ClientID, Source: source}, now) {
@@ -72,7 +72,7 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 	if len(candidates) == 0 {
 		return nil, false, nil
 	}
-	i, err := a.slowHashes.Check(ctx, client.UID, verifiers, secrets...)
+	i, err := a.SlowHashes.Check(ctx, client.UID, verifiers, secrets...)
 	if i == slowhash.NoMatch {
 		return nil, true, err
 	}

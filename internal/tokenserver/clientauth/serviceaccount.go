@@ -32,10 +32,10 @@ var errServiceAccountsDisabled = errors.New("service account tokens are not acce
 // signedByCluster reports whether a key of the cluster that is known verifies the signature, and returns
 // the cluster's issuers.
 func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) (issuers []string, ok bool) {
-	if a.clusterKeys == nil {
+	if a.ClusterKeys == nil {
 		return nil, false
 	}
-	issuers, key, err := a.clusterKeys.Known(assertion.KeyID)
+	issuers, key, err := a.ClusterKeys.Known(assertion.KeyID)
 	return issuers, err == nil && assertion.Verify(key) == nil
 }
 
@@ -44,10 +44,10 @@ func (a *Authenticator) signedByCluster(assertion *clientassertion.Assertion) (i
 //
 // Errors: oauth.ErrNoClusterKeys; oauth.ErrInvalidClient, wrapping the reason.
 func (a *Authenticator) verifyServiceAccount(ctx context.Context, realm *registry.Realm, assertion *clientassertion.Assertion, now time.Time) (proven, error) {
-	if a.clusterKeys == nil {
+	if a.ClusterKeys == nil {
 		return proven{}, wrongAssertion(errServiceAccountsDisabled)
 	}
-	issuers, key, err := a.clusterKeys.Key(ctx, assertion.KeyID)
+	issuers, key, err := a.ClusterKeys.Key(ctx, assertion.KeyID)
 	switch {
 	case errors.Is(err, clientassertion.ErrNoKeys):
 		return proven{}, oauth.ErrNoClusterKeys

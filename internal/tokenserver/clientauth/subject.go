@@ -37,7 +37,7 @@ func (a *Authenticator) VerifySubject(ctx context.Context, realm *registry.Realm
 		err = wrongAssertion(errNotASubject)
 	}
 	if issuer != nil {
-		a.count(realm.Name, issuer.Name, resultOf(err))
+		a.Count(realm.Name, issuer.Name, resultOf(err))
 	}
 	if err == nil {
 		return token.issuer, assertion, nil
@@ -57,7 +57,7 @@ func (a *Authenticator) VerifyIDJAG(realm *registry.Realm, assertion *clientasse
 		return nil, WrongGrant(clientassertion.ErrIssuer)
 	}
 	err := a.verifySignature(realm, issuer, assertion)
-	a.count(realm.Name, issuer.Name, resultOf(err))
+	a.Count(realm.Name, issuer.Name, resultOf(err))
 	if err != nil {
 		return nil, WrongGrant(err)
 	}
