@@ -69,12 +69,11 @@ type Fetcher struct {
 	// HasProxy means that the environment has a proxy. It isn't used, and failures say so.
 	HasProxy bool
 
-	schedule   schedule
-	allowLocal bool
-	now        func() time.Time
-	random     func() float64
-	metrics    *metrics.Metrics
-	newSource  func(Issuer) (keySource, error) // tests replace it
+	schedule  schedule
+	now       func() time.Time
+	random    func() float64
+	metrics   *metrics.Metrics
+	newSource func(Issuer) (keySource, error) // tests replace it
 
 	mu     sync.Mutex
 	spawn  func(*worker)                 // starts a worker; nil while the operator isn't the leader
@@ -90,14 +89,13 @@ type keySource interface {
 
 // New returns a Fetcher. The caller must start it. random returns numbers in [0, 1).
 func New(instance *config.Instance, m *metrics.Metrics, now func() time.Time, random func() float64) *Fetcher {
-	allowLocal := instance.TrustedIssuers.AllowLocalAddresses
 	return &Fetcher{
 		schedule: schedule{
 			refresh: instance.Scaled(refreshInterval), retry: instance.Scaled(retryInterval),
 			maximum: instance.Scaled(maxRetry), minimum: instance.Scaled(minInterval),
 		},
-		allowLocal: allowLocal, now: now, random: random, metrics: m,
-		newSource: func(i Issuer) (keySource, error) { return newGetter(i, allowLocal) },
+		now: now, random: random, metrics: m,
+		newSource: func(i Issuer) (keySource, error) { return newGetter(i, instance.TrustedIssuers.AllowLocalAddresses) },
 		realms:    map[string]map[string]*worker{}, requested: map[string][]heartbeat.Refresh{},
 	}
 }
