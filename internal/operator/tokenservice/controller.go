@@ -64,9 +64,6 @@ type Reconciler struct {
 	Now     func() time.Time
 	Random  io.Reader
 
-	// foreign are the names of the certificates that were logged because the operator did not generate
-	// them.
-	foreign []string
 	// trustBundleFailure is the last error of writing the ClusterTrustBundle; empty if it was written.
 	trustBundleFailure string
 }

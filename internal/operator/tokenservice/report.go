@@ -2,13 +2,11 @@ package tokenservice
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
@@ -23,7 +21,6 @@ func (r *Reconciler) report(ctx context.Context, seen observed, d decision) {
 	current := d.plan.Current.Leaf
 	leaf, _ := d.serving.Parse() // It was just issued or verified.
 	r.Metrics.Certificates(current.NotAfter, leaf.NotAfter)
-	r.reportForeign(ctx, d.plan.Authority)
 
 	log := ctrl.LoggerFrom(ctx).WithValues("secret", authority.SecretName, "step", d.plan.Step, "certificate", current.Subject.CommonName)
 	if d.unexpected {
@@ -68,19 +65,4 @@ func (r *Reconciler) record(seen observed, kind string, reason v1beta1.EventReas
 	secret.Namespace, secret.Name = r.Instance.SystemNamespace, authority.SecretName
 	secret.APIVersion, secret.Kind = "v1", "Secret"
 	r.Events.Eventf(secret, nil, kind, string(reason), string(v1beta1.EventActionRotate), "%s", note)
-}
-
-// reportForeign logs which certificates in the bundle the operator did not generate. They stay in the
-// bundle until they expire, because a user put them there.
-func (r *Reconciler) reportForeign(ctx context.Context, a *authority.Authority) {
-	var names []string
-	for _, c := range a.Bundle() {
-		if !pki.IsGenerated(c) {
-			names = append(names, c.Subject.String())
-		}
-	}
-	if !slices.Equal(names, r.foreign) && len(names) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Clients also trust certificates that the operator did not generate", "secret", authority.SecretName, "certificates", names)
-	}
-	r.foreign = names
 }
