@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		WatchesRawSource(r.Namespaces.Source(r.clientsOfNamespace)).
 		WatchesRawSource(r.accountSource()).
 		WatchesRawSource(r.Records.Source(r.clientsWaiting, record.KindClient, record.KindSubject, record.KindIndex)).
-		WatchesRawSource(r.Authority.Source(r.allClients, r.bundleSpread())).
+		WatchesRawSource(r.Authority.Source(r.allClients)).
 		WatchesRawSource(r.Tracker.Source(acknowledgement.Client)).
 		WatchesRawSource(&r.Usage.Grants).
 		WatchesRawSource(&r.everything)

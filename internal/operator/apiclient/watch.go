@@ -3,7 +3,6 @@ package apiclient
 import (
 	"context"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -122,18 +121,6 @@ func (r *Reconciler) allClients(ctx context.Context) []reconcile.Request {
 // ReconcileAll reconciles all ApiClients soon, for example because their requests failed during an outage
 // and would wait for their next retry.
 func (r *Reconciler) ReconcileAll(ctx context.Context) { r.everything.Enqueue(r.allClients(ctx)...) }
-
-// maxBundleSpread is the longest time over which the writes of a changed CA bundle are spread.
-const maxBundleSpread = time.Hour
-
-// bundleSpread returns the time over which the writes of a changed CA bundle are spread. It is a small
-// part of the time that workloads have to load the bundle.
-func (r *Reconciler) bundleSpread() time.Duration {
-	if r.Instance.TLS.Managed == nil {
-		return 0
-	}
-	return r.Instance.Scaled(min(maxBundleSpread, r.Instance.TLS.Managed.Overlap.Duration/8))
-}
 
 func (r *Reconciler) requests(ctx context.Context, selection ...client.ListOption) []reconcile.Request {
 	clients := &v1beta1.ApiClientList{}

@@ -5,10 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"slices"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,34 +98,23 @@ func decode(secret *corev1.Secret) *decoded {
 }
 
 // Source returns a source that enqueues the given requests when the bundle changes, but not for the bundle that
-// exists when the controller starts. If workloads don't
-// need the change yet, the requests are spread over the given time.
-func (r *Reader) Source(requests func(context.Context) []reconcile.Request, spread time.Duration) source.SyncingSource {
-	enqueue := func(ctx context.Context, spread time.Duration, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+// exists when the controller starts.
+func (r *Reader) Source(requests func(context.Context) []reconcile.Request) source.SyncingSource {
+	enqueue := func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		for _, request := range requests(ctx) {
-			if spread > 0 {
-				queue.AddAfter(request, rand.N(spread)) //nolint:gosec // It isn't a secret.
-			} else {
-				queue.Add(request)
-			}
+			queue.Add(request)
 		}
 	}
 	return source.Kind(r.system, client.Object(&corev1.Secret{}), handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if !e.IsInInitialList {
-				enqueue(ctx, 0, queue)
+				enqueue(ctx, queue)
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			before, after := decode(e.ObjectOld.(*corev1.Secret)), decode(e.ObjectNew.(*corev1.Secret))
-			if bytes.Equal(before.bundle, after.bundle) {
-				return
+			if !bytes.Equal(decode(e.ObjectOld.(*corev1.Secret)).bundle, decode(e.ObjectNew.(*corev1.Secret)).bundle) {
+				enqueue(ctx, queue)
 			}
-			if before.authority == nil || after.authority == nil || !slices.ContainsFunc(before.authority.Bundle(), after.authority.Current.Leaf.Equal) {
-				enqueue(ctx, 0, queue) // Clients don't trust the CA that signs.
-				return
-			}
-			enqueue(ctx, spread, queue)
 		},
 	}, predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetName() == SecretName }))
 }
