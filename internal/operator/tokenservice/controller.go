@@ -63,9 +63,6 @@ type Reconciler struct {
 	Account string
 	Now     func() time.Time
 	Random  io.Reader
-
-	// trustBundleFailure is the last error of writing the ClusterTrustBundle; empty if it was written.
-	trustBundleFailure string
 }
 
 // singleton is the only request of this controller.

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -66,30 +67,29 @@ func TestWarningsAboutChangesByHand(t *testing.T) {
 	}
 }
 
-// An error that concerns only the ClusterTrustBundle is logged when it changes, and recorded as long as
-// it lasts.
-func TestTrustBundleErrorsAreLoggedOnce(t *testing.T) {
+// An error that concerns only the ClusterTrustBundle is recorded and logged as long as it lasts.
+func TestTrustBundleErrors(t *testing.T) {
 	var failure error
 	failing := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, desired runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if failure != nil {
 				return failure
 			}
-			return c.Get(ctx, key, into, options...)
+			return c.Apply(ctx, desired, options...)
 		},
 	}).Build()
 	i := instance(t, "tls: {managed: {clusterTrustBundle: true}}")
-	r := &Reconciler{Instance: i, Client: failing, Live: failing}
+	r := &Reconciler{Instance: i, Client: failing}
 	d := decided(t, observed{}, i, now)
 	recorded, logged := reported(t, r, func(ctx context.Context) {
-		for _, failure = range []error{errors.New("a"), errors.New("a"), errors.New("b"), nil, nil, errors.New("a")} {
+		for _, failure = range []error{errors.New("a"), errors.New("a"), nil, nil} {
 			again := r.publishTrustBundle(ctx, observed{}, d, now).Sub(now)
 			if want := map[bool]time.Duration{true: time.Minute, false: time.Hour}[failure != nil]; again != want {
 				t.Errorf("error %v: again after %s, want %s", failure, again, want)
 			}
 		}
 	})
-	if len(logged) != 4 || len(recorded) != 4 || !strings.HasPrefix(recorded[0], "Warning TrustBundleFailed ") {
+	if len(logged) != 2 || len(recorded) != 2 || !strings.HasPrefix(recorded[0], "Warning TrustBundleFailed ") {
 		t.Errorf("logged %q, recorded %q", logged, recorded)
 	}
 }

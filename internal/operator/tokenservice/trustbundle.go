@@ -3,7 +3,6 @@ package tokenservice
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
@@ -11,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	certificatesv1beta1ac "k8s.io/client-go/applyconfigurations/certificates/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
@@ -20,7 +18,7 @@ import (
 // The ClusterTrustBundle is opt-in. To write one with a signer name, the operator must be allowed to
 // attest for the signer.
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=clustertrustbundles,verbs=create,roleName=realmkeeper-operator-trust-bundle
-// +kubebuilder:rbac:groups=certificates.k8s.io,resources=clustertrustbundles,resourceNames="auth.realmkeeper.dev:ca:realmkeeper-system",verbs=get;patch,roleName=realmkeeper-operator-trust-bundle
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=clustertrustbundles,resourceNames="auth.realmkeeper.dev:ca:realmkeeper-system",verbs=patch,roleName=realmkeeper-operator-trust-bundle
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=auth.realmkeeper.dev/ca,verbs=attest,roleName=realmkeeper-operator-trust-bundle
 
 // TrustBundleSigner is the signer name of the ClusterTrustBundle.
@@ -35,49 +33,35 @@ func TrustBundleName(systemNamespace string) string {
 var errNoTrustBundles = errors.New("the API server does not serve ClusterTrustBundles; enable its feature gate ClusterTrustBundle and certificates.k8s.io/v1beta1/clustertrustbundles, or set tls.managed.clusterTrustBundle to false")
 
 const (
-	// trustBundleInterval is the interval at which a ClusterTrustBundle is compared, because the operator
+	// trustBundleInterval is the interval at which a ClusterTrustBundle is written again, because the operator
 	// doesn't watch it. After an error, it is trustBundleRetry. Both are scaled.
 	trustBundleInterval = time.Hour
 	trustBundleRetry    = time.Minute
 )
 
 // publishTrustBundle writes the ClusterTrustBundle if it is enabled. It returns the time at which it
-// must be compared; zero if never. Errors are only recorded, because they concern nothing else. An error
-// is logged once.
+// must be written again; zero if never. Errors are only recorded, because they concern nothing else.
 func (r *Reconciler) publishTrustBundle(ctx context.Context, seen observed, d decision, now time.Time) time.Time {
 	if d.bundle == nil || !r.Instance.PublishesTrustBundle() {
 		return time.Time{}
 	}
-	failure, again := "", trustBundleInterval
+	again := trustBundleInterval
 	if err := r.applyTrustBundle(ctx, d.bundle); err != nil {
-		failure, again = err.Error(), trustBundleRetry
-		note := "Failed to write the ClusterTrustBundle: " + failure + "."
+		again = trustBundleRetry
+		note := "Failed to write the ClusterTrustBundle: " + err.Error() + "."
 		r.record(seen, corev1.EventTypeWarning, v1beta1.EventTrustBundleFailed, note[:min(len(note), maxNote)])
-		if failure != r.trustBundleFailure {
-			ctrl.LoggerFrom(ctx).Error(err, "Failed to write the ClusterTrustBundle, will retry")
-		}
-	} else if r.trustBundleFailure != "" {
-		ctrl.LoggerFrom(ctx).Info("Wrote the ClusterTrustBundle after failures")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the ClusterTrustBundle, will retry")
 	}
-	r.trustBundleFailure = failure
 	return now.Add(max(time.Second, r.Instance.Scaled(again)))
 }
 
-// applyTrustBundle reads from the API server, because a cache could not start without the API.
+// applyTrustBundle reads nothing first. A cache could not start without the API, and an unchanged object stays
+// unchanged.
 func (r *Reconciler) applyTrustBundle(ctx context.Context, bundle []byte) error {
-	name := TrustBundleName(r.Instance.SystemNamespace)
-	live := &certificatesv1beta1.ClusterTrustBundle{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, live)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading ClusterTrustBundle %s: %w", name, err)
-	}
-	if err != nil {
-		live = nil
-	}
-	desired := certificatesv1beta1ac.ClusterTrustBundle(name).WithLabels(labels(r.Instance)).
+	desired := certificatesv1beta1ac.ClusterTrustBundle(TrustBundleName(r.Instance.SystemNamespace)).WithLabels(labels(r.Instance)).
 		WithSpec(certificatesv1beta1ac.ClusterTrustBundleSpec().WithSignerName(TrustBundleSigner).WithTrustBundle(string(bundle)))
-	err = apply.Object(ctx, r.Client, live, desired)
-	if live == nil && apierrors.IsNotFound(err) {
+	err := apply.Object(ctx, r.Client, (*certificatesv1beta1.ClusterTrustBundle)(nil), desired)
+	if apierrors.IsNotFound(err) {
 		return errNoTrustBundles
 	}
 	return err
