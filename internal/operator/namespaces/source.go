@@ -3,10 +3,10 @@ package namespaces
 import (
 	"context"
 	"maps"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,9 +40,7 @@ func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
 	n.mu.Lock()
 	seen := maps.Clone(n.polled)
 	n.mu.Unlock()
-	ticker := time.NewTicker(n.interval)
-	defer ticker.Stop()
-	for {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, name := range n.names {
 			before, known := seen[name]
 			after, err := n.poll(ctx, name)
@@ -55,12 +53,7 @@ func (n *Namespaces) watch(ctx context.Context, changed func(name string)) {
 				changed(name)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, n.interval)
 }
 
 // changedNamespace reports whether a namespace was created or deleted or has other labels.

@@ -1,6 +1,7 @@
 package dpop
 
 import (
+	"encoding/hex"
 	"net/url"
 	"strings"
 )
@@ -71,31 +72,18 @@ func normalizePath(path string) (string, bool) {
 		if i+2 >= len(path) {
 			return "", false
 		}
-		high, okHigh := hexDigit(path[i+1])
-		low, okLow := hexDigit(path[i+2])
-		if !okHigh || !okLow {
+		c, err := hex.DecodeString(path[i+1 : i+3])
+		if err != nil {
 			return "", false
 		}
-		if c := high<<4 | low; unreserved(c) {
-			b.WriteByte(c)
+		if unreserved(c[0]) {
+			b.WriteByte(c[0])
 		} else {
 			b.WriteString(strings.ToUpper(path[i : i+3]))
 		}
 		i += 2
 	}
 	return b.String(), true
-}
-
-func hexDigit(c byte) (byte, bool) {
-	switch {
-	case c >= '0' && c <= '9':
-		return c - '0', true
-	case c >= 'a' && c <= 'f':
-		return c - 'a' + 10, true
-	case c >= 'A' && c <= 'F':
-		return c - 'A' + 10, true
-	}
-	return 0, false
 }
 
 func unreserved(c byte) bool {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/keyencryption"
@@ -159,21 +160,12 @@ func (k *keyring) run(ctx context.Context) {
 			}
 		})
 	}
-	running.Go(func() { k.pollStatus(ctx) })
+	running.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { _, _ = k.plugin.Status(ctx) }, statusInterval) // the plugin's client measures it
+	})
 	<-ctx.Done()
 	k.queue.ShutDown()
 	running.Wait()
-}
-
-func (k *keyring) pollStatus(ctx context.Context) {
-	for {
-		_, _ = k.plugin.Status(ctx) // the plugin's client measures it
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(statusInterval):
-		}
-	}
 }
 
 // next decrypts the waiting keys of one realm.
