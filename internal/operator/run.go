@@ -82,7 +82,6 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 	if err != nil {
 		return err
 	}
-	reportKubernetes(ctx, ctrl.Log, cfg)
 	mgr, caches, err := newManager(ctx, cfg, *o, served, found, now, registerer)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfiguration, err) // newManager sends no requests.
