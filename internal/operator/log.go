@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 )
 
 // Logger returns a logger that writes to the given one, except for messages that only say that something was
@@ -62,12 +64,5 @@ func (s sink) complete() logr.LogSink {
 
 // canceled reports whether an error, or each of several joined ones, is that of a canceled context.
 func canceled(err error) bool {
-	type joined interface {
-		error
-		Unwrap() []error
-	}
-	if all, ok := errors.AsType[joined](err); ok {
-		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !canceled(e) })
-	}
-	return errors.Is(err, context.Canceled)
+	return apply.Each(err, func(err error) bool { return errors.Is(err, context.Canceled) })
 }

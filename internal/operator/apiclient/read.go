@@ -248,10 +248,10 @@ func (r *Reconciler) ownedSecrets(ctx context.Context, c *v1beta1.ApiClient) ([]
 	return owned.Items, err
 }
 
-// secretMetadata returns an object for reading only the metadata of a Secret.
-func secretMetadata() *metav1.PartialObjectMetadata {
+// metadataOf returns an object for reading only the metadata of a Secret or a ServiceAccount.
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return metadata
 }
 
@@ -301,7 +301,7 @@ func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
 // readOwned reads a Secret from the API server; nil if it does not exist. If the client does not
 // own it and can't adopt it, only its metadata is read.
 func (r *Reconciler) readOwned(ctx context.Context, key client.ObjectKey, c *v1beta1.ApiClient) (*corev1.Secret, error) {
-	metadata := secretMetadata()
+	metadata := metadataOf("Secret")
 	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ func (r *Reconciler) readReferenced(ctx context.Context, key client.ObjectKey, l
 			return secret, err
 		}
 	}
-	metadata := secretMetadata()
+	metadata := metadataOf("Secret")
 	if found, err := get(ctx, r.Live, key, metadata); err != nil || !found {
 		return nil, err
 	}
@@ -398,7 +398,7 @@ func (r *Reconciler) readAccounts(ctx context.Context, seen *observed) error {
 	}
 	for _, name := range seen.client.Spec.ServiceAccounts() {
 		key := client.ObjectKey{Namespace: seen.client.Namespace, Name: name}
-		account := accountMetadata()
+		account := metadataOf("ServiceAccount")
 		if err := from.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ServiceAccount %s: %w", key, err)
 		}
@@ -413,13 +413,6 @@ func (r *Reconciler) readAccounts(ctx context.Context, seen *observed) error {
 // doesn't issue tokens for an account that is being deleted.
 func exists(account client.Object) bool {
 	return account.GetUID() != "" && account.GetDeletionTimestamp().IsZero()
-}
-
-// accountMetadata returns an object for reading only the metadata of a service account.
-func accountMetadata() *metav1.PartialObjectMetadata {
-	metadata := &metav1.PartialObjectMetadata{}
-	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
-	return metadata
 }
 
 // useReader is the part of lastuse.Store that tells how long a credential has been unused.

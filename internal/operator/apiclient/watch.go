@@ -104,7 +104,7 @@ func (r *Reconciler) clientsOfSecret(ctx context.Context, secret client.Object) 
 // accountSource enqueues the ApiClients that list a service account when it is created, deleted, or
 // recreated with the same name.
 func (r *Reconciler) accountSource() source.Source {
-	return source.Kind(r.Accounts, client.Object(accountMetadata()), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount), afterStart,
+	return source.Kind(r.Accounts, client.Object(metadataOf("ServiceAccount")), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount), afterStart,
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || exists(e.ObjectOld) != exists(e.ObjectNew)
 		}})

@@ -31,14 +31,21 @@ func deleted(err error) error {
 // IsStale reports whether writes failed only because they were based on a stale read. The caller
 // must then read the objects again before it decides.
 func IsStale(err error) bool {
+	return Each(err, func(err error) bool {
+		return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errDeleted)
+	})
+}
+
+// Each reports whether an error, or each of several joined ones, satisfies is.
+func Each(err error, is func(error) bool) bool {
 	type joined interface {
 		error
 		Unwrap() []error
 	}
 	if all, ok := errors.AsType[joined](err); ok {
-		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !IsStale(e) })
+		return !slices.ContainsFunc(all.Unwrap(), func(e error) bool { return !Each(e, is) })
 	}
-	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || errors.Is(err, errDeleted)
+	return is(err)
 }
 
 // MaxConflictDuration is how long every reconcile of one object can fail with a conflict in normal

@@ -15,10 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+
+	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 )
 
 const (
@@ -89,7 +90,7 @@ func (i *informer) catchUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the current resource version of %s: %w", i.source.kind, err)
 	}
-	if target == "" || Reached(i.version(), target) {
+	if target == "" || heartbeat.Reached(i.version(), target) {
 		return nil
 	}
 	i.source.end(resumeShortly)
@@ -112,19 +113,9 @@ func (i *informer) version() string { return i.shared.GetIndexer().LastStoreSync
 // await reports whether the informer reached the target before the timeout.
 func (i *informer) await(ctx context.Context, target string, timeout time.Duration) bool {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(context.Context) (bool, error) {
-		return Reached(i.version(), target), nil
+		return heartbeat.Reached(i.version(), target), nil
 	})
 	return err == nil
-}
-
-// Reached reports whether a store that contains all changes up to version contains those up to target. An
-// empty version means that there has been no list yet.
-func Reached(version, target string) bool {
-	if version == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(version, target)
-	return err == nil && order >= 0
 }
 
 // revision returns the current resource version of the informer's collection. It is empty for a namespace that
