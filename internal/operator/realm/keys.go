@@ -56,7 +56,7 @@ func planKeys(seen *observed, keys []signingkey.Key, stored encryption, policy s
 	if !policy.Unconfirmed {
 		keys = signingkey.Acknowledge(now, keys)
 	}
-	plan.keys, plan.next, err = signingkey.PlanWith(now, keys, policy, func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
+	plan.keys, plan.next, err = signingkey.Plan(now, keys, policy, func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
 		switch {
 		case seen.mode == sealing.Off && stored.sealed > 0:
 			return signingkey.Key{}, signingkey.ErrLater

@@ -11,9 +11,6 @@ import (
 
 const schemeArgon2id = "argon2id"
 
-// DefaultArgon2idMemory is the number of bytes needed to verify a hash created by HashArgon2id.
-const DefaultArgon2idMemory = defaultMemoryKiB << 10
-
 // Parameters of HashArgon2id. They are OWASP's second recommended option, which uses less memory
 // than the first, because a token server verifies several hashes concurrently.
 const (

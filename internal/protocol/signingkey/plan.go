@@ -3,12 +3,17 @@ package signingkey
 import (
 	"cmp"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
+
+// Generator returns a new Pending key. The error ErrLater means that there is none yet.
+type Generator func(algorithm Algorithm, now time.Time) (Key, error)
+
+// ErrLater means that a new key isn't available yet.
+var ErrLater = errors.New("no new key is available yet")
 
 // Plan returns the keys that a realm must have now, oldest first, and the time at which Plan must
 // run again. The time is zero if nothing is left to do, or if the next step depends on Acknowledge.
@@ -24,23 +29,9 @@ import (
 // A late plan catches up in the same order: a key never becomes Active before it has been
 // published. A key never returns to an earlier state, even if now moves backward.
 //
-// Plan fails only if it can't generate a key.
-func Plan(now time.Time, keys []Key, policy Policy, random io.Reader) ([]Key, time.Time, error) {
-	return PlanWith(now, keys, policy, func(algorithm Algorithm, now time.Time) (Key, error) {
-		return Generate(algorithm, now, random)
-	})
-}
-
-// Generator returns a new Pending key. The error ErrLater means that there is none yet.
-type Generator func(algorithm Algorithm, now time.Time) (Key, error)
-
-// ErrLater means that a new key isn't available yet.
-var ErrLater = errors.New("no new key is available yet")
-
-// PlanWith is Plan with another source of keys. While generate returns ErrLater, a rotation waits for
-// its next key, and everything else continues. The error is ErrLater only if the realm has neither an
-// Active nor a usable Pending key.
-func PlanWith(now time.Time, keys []Key, policy Policy, generate Generator) ([]Key, time.Time, error) {
+// While generate returns ErrLater, a rotation waits for its next key, and everything else continues. The error is
+// one of generate, and ErrLater only if the realm has neither an Active nor a usable Pending key.
+func Plan(now time.Time, keys []Key, policy Policy, generate Generator) ([]Key, time.Time, error) {
 	now = now.UTC().Truncate(time.Second) // the precision of times in the API
 	policy.RotateAfter = timestamp.RoundUp(policy.RotateAfter)
 	keys = slices.Clone(keys)

@@ -227,7 +227,7 @@ func TestPlan(t *testing.T) {
 	}
 	for name, steps := range tests {
 		t.Run(name, func(t *testing.T) {
-			keys, _, err := signingkey.Plan(start, nil, policyOf(steps[0]), rand.Reader)
+			keys, _, err := signingkey.Plan(start, nil, policyOf(steps[0]), generate)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,7 +303,7 @@ func runPlan(t *testing.T, keys []signingkey.Key, steps []planStep) {
 		if s.acknowledged {
 			given = signingkey.Acknowledge(start.Add(s.at-300*time.Millisecond), keys) // rounds up to s.at
 		}
-		got, next, err := signingkey.Plan(start.Add(s.at+300*time.Millisecond), given, policy, rand.Reader)
+		got, next, err := signingkey.Plan(start.Add(s.at+300*time.Millisecond), given, policy, generate)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,6 +321,10 @@ func runPlan(t *testing.T, keys []signingkey.Key, steps []planStep) {
 	}
 }
 
+func generate(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
+	return signingkey.Generate(algorithm, now, rand.Reader)
+}
+
 // The number of keys is bounded even under constant rotation. Rotation continues after the oldest
 // key is removed.
 func TestPlanLimitsNumberOfKeys(t *testing.T) {
@@ -332,7 +336,7 @@ func TestPlanLimitsNumberOfKeys(t *testing.T) {
 	plan := func(pause time.Duration, rotateAfter time.Time) {
 		now = now.Add(pause)
 		policy.RotateAfter = rotateAfter
-		got, _, err := signingkey.Plan(now, signingkey.Acknowledge(now, keys), policy, rand.Reader)
+		got, _, err := signingkey.Plan(now, signingkey.Acknowledge(now, keys), policy, generate)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,7 +359,7 @@ func TestPlanLimitsNumberOfKeys(t *testing.T) {
 }
 
 func TestPlanRejectsUnknownAlgorithm(t *testing.T) {
-	if _, _, err := signingkey.Plan(start, nil, signingkey.Policy{Algorithm: "none"}, rand.Reader); err == nil {
+	if _, _, err := signingkey.Plan(start, nil, signingkey.Policy{Algorithm: "none"}, generate); err == nil {
 		t.Error("generated a key for the algorithm none")
 	}
 }

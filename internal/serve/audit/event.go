@@ -87,12 +87,6 @@ const (
 	ActionDelete Action = "delete"
 )
 
-// Actions lists all actions.
-var Actions = []Action{
-	ActionToken, ActionIntrospection, ActionAudit, ActionSignIn, ActionSignOut,
-	ActionCreate, ActionSuspend, ActionResume, ActionRotate, ActionRevokeSecret, ActionSetExpiration, ActionDelete,
-}
-
 // Outcome is the result of an action.
 type Outcome string
 
@@ -104,9 +98,6 @@ const (
 	// Failed means that the action failed because of an error.
 	Failed Outcome = "failed"
 )
-
-// Outcomes lists all outcomes.
-var Outcomes = []Outcome{Granted, Refused, Failed}
 
 // Reason is the reason for an outcome other than Granted. The response to the client may reveal
 // less.
@@ -192,12 +183,3 @@ const (
 	// ReasonServerError means that the token could not be signed or the session not be encrypted.
 	ReasonServerError Reason = "server_error"
 )
-
-// Reasons lists all reasons.
-var Reasons = []Reason{
-	ReasonNoCredentials, ReasonUnknownClient, ReasonWrongSecret, ReasonWrongAssertion, ReasonUnknownKey, ReasonWrongSubject, ReasonExchangeNotAllowed, ReasonRealmDisabled, ReasonClientDisabled, ReasonClientExpired,
-	ReasonTooManyFailures, ReasonTooManyTokens, ReasonBusy, ReasonAudienceNotAllowed, ReasonCredentialsExposed, ReasonLinesLost,
-	ReasonTokenRejected, ReasonSignInRejected, ReasonIssuer,
-	ReasonForbidden, ReasonChanged, ReasonManaged, ReasonInvalid, ReasonNotFound, ReasonAPIServer,
-	ReasonInvalidRequest, ReasonInvalidClient, ReasonInvalidGrant, ReasonInvalidDPoPProof, ReasonUnsupportedGrantType, ReasonInvalidScope, ReasonInvalidTarget, ReasonServerError,
-}

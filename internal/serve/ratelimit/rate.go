@@ -48,10 +48,3 @@ func (l *RateLimiter) cleanup(at int64) {
 	}
 	l.cleanupSize = max(minCleanupSize, 2*len(l.clients))
 }
-
-// Size returns the number of clients in the table.
-func (l *RateLimiter) Size() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.clients)
-}

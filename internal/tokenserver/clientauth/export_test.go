@@ -8,13 +8,12 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/replay"
 )
 
-// FillAssertions uses as many assertions as the Authenticator can store for the client.
+// FillAssertions uses assertions of the client until the Authenticator can store no more of them.
 func (a *Authenticator) FillAssertions(client *registry.Client, now time.Time) error {
 	owner := replay.Owner{Namespace: client.Namespace, UID: client.UID}
-	for i := range a.usedAssertions.LimitOfOne() {
+	for i := 0; ; i++ {
 		if err := a.usedAssertions.Use(owner, strconv.Itoa(i), now.Add(time.Minute), now); err != nil {
 			return err
 		}
 	}
-	return nil
 }

@@ -62,9 +62,6 @@ func New(limit int) *Memory {
 	return &Memory{limit: limit, buckets: map[int64]*bucket{}, usedBy: map[Owner]int{}}
 }
 
-// LimitOfOne returns how many IDs of one owner the Memory stores if no other owner has any.
-func (m *Memory) LimitOfOne() int { return (m.limit + 1) / (shareDivisor + 1) }
-
 // Use records that the owner used an ID, which is valid until expires. The caller must have verified
 // the JWT, so that nobody else can use up the owner's IDs.
 //

@@ -32,9 +32,6 @@ const (
 	// DefaultMemory is the default of Options.Memory. It is enough for the largest hash that
 	// clientsecret accepts.
 	DefaultMemory = 64 << 20
-	// TableMemory is the maximum number of bytes of all remembered results, numbers of requests, and
-	// waiting secrets. It is in addition to Options.Memory.
-	TableMemory = 8 << 20
 	// MaxSecretBytes is the maximum length of a secret. Longer secrets are wrong. It is the length in
 	// UTF-8 of the longest secret that a user may choose.
 	MaxSecretBytes = 4096

@@ -89,7 +89,9 @@ func TestAddRealm(t *testing.T) {
 	}
 	// In the end, the key of the backup signs.
 	policy := signingkey.Policy{Algorithm: signingkey.ES256, RotationInterval: 720 * time.Hour, PublishAhead: time.Hour, TokenLifetime: time.Minute}
-	planned, _, err := signingkey.Plan(now.Add(2*time.Hour), signingkey.Acknowledge(now, got.Keys), policy, rand.Reader)
+	planned, _, err := signingkey.Plan(now.Add(2*time.Hour), signingkey.Acknowledge(now, got.Keys), policy, func(algorithm signingkey.Algorithm, now time.Time) (signingkey.Key, error) {
+		return signingkey.Generate(algorithm, now, rand.Reader)
+	})
 	if err != nil || signingkey.ActiveID(planned) != active.ID {
 		t.Errorf("key %s signs, want %s: %v", signingkey.ActiveID(planned), active.ID, err)
 	}
