@@ -4,7 +4,6 @@ package instance
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -47,22 +46,14 @@ type Reconciler struct {
 	// Version is the version of this operator.
 	Version string
 	Now     func() time.Time
-
-	plugin plugin
 }
 
 // singleton is the only request of this controller.
 var singleton = reconcile.Request{NamespacedName: types.NamespacedName{Name: v1beta1.InstanceName}}
 
 // SetupWithManager adds the controller to the manager. It reconciles at startup, and when the Instance, a
-// token server, the spec of their Deployment, the reason why it has no Pods, the managed CA, or the state of the KMS plugin changes.
+// token server, the spec of their Deployment, the reason why it has no Pods, or the managed CA changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if r.Sealing.Mode == sealing.Encrypt {
-		r.plugin.status = r.Sealing.Encrypter.Status
-		if err := mgr.Add(&r.plugin); err != nil {
-			return fmt.Errorf("adding the checks of the KMS plugin: %w", err)
-		}
-	}
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{singleton}
 	})
@@ -78,7 +69,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			return obj.GetName() == config.TokenServiceName
 		}), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: replicaFailureChanged}))).
 		WatchesRawSource(r.Tracker.ServersSource(singleton.Name)).
-		WatchesRawSource(&r.plugin.changed).
 		WithOptions(controller.Options{RateLimiter: queue.NewLimiter()}).
 		Complete(apply.RetryConflicts(r))
 }

@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
@@ -24,6 +23,13 @@ const maxReplicaFailure = 4096
 
 // recheck is when the status is computed again while a CA is unusable, which also depends on the time.
 const recheck = time.Minute
+
+const (
+	// pluginInterval is the time between two checks of the KMS plugin. Token servers use the same.
+	pluginInterval = 30 * time.Second
+	// pluginRetry is the time between two checks of a plugin that doesn't respond.
+	pluginRetry = 10 * time.Second
+)
 
 // status returns the new status of the Instance, and when it changes although nothing else does; zero if it
 // doesn't. It is a pure function.
@@ -64,7 +70,12 @@ func status(seen *observed, instance *config.Instance, version string, now time.
 		conditions.Put(v1beta1.ConditionCertificatesIssued, issued)
 	}
 	if seen.mode == sealing.Encrypt {
-		conditions.Put(v1beta1.ConditionKMSConnected, connected(seen.plugin, seen.instance.Status.Conditions))
+		conditions.Put(v1beta1.ConditionKMSConnected, connected(seen.keyID))
+		interval := pluginInterval
+		if seen.keyID == "" {
+			interval = pluginRetry
+		}
+		next = timestamp.Earliest(next, now.Add(interval))
 	}
 	s.Conditions = conditions.Conditions()
 	return s, next
@@ -159,7 +170,7 @@ func certificateAuthority(seen *observed, policy authority.Policy, now time.Time
 func keyEncryption(seen *observed) *v1beta1.KeyEncryptionStatus {
 	switch seen.mode {
 	case sealing.Encrypt:
-		s := &v1beta1.KeyEncryptionStatus{Mode: v1beta1.KeyEncryptionEncrypt, KeyID: seen.plugin.keyID}
+		s := &v1beta1.KeyEncryptionStatus{Mode: v1beta1.KeyEncryptionEncrypt, KeyID: seen.keyID}
 		if before := seen.instance.Status.KeyEncryption; before != nil && s.KeyID == "" {
 			s.KeyID = before.KeyID
 		}
@@ -171,15 +182,9 @@ func keyEncryption(seen *observed) *v1beta1.KeyEncryptionStatus {
 }
 
 // connected returns the result for the KMSConnected condition. Like the conditions of Realms, it contains
-// nothing that the plugin said. A new leader keeps the condition until it has checked the plugin.
-func connected(p pluginState, before []metav1.Condition) condition.Result {
-	known := meta.FindStatusCondition(before, string(v1beta1.ConditionKMSConnected))
-	switch {
-	case !p.checked && known != nil:
-		return condition.Result{Status: known.Status, Reason: v1beta1.ConditionReason(known.Reason), Message: known.Message}
-	case !p.checked:
-		return condition.Progressing("The operator is connecting to the KMS plugin.")
-	case p.keyID == "":
+// nothing that the plugin said.
+func connected(keyID string) condition.Result {
+	if keyID == "" {
 		return condition.NotReady(v1beta1.ReasonKMSUnavailable,
 			"The KMS plugin of the operator does not respond. No new signing key is stored until it does. See the operator log.")
 	}

@@ -233,21 +233,21 @@ func TestStatusOfCertificateAuthority(t *testing.T) {
 func TestStatusOfKeyEncryption(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode       sealing.Mode
-		plugin     pluginState
+		keyID      string
 		want       *v1beta1.KeyEncryptionStatus
 		wantReason string
 	}{
-		"no plugin":                   {sealing.Off, pluginState{}, nil, ""},
-		"only decryption":             {sealing.Decrypt, pluginState{}, &v1beta1.KeyEncryptionStatus{Mode: "Decrypt"}, ""},
-		"not checked after a restart": {sealing.Encrypt, pluginState{}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}, "True KMSConnected"},
-		"it responds":                 {sealing.Encrypt, pluginState{checked: true, keyID: "new"}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "new"}, "True KMSConnected"},
-		"it doesn't respond":          {sealing.Encrypt, pluginState{checked: true}, &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}, "False KMSUnavailable"},
+		"no plugin":          {sealing.Off, "", nil, ""},
+		"only decryption":    {sealing.Decrypt, "", &v1beta1.KeyEncryptionStatus{Mode: "Decrypt"}, ""},
+		"it responds":        {sealing.Encrypt, "new", &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "new"}, "True KMSConnected"},
+		"it doesn't respond": {sealing.Encrypt, "", &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}, "False KMSUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := &observed{instance: &v1beta1.Instance{}, mode: test.mode, plugin: test.plugin}
+			seen := &observed{instance: &v1beta1.Instance{}, mode: test.mode, keyID: test.keyID}
 			seen.instance.Status.KeyEncryption = &v1beta1.KeyEncryptionStatus{Mode: "Encrypt", KeyID: "known"}
 			seen.instance.Status.Conditions = []metav1.Condition{{Type: "KMSConnected", Status: "True", Reason: "KMSConnected"}}
-			s, _ := status(seen, configuration(t), "v2", now)
+			s, next := status(seen, configuration(t), "v2", now)
+			testkit.Diff(t, "is checked again", test.mode == sealing.Encrypt, !next.IsZero())
 			testkit.Diff(t, "key encryption", test.want, s.KeyEncryption)
 			testkit.Diff(t, "KMSConnected", test.wantReason, reasonOf(&s, v1beta1.ConditionKMSConnected))
 		})
