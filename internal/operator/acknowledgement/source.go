@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 )
 
 // Observer also needs the heartbeat Leases.
@@ -37,7 +38,26 @@ func (t *Tracker) Watch(ctx context.Context, mgr ctrl.Manager, system string, lo
 
 // Handler returns the event handler of the informer of heartbeat Leases, including the operator's own.
 func (t *Tracker) Handler(observers ...Observer) toolscache.ResourceEventHandler {
-	return leaseHandler{t, observers}
+	return informers.Handler(func(lease *coordinationv1.Lease) {
+		switch {
+		case lease.Namespace != t.namespace:
+		case lease.Labels[heartbeat.Label] == heartbeat.LabelValue:
+			t.setLease(lease)
+			for _, o := range observers {
+				o.SetLease(lease)
+			}
+		case lease.Labels[heartbeat.Label] == heartbeat.OperatorLabelValue:
+			t.setArrived(lease.ResourceVersion)
+		}
+	}, func(lease *coordinationv1.Lease) {
+		if lease.Namespace != t.namespace {
+			return
+		}
+		t.removeServer(lease.Name)
+		for _, o := range observers {
+			o.RemoveLease(lease.Name)
+		}
+	})
 }
 
 // Source returns a source that reconciles objects of the given kind when their State changes. The
@@ -46,41 +66,3 @@ func (t *Tracker) Source(kind Kind) source.SyncingSource { return t.changed[kind
 
 // Synced reports whether all existing Leases were processed.
 func (t *Tracker) Synced() bool { return t.synced != nil && t.synced() }
-
-// leaseHandler passes the informer's events to the tracker and the observers.
-type leaseHandler struct {
-	tracker   *Tracker
-	observers []Observer
-}
-
-func (h leaseHandler) OnAdd(obj any, _ bool) {
-	lease, ok := obj.(*coordinationv1.Lease)
-	if !ok || lease.Namespace != h.tracker.namespace {
-		return
-	}
-	switch lease.Labels[heartbeat.Label] {
-	case heartbeat.LabelValue:
-		h.tracker.setLease(lease)
-		for _, o := range h.observers {
-			o.SetLease(lease)
-		}
-	case heartbeat.OperatorLabelValue:
-		h.tracker.setArrived(lease.ResourceVersion)
-	}
-}
-
-func (h leaseHandler) OnUpdate(_, obj any) { h.OnAdd(obj, false) }
-
-func (h leaseHandler) OnDelete(obj any) {
-	if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	lease, ok := obj.(*coordinationv1.Lease)
-	if !ok || lease.Namespace != h.tracker.namespace {
-		return
-	}
-	h.tracker.removeServer(lease.Name)
-	for _, o := range h.observers {
-		o.RemoveLease(lease.Name)
-	}
-}

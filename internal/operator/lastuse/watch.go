@@ -12,6 +12,7 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
+	"github.com/realmkeeper/realmkeeper/internal/operator/informers"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
@@ -23,8 +24,8 @@ import (
 func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager, leases func() bool) error {
 	s.synced = append(s.synced, leases)
 	for object, handler := range map[client.Object]toolscache.ResourceEventHandler{
-		&corev1.ConfigMap{}:  handle(s.setConfigMap, s.removeConfigMap),
-		&v1beta1.ApiClient{}: handle(s.setClient, s.removeClient),
+		&corev1.ConfigMap{}:  informers.Handler(s.setConfigMap, s.removeConfigMap),
+		&v1beta1.ApiClient{}: informers.Handler(s.setClient, s.removeClient),
 	} {
 		informer, err := mgr.GetCache().GetInformer(ctx, object)
 		if err != nil {
@@ -37,23 +38,6 @@ func (s *Store) Watch(ctx context.Context, mgr ctrl.Manager, leases func() bool)
 		s.synced = append(s.synced, registration.HasSynced)
 	}
 	return mgr.Add(&flusher{store: s, client: mgr.GetClient()})
-}
-
-// handle returns a handler for objects of one type.
-func handle[O client.Object](set, remove func(O)) toolscache.ResourceEventHandler {
-	apply := func(object any, change func(O)) {
-		if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = unknown.Obj
-		}
-		if typed, ok := object.(O); ok {
-			change(typed)
-		}
-	}
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { apply(object, set) },
-		UpdateFunc: func(_, object any) { apply(object, set) },
-		DeleteFunc: func(object any) { apply(object, remove) },
-	}
 }
 
 func (s *Store) setConfigMap(object *corev1.ConfigMap) {
