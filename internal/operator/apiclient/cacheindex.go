@@ -27,18 +27,21 @@ const (
 const byOwner = "owner"
 
 func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
-	for field, key := range map[string]func(*v1beta1.ApiClient) string{
-		byRealm: func(c *v1beta1.ApiClient) string { return c.Spec.RealmRef.Name },
-		byClientID: func(c *v1beta1.ApiClient) string {
+	for field, keys := range map[string]func(*v1beta1.ApiClient) []string{
+		byRealm: func(c *v1beta1.ApiClient) []string { return []string{c.Spec.RealmRef.Name} },
+		byClientID: func(c *v1beta1.ApiClient) []string {
 			if c.Spec.ClientID == "" {
-				return ""
+				return nil
 			}
-			return clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)
+			return []string{clientIDKey(c.Spec.RealmRef.Name, c.Spec.ClientID)}
 		},
+		byProvided: providedNames,
+		byAccount:  func(c *v1beta1.ApiClient) []string { return c.Spec.ServiceAccounts() },
+		bySubject:  subjectKeys,
 	} {
 		err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, field, func(obj client.Object) []string {
-			if c, ok := obj.(*v1beta1.ApiClient); ok && key(c) != "" {
-				return []string{key(c)}
+			if c, ok := obj.(*v1beta1.ApiClient); ok {
+				return keys(c)
 			}
 			return nil
 		})
@@ -46,13 +49,7 @@ func indexFields(ctx context.Context, indexer client.FieldIndexer) error {
 			return err
 		}
 	}
-	if err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, bySubject, subjectKeys); err != nil {
-		return err
-	}
-	if err := indexer.IndexField(ctx, &v1beta1.ApiClient{}, byProvided, providedNames); err != nil {
-		return err
-	}
-	return indexer.IndexField(ctx, &v1beta1.ApiClient{}, byAccount, accountNames)
+	return nil
 }
 
 // OfRealm returns the ApiClients in the cache that refer to a Realm. The caller must not change them.
@@ -79,11 +76,7 @@ func clientIDKey(realm, clientID string) string { return realm + "/" + clientID 
 
 // subjectKeys returns the index keys of bySubject. They contain no issuer, because its name means
 // something only in the Realm.
-func subjectKeys(obj client.Object) []string {
-	c, ok := obj.(*v1beta1.ApiClient)
-	if !ok {
-		return nil
-	}
+func subjectKeys(c *v1beta1.ApiClient) []string {
 	var keys []string
 	for _, identity := range c.Spec.Identities {
 		subject := identity.Subject
@@ -100,21 +93,8 @@ func subjectKeys(obj client.Object) []string {
 
 func subjectKey(realm, subject string) string { return realm + "/" + subject }
 
-// accountNames returns the index keys of byAccount.
-func accountNames(obj client.Object) []string {
-	c, ok := obj.(*v1beta1.ApiClient)
-	if !ok {
-		return nil
-	}
-	return c.Spec.ServiceAccounts()
-}
-
 // providedNames returns the index keys of byProvided.
-func providedNames(obj client.Object) []string {
-	c, ok := obj.(*v1beta1.ApiClient)
-	if !ok {
-		return nil
-	}
+func providedNames(c *v1beta1.ApiClient) []string {
 	var names []string
 	if provided := secretSource(c).Provided; provided != nil {
 		names = append(names, provided.SecretRef.Name)

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
@@ -182,5 +181,5 @@ func TestSubjectKeys(t *testing.T) {
 		exact("github", shop), exact("gitlab", shop), matching("github"), account("robot"), account("builder"),
 	}, func(s *observed) { s.accounts = map[string]types.UID{"robot": "1", "builder": "2"} })
 	want := []string{"acme/" + shop, "acme/system:serviceaccount:team:builder", "acme/system:serviceaccount:team:robot"}
-	testkit.Diff(t, "index keys", want, subjectKeys(client.Object(seen.client)))
+	testkit.Diff(t, "index keys", want, subjectKeys(seen.client))
 }
