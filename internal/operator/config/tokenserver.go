@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -37,23 +38,13 @@ func (s *TokenServer) validate() error {
 			return invalid("tokenServer.podAnnotations key %q: %s", key, problems[0])
 		}
 	}
-	if err := validateLabels("tokenServer.podLabels", s.PodLabels); err != nil {
-		return err
-	}
-	if err := validateLabels("tokenServer.nodeSelector", s.NodeSelector); err != nil {
-		return err
-	}
 	for n, secret := range s.ImagePullSecrets {
 		if problems := validation.IsDNS1123Subdomain(secret.Name); len(problems) > 0 {
 			return invalid("tokenServer.imagePullSecrets[%d].name %q is not a valid Secret name: %s", n, secret.Name, problems[0])
 		}
 	}
-	for _, validate := range []func() error{s.validateSecurity, s.validateExtra, s.validateRequests, s.validateScheduling} {
-		if err := validate(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(validateLabels("tokenServer.podLabels", s.PodLabels), validateLabels("tokenServer.nodeSelector", s.NodeSelector),
+		s.validateSecurity(), s.validateExtra(), s.validateRequests(), s.validateScheduling())
 }
 
 func validateLabels(field string, labels map[string]string) error {

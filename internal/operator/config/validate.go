@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -16,37 +17,11 @@ func (i *Instance) validate() error {
 	if i.Kind != kind {
 		return invalid("kind must be %q, not %q", kind, i.Kind)
 	}
-	if err := i.validateDomains(); err != nil {
-		return err
-	}
 	if i.ExternalPort < 1 || i.ExternalPort > 65535 {
 		return invalid("externalPort must be between 1 and 65535, not %d", i.ExternalPort)
 	}
-	if err := i.validateNamespaces(); err != nil {
-		return err
-	}
-	if err := i.Security.validate(); err != nil {
-		return err
-	}
-	if err := validateLabels("commonLabels", i.CommonLabels); err != nil {
-		return err
-	}
-	if err := i.TokenServer.validate(); err != nil {
-		return err
-	}
-	if err := i.KeyEncryption.validate(); err != nil {
-		return err
-	}
-	if err := i.Usage.validate(); err != nil {
-		return err
-	}
-	if err := i.Logging.validate(); err != nil {
-		return err
-	}
-	if err := i.Testing.validate(); err != nil {
-		return err
-	}
-	return i.TLS.validate()
+	return cmp.Or(i.validateDomains(), i.validateNamespaces(), i.Security.validate(), validateLabels("commonLabels", i.CommonLabels),
+		i.TokenServer.validate(), i.KeyEncryption.validate(), i.Usage.validate(), i.Logging.validate(), i.Testing.validate(), i.TLS.validate())
 }
 
 func (i *Instance) validateDomains() error {
@@ -135,10 +110,10 @@ func (s *Security) validate() error {
 	if s.DefaultTokenLifetime.Duration == 0 {
 		return invalid("security.defaultTokenLifetime is required; set it, for example, to 5m")
 	}
-	if err := lifetime("security.defaultTokenLifetime", s.DefaultTokenLifetime.Duration); err != nil {
-		return err
-	}
-	if err := lifetime("security.maximumTokenLifetime", s.MaximumTokenLifetime.Duration); err != nil {
+	if err := cmp.Or(
+		lifetime("security.defaultTokenLifetime", s.DefaultTokenLifetime.Duration),
+		lifetime("security.maximumTokenLifetime", s.MaximumTokenLifetime.Duration),
+	); err != nil {
 		return err
 	}
 	if s.DefaultTokenLifetime.Duration > s.MaximumTokenLifetime.Duration {
