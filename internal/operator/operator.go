@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	k8sevents "k8s.io/client-go/tools/events"
@@ -250,18 +249,19 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 // nothing. No caller changes what it has read; the integration tests fail if one does.
 func cacheOptions(instance *config.Instance, served []string, newInformer newInformer) cache.Options {
 	system := map[string]cache.Config{instance.SystemNamespace: {LabelSelector: managedByOperator()}}
-	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: has(heartbeat.Label)}}
+	heartbeats := map[string]cache.Config{instance.RecordsNamespace: {LabelSelector: selecting(heartbeat.Label)}}
 	configMaps := map[string]cache.Config{
-		instance.RecordsNamespace: {LabelSelector: has(usage.Label), Transform: cache.TransformStripManagedFields()},
+		instance.RecordsNamespace: {LabelSelector: selecting(usage.Label), Transform: cache.TransformStripManagedFields()},
 		instance.SystemNamespace:  {FieldSelector: fields.OneTermEqualSelector("metadata.name", tokenservice.BundleName)},
 	}
+	clientSecrets := selecting(v1beta1.ClientSecretLabel + " in (" + v1beta1.ClientSecretGenerated + "," + v1beta1.ClientSecretProvided + ")")
 	clients := map[string]cache.Config{}
 	for _, namespace := range served {
 		clients[namespace] = cache.Config{}
 	}
 	return cache.Options{NewInformer: newInformer, DefaultUnsafeDisableDeepCopy: new(true), ByObject: map[client.Object]cache.ByObject{
 		&v1beta1.ApiClient{}:            {Namespaces: clients, Transform: stripApiClient},
-		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets(), Transform: stripSecrets},
+		&corev1.Secret{}:                {Namespaces: clients, Label: clientSecrets, Transform: stripSecrets},
 		&corev1.ServiceAccount{}:        {Namespaces: clients, Transform: onlyIdentity},
 		&corev1.Namespace{}:             {Transform: cache.TransformStripManagedFields()},
 		&coordinationv1.Lease{}:         {Namespaces: heartbeats},
@@ -281,27 +281,17 @@ func onlyIdentity(obj any) (any, error) {
 	return obj, nil
 }
 
-// clientSecrets selects credentials Secrets and provided Secrets.
-func clientSecrets() labels.Selector {
-	in, err := labels.NewRequirement(v1beta1.ClientSecretLabel, selection.In, []string{v1beta1.ClientSecretGenerated, v1beta1.ClientSecretProvided})
+// selecting parses a constant selector: a label, which must exist, or a label and its value or values.
+func selecting(text string) labels.Selector {
+	selector, err := labels.Parse(text)
 	if err != nil {
-		panic(err) // the label and its values are constants
+		panic(err)
 	}
-	return labels.NewSelector().Add(*in)
-}
-
-// has selects the objects that have a label: heartbeat Leases including the operator's own, or the reports
-// of used credentials and the ConfigMap with the operator's own state.
-func has(label string) labels.Selector {
-	exists, err := labels.NewRequirement(label, selection.Exists, nil)
-	if err != nil {
-		panic(err) // the labels are constants
-	}
-	return labels.NewSelector().Add(*exists)
+	return selector
 }
 
 func managedByOperator() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{v1beta1.ManagedByLabel: v1beta1.ManagedBy})
+	return selecting(v1beta1.ManagedByLabel + "=" + v1beta1.ManagedBy)
 }
 
 // hasProxy reports whether an environment names an HTTP proxy.

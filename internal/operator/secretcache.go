@@ -24,11 +24,7 @@ func stripSecrets(obj any) (any, error) {
 	switch {
 	case !ok, apply.Stripped(secret):
 		return obj, nil
-	case providedsecrets.Readable(secret):
-		stripped := providedsecrets.Identity(secret)
-		stripped.Annotations = apply.NoSummary
-		return stripped, nil
-	case secret.Size() > maxCachedSecret || metav1.GetControllerOf(secret) == nil:
+	case providedsecrets.Readable(secret), secret.Size() > maxCachedSecret, metav1.GetControllerOf(secret) == nil:
 		stripped := providedsecrets.Identity(secret)
 		stripped.Annotations = apply.NoSummary
 		return stripped, nil
