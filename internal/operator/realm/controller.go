@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
 		}
 		if d.lacks == 0 {
-			err := r.write(ctx, &seen, d.writes)
+			err := perform(ctx, r.Records, &seen, d.writes)
 			result, err := r.report(ctx, req, &seen, d, err)
 			if seen.live || !apply.IsStale(err) {
 				return result, err
