@@ -29,8 +29,9 @@ const (
 	realmUID  = types.UID("0d3b1a52-0000-4000-8000-000000000000")
 	// HostName is the host name of the token server and of the portal.
 	HostName = "api.realmkeeper.localhost"
-	// TokenPath is the path of the token endpoint, and VerifyPath that of the verify endpoint.
-	TokenPath  = "/" + realmName + "/oauth2/token"
+	// TokenPath is the path of the token endpoint.
+	TokenPath = "/" + realmName + "/oauth2/token"
+	// VerifyPath is the path of the verify endpoint.
 	VerifyPath = "/" + realmName + "/oauth2/verify"
 	audience   = "https://orders.example"
 )
