@@ -303,8 +303,8 @@ test-site: docs chromium ## Build the documentation site, check its links, and t
 	@go test -C test -count=1 $(TEST_FLAGS) ./site
 
 .PHONY: soak
-soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (45 min).
-	@echo "Attacking the token server and the portal at full length; 45 min ..."
+soak: control-plane build ## Attack the token server and the portal at full length, as root, and write dist/soak.md (50 min).
+	@echo "Attacking the token server and the portal at full length; 50 min ..."
 	@mkdir -p dist; rm -f dist/soak.md
 	@failed=0; \
 	$(ATTACKS) -v -tags nightly,grpcnotrace ./integration/faults -run TestTwoActiveOperators -args -two-operators 10m || failed=$$?; \
