@@ -156,20 +156,28 @@ func (o *Options) Scope(c *Cluster) string {
 	return "namespace " + c.Namespace
 }
 
-// EachClient calls visit for every ApiClient of a list. It reads the list in pages, so that a large
-// instance needs little memory.
+// EachClient calls visit for every ApiClient of a list.
 func (c *Cluster) EachClient(ctx context.Context, visit func(*v1beta1.ApiClient), options ...client.ListOption) error {
-	var list v1beta1.ApiClientList
-	for {
-		page := append([]client.ListOption{client.Limit(PageSize), client.Continue(list.Continue)}, options...)
-		list = v1beta1.ApiClientList{}
-		if err := c.List(ctx, &list, page...); err != nil {
-			return DescribeError(err, "listing ApiClients")
+	return EachPage(ctx, c, "ApiClients", func(page *v1beta1.ApiClientList) {
+		for i := range page.Items {
+			visit(&page.Items[i])
 		}
-		for i := range list.Items {
-			visit(&list.Items[i])
+	}, options...)
+}
+
+// EachPage calls visit for every page of a list, so that a large instance needs little memory. what names the objects in
+// errors.
+func EachPage[L any, P interface {
+	*L
+	client.ObjectList
+}](ctx context.Context, c *Cluster, what string, visit func(*L), options ...client.ListOption) error {
+	for next := ""; ; {
+		page := new(L)
+		if err := c.List(ctx, P(page), append([]client.ListOption{client.Limit(PageSize), client.Continue(next)}, options...)...); err != nil {
+			return DescribeError(err, "listing "+what)
 		}
-		if list.Continue == "" {
+		visit(page)
+		if next = P(page).GetContinue(); next == "" {
 			return nil
 		}
 	}
