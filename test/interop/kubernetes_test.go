@@ -21,6 +21,11 @@ import (
 func kubeAPIServer(t *testing.T, i *installation) func(*testing.T, string) {
 	first := i.token(t)
 	install.Eventually(t, "the API server to authenticate the client", func() error { return i.authenticate(t, first) })
+	for _, version := range []string{"v1", "v1beta1"} {
+		if err := i.authenticateWithPlugin(t, version); err != nil {
+			t.Errorf("With an exec plugin of version %s: %v", version, err)
+		}
+	}
 	return func(t *testing.T, token string) {
 		if err := i.authenticate(t, token); err != nil {
 			t.Error(err)
@@ -62,8 +67,41 @@ func (i *installation) authenticate(t *testing.T, token string) error {
 	if err := os.WriteFile(authority, i.cluster.Config.CAData, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(i.cluster.BinDir, "kubectl"), "auth", "whoami", "--output", "json",
-		"--kubeconfig", os.DevNull, "--server", i.cluster.Config.Host, "--certificate-authority", authority, "--token", token).Output()
+	return i.whoami(t, "--kubeconfig", os.DevNull, "--server", i.cluster.Config.Host, "--certificate-authority", authority, "--token", token)
+}
+
+// authenticateWithPlugin does the same with the kubeconfig of the guide, so that kubectl gets the token from the plugin.
+func (i *installation) authenticateWithPlugin(t *testing.T, version string) error {
+	t.Helper()
+	dir := t.TempDir()
+	files := i.inst.CredentialsSecret(t, i.client).Data
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "gateways", "kubernetes", "kubeconfig.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["kubeconfig"] = []byte(strings.NewReplacer(
+		"https://kubernetes.example.com:6443", i.cluster.Config.Host,
+		"certificate-authority: ca.crt", "certificate-authority: api-server.crt",
+		"client.authentication.k8s.io/v1", "client.authentication.k8s.io/"+version,
+		"command: kubectl-realmkeeper", "command: "+install.Binary(t, i.cluster, "kubectl-realmkeeper"),
+		"/credentials", dir,
+	).Replace(string(guide)))
+	files["api-server.crt"] = i.cluster.Config.CAData
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return i.whoami(t, "--kubeconfig", filepath.Join(dir, "kubeconfig"))
+}
+
+// whoami returns an error unless the API server authenticates kubectl as the client.
+func (i *installation) whoami(t *testing.T, flags ...string) error {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), filepath.Join(i.cluster.BinDir, "kubectl"), append([]string{"auth", "whoami", "--output", "json"}, flags...)...).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return fmt.Errorf("%w: %s", err, exit.Stderr)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package token
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -17,7 +18,8 @@ const tokenUsage = `Get an access token with the credentials of an ApiClient and
 
 The credentials are read from the Secret of the ApiClient, which requires permission to get
 ApiClients and Secrets in the namespace, or from a directory where that Secret is mounted. The
-client secret is never printed. The token itself is printed only with --output=token.`
+client secret is never printed. The token itself is printed only with --output=token, and with
+--output=exec-credential, which is for the exec plugins of a kubeconfig.`
 
 const tokenExamples = `  # Check that a client can get tokens and show their claims
   kubectl realmkeeper token billing -n acme-apps
@@ -28,8 +30,11 @@ const tokenExamples = `  # Check that a client can get tokens and show their cla
   # In a Pod, read the credentials from a mounted Secret and retry for up to one minute
   kubectl-realmkeeper token --from-directory /credentials --wait 60s`
 
-// outputToken is the --output value that prints only the access token.
-const outputToken = "token"
+// Values of --output.
+const (
+	outputToken          = "token"
+	outputExecCredential = "exec-credential"
+)
 
 // tokenOptions are the arguments of the token subcommand.
 type tokenOptions struct {
@@ -39,6 +44,7 @@ type tokenOptions struct {
 	directory  string
 	clusterURL bool
 	format     string
+	version    string // of the ExecCredential
 	wait       time.Duration
 }
 
@@ -65,13 +71,14 @@ func NewCommand(streams output.Streams) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
 	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
-	flags.StringVarP(&o.format, "output", "o", "", "Output format. Use \"token\" to print only the access token")
+	flags.StringVarP(&o.format, "output", "o", "", "Output format: token prints only the access token, and exec-credential an ExecCredential with it. Defaults to text without the token")
 	flags.DurationVar(&o.wait, "wait", 0, "How long to retry transient failures, such as 60s")
+	cluster.CompleteFlag(command, "output", cobra.FixedCompletions([]string{outputToken, outputExecCredential}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
 // complete reads the positional arguments and validates all options.
-func (o *tokenOptions) complete(args []string) error {
+func (o *tokenOptions) complete(args []string) (err error) {
 	switch {
 	case len(args) > 1, len(args) == 1 && o.directory != "":
 		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", output.ErrUsage, args[len(args)-1])
@@ -80,23 +87,24 @@ func (o *tokenOptions) complete(args []string) error {
 	case o.directory == "":
 		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", output.ErrUsage)
 	}
-	if o.format != "" && o.format != outputToken {
-		return fmt.Errorf("%w: unsupported --output %q; use %q or omit the flag", output.ErrUsage, o.format, outputToken)
+	switch o.format {
+	case "", outputToken:
+		return nil
+	case outputExecCredential:
+		o.version, err = execVersion()
+		return err
 	}
-	return nil
+	return fmt.Errorf("%w: unsupported --output %q; use %s or %s, or omit the flag", output.ErrUsage, o.format, outputToken, outputExecCredential)
 }
 
 func (o *tokenOptions) run(ctx context.Context) error {
-	read := fromDirectory(o.directory, o.clusterURL)
-	if o.directory == "" {
-		var err error
-		if read, err = fromCluster(o.Options, o.name, o.clusterURL); err != nil {
-			return err
-		}
+	read, err := o.source()
+	if err != nil {
+		return err
 	}
 	var from credentials
 	var token *oauth2.Token
-	err := retry(ctx, o.wait, func() (err error) {
+	err = retry(ctx, o.wait, func() (err error) {
 		if from, err = read(ctx); err != nil {
 			return err
 		}
@@ -106,9 +114,28 @@ func (o *tokenOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.format == outputToken {
+	switch o.format {
+	case outputToken:
 		_, err := fmt.Fprintln(o.Streams.Out, token.AccessToken)
 		return err
+	case outputExecCredential:
+		response, err := execCredential(o.version, token, time.Now())
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(o.Streams.Out).Encode(response)
 	}
 	return describeToken(o.Streams.Out, from.endpoint, token)
+}
+
+func (o *tokenOptions) source() (source, error) {
+	if o.directory != "" {
+		return fromDirectory(o.directory, o.clusterURL), nil
+	}
+	if o.format == outputExecCredential {
+		if err := preventRecursion(); err != nil {
+			return nil, err
+		}
+	}
+	return fromCluster(o.Options, o.name, o.clusterURL)
 }
