@@ -33,26 +33,32 @@ var (
 // namespace may not read Realms; notes then say what was not checked, and the status of the client says
 // whether it is accepted.
 func checkRealm(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (notes []string, err error) {
-	name := t.Client.Spec.RealmRef.Name
-	parent, err := c.Find(ctx, "realm/"+name)
-	if apierrors.IsForbidden(err) {
-		return []string{fmt.Sprintf("You have no permission to get Realm %s, so its scopes and grants were not checked.", name)}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	realm := parent.Realm
-	t.Parent = realm
-	spec := &t.Client.Spec
-	if err := checkDefined(name, "scopes", spec.Scopes, realm.Spec.Scopes); err != nil {
-		return nil, err
-	}
-	if audiences := grants.KnownAudiences(realm); len(audiences) > 0 {
-		if err := checkDefined(name, "audiences", spec.Audiences, audiences); err != nil {
-			return nil, err
-		}
+	if t.Parent, notes, err = readRealm(ctx, c, &t.Client.Spec); t.Parent == nil {
+		return notes, err
 	}
 	return checkGrants(ctx, c, t)
+}
+
+// readRealm returns the realm of a client, which must define its scopes and audiences. It is nil if there is an error, or
+// if the user may not read it, as notes then say.
+func readRealm(ctx context.Context, c *cluster.Cluster, spec *v1beta1.ApiClientSpec) (realm *v1beta1.Realm, notes []string, err error) {
+	name := spec.RealmRef.Name
+	found, err := c.Find(ctx, "realm/"+name)
+	if apierrors.IsForbidden(err) {
+		return nil, []string{fmt.Sprintf("You have no permission to get Realm %s, so its scopes and grants were not checked.", name)}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkDefined(name, "scopes", spec.Scopes, found.Realm.Spec.Scopes); err != nil {
+		return nil, nil, err
+	}
+	if audiences := grants.KnownAudiences(found.Realm); len(audiences) > 0 {
+		if err := checkDefined(name, "audiences", spec.Audiences, audiences); err != nil {
+			return nil, nil, err
+		}
+	}
+	return found.Realm, nil, nil
 }
 
 func checkDefined(realm, what string, requested, defined []string) error {
@@ -66,7 +72,7 @@ func checkDefined(realm, what string, requested, defined []string) error {
 
 // checkGrants checks that a single grant covers the client.
 func checkGrants(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (notes []string, err error) {
-	labels, err := namespaceLabels(ctx, c, t)
+	labels, err := namespaceLabels(ctx, c, t.Parent, t.Client.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -75,12 +81,16 @@ func checkGrants(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (no
 	case coverage.Covers():
 		return nil, nil
 	case coverage.Undecided:
-		return []string{fmt.Sprintf("You have no permission to get namespace %s, so grants that select namespaces by label were not checked.", t.Client.Namespace)}, nil
+		return []string{labelsUnknown(t.Client.Namespace)}, nil
 	case coverage.Grant == nil:
 		return nil, fmt.Errorf("%w: %s Choose another namespace with -n, or %s", errNotGranted, coverage.Problem(), addGrant(t, v1beta1.ReasonNamespaceNotAllowed))
 	default:
 		return nil, fmt.Errorf("%w: %s Request less, or %s", errNotGranted, coverage.Problem(), addGrant(t, v1beta1.ReasonNotGranted))
 	}
+}
+
+func labelsUnknown(namespace string) string {
+	return fmt.Sprintf("You have no permission to get namespace %s, so grants that select namespaces by label were not checked.", namespace)
 }
 
 // addGrant says how an administrator lets the realm accept the client.
@@ -92,21 +102,20 @@ func addGrant(t *cluster.Target, reason v1beta1.ConditionReason) string {
 	return "ask an administrator of the realm to run: " + known.Commands[len(known.Commands)-1]
 }
 
-// namespaceLabels returns the labels of the client's namespace if a grant depends on them; nil if the user may not
-// read them.
-func namespaceLabels(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (map[string]string, error) {
-	if !slices.ContainsFunc(t.Parent.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
+// namespaceLabels returns the labels of a namespace if a grant depends on them; nil if the user may not read them.
+func namespaceLabels(ctx context.Context, c *cluster.Cluster, realm *v1beta1.Realm, name string) (map[string]string, error) {
+	if realm == nil || !slices.ContainsFunc(realm.Spec.Grants, func(g v1beta1.Grant) bool { return g.Namespaces.Selector != nil }) {
 		return nil, nil
 	}
 	namespace := &corev1.Namespace{}
-	err := c.Get(ctx, client.ObjectKey{Name: t.Client.Namespace}, namespace)
+	err := c.Get(ctx, client.ObjectKey{Name: name}, namespace)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case apierrors.IsNotFound(err):
-		return nil, noNamespace(t.Client.Namespace)
+		return nil, noNamespace(name)
 	case err != nil:
-		return nil, cluster.DescribeError(err, "reading namespace "+t.Client.Namespace)
+		return nil, cluster.DescribeError(err, "reading namespace "+name)
 	}
 	return namespace.Labels, nil
 }
