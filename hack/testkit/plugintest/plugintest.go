@@ -44,6 +44,7 @@ func APIServer(t *testing.T, handle http.HandlerFunc) (flag string) {
 		"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
 			{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: verbs},
 			{Name: "namespaces", Kind: "Namespace", Verbs: verbs},
+			{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true, Verbs: verbs},
 			{Name: "events", Kind: "Event", Namespaced: true, Verbs: verbs},
 		}},
 		"/apis/" + group.String(): metav1.APIResourceList{GroupVersion: group.String(), APIResources: []metav1.APIResource{

@@ -32,7 +32,13 @@ generates the secret and shows it once, and the cluster stores only its hash.
 As with kubectl create, --output prints the object after it was created. To print a manifest and
 create nothing, use --dry-run=client --output=yaml. This needs no access to a cluster, and checks
 little. With --output, the secret of --hashed is written to standard error, so that standard output
-contains only the object.`
+contains only the object.
+
+With --for-service-accounts, create nothing in the cluster, but write the manifest of an ApiClient
+for each service account to a folder of a repository, as NAMESPACE/apiclient-NAME.yaml. The client
+has the name of the account. Repeat the command to update the folder: it changes only what differs,
+and leaves alone what people wrote or changed. It deletes nothing. You need permission to get the
+Realm, and to list ServiceAccounts, ApiClients, and Namespaces if you select these.`
 
 const createClientExamples = `  # Create a client, wait until it is Ready, and show how to get a token
   kubectl realmkeeper create client billing --realm acme --scope orders.read -n acme-apps --wait
@@ -42,7 +48,11 @@ const createClientExamples = `  # Create a client, wait until it is Ready, and s
 
   # Write a manifest for a repository, and the secret to another file
   kubectl realmkeeper create client partner --realm acme --scope orders.read -n acme-apps \
-    --hashed --secret-file secret.txt --dry-run=client -o yaml > partner.yaml`
+    --hashed --secret-file secret.txt --dry-run=client -o yaml > partner.yaml
+
+  # Write manifests for the service accounts with a label, in the namespaces with a label
+  kubectl realmkeeper create client --for-service-accounts --selector app --namespaces team=acme \
+    --realm acme --scope orders.read --output-dir clients --dry-run`
 
 // Values of --dry-run, which are those of kubectl.
 const (
@@ -62,6 +72,9 @@ type createOptions struct {
 	hashed     bool
 	secretFile string
 	dryRun     string
+
+	forAccounts bool
+	accounts    accountsOptions
 }
 
 // Commands returns the verbs of this group.
@@ -85,19 +98,27 @@ func newCreateCommand(streams output.Streams) *cobra.Command {
 func newCreateClientCommand(streams output.Streams) *cobra.Command {
 	o := &createOptions{WaitOptions: cluster.WaitOptions{Options: cluster.NewOptions(streams)}}
 	command := &cobra.Command{
-		Use:               "client NAME --realm REALM [--scope SCOPE]...",
+		Use:               "client (NAME | --for-service-accounts --output-dir DIR) --realm REALM [--scope SCOPE]...",
 		Aliases:           []string{"apiclient", "apic"},
 		Short:             "Create an ApiClient, and show what to do next",
 		Long:              createClientUsage,
 		Example:           createClientExamples,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(command *cobra.Command, args []string) error {
+			if o.forAccounts {
+				return cobra.NoArgs(command, args)
+			}
 			if len(args) != 1 || strings.Contains(args[0], "/") {
 				return fmt.Errorf("%w: specify one name for the new ApiClient, such as billing; got %q", output.ErrUsage, args)
 			}
 			return nil
 		},
-		RunE: func(command *cobra.Command, args []string) error { return o.run(command.Context(), args[0]) },
+		RunE: func(command *cobra.Command, args []string) error {
+			if o.forAccounts {
+				return o.writeForAccounts(command)
+			}
+			return o.run(command.Context(), args[0])
+		},
 	}
 	o.AddTo(command)
 	flags := command.Flags()
@@ -107,10 +128,12 @@ func newCreateClientCommand(streams output.Streams) *cobra.Command {
 	flags.StringVar(&o.expiresIn, "expires-in", "", "When the client expires, from now, in days or as a duration, such as 90d or 36h. By default, it does not expire")
 	flags.BoolVar(&o.hashed, "hashed", false, "Generate the secret here, show it once, and store only its hash in the cluster")
 	flags.StringVar(&o.secretFile, "secret-file", "", "With --hashed, write the secret to this file instead of showing it. The file must not exist and is created with mode 0600")
-	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "Create nothing: client does not contact the cluster, and server lets the API server check the object")
+	flags.StringVar(&o.dryRun, "dry-run", dryRunNone, "Create nothing: client does not contact the cluster, except with --for-service-accounts, and server lets the API server check the object")
 	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
 	flags.BoolVar(&o.Wait, "wait", false, "Wait until the client is Ready, or until it is known why it is not")
 	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "How long to wait")
+	flags.BoolVar(&o.forAccounts, "for-service-accounts", false, "Write a manifest for each service account to --output-dir")
+	o.accounts.addTo(command)
 	_ = command.MarkFlagRequired("realm") // the flag exists
 	cluster.CompleteFlag(command, "realm", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return o.Names(command, cluster.KindRealm), cobra.ShellCompDirectiveNoFileComp
@@ -147,10 +170,10 @@ func (o *createOptions) complete(name string) (expiresIn time.Duration, err erro
 			return 0, err
 		}
 	}
-	if err := o.CheckOutput(); err != nil {
-		return 0, err
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return 0, fmt.Errorf("%w: the name %q must have only lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends", output.ErrUsage, name)
 	}
-	return expiresIn, o.checkValues(name)
+	return expiresIn, o.checkValues()
 }
 
 func (o *createOptions) run(ctx context.Context, name string) error {
@@ -243,9 +266,9 @@ func (o *createOptions) setSecret(c *v1beta1.ApiClient) (secret string, err erro
 
 // checkValues checks values that are often wrong, so that a manifest for a repository does not have them. The API
 // server checks everything.
-func (o *createOptions) checkValues(name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("%w: the name %q must have only lowercase letters, digits, hyphens, and dots, with a letter or digit at both ends", output.ErrUsage, name)
+func (o *createOptions) checkValues() error {
+	if err := o.CheckOutput(); err != nil {
+		return err
 	}
 	if len(validation.IsDNS1123Label(o.realm)) > 0 {
 		return fmt.Errorf("%w: --realm %q must be a valid Realm name: at most 63 lowercase letters, digits, and hyphens, with a letter or digit at both ends", output.ErrUsage, o.realm)
