@@ -11,6 +11,7 @@ require (
 	github.com/envoyproxy/gateway v1.9.1
 	github.com/external-secrets/external-secrets v1.3.2
 	github.com/kong/kubernetes-ingress-controller/v2 v2.12.3
+	github.com/kyverno/kyverno v1.19.1
 	github.com/openshift/api v0.0.0-20240524162738-d899f8877d22
 	github.com/prometheus-operator/prometheus-operator v0.85.0
 	github.com/traefik/traefik/v3 v3.7.13

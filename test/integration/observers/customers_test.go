@@ -34,6 +34,7 @@ var thirdPartyCRDs = map[string][]string{
 		"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml", "manifests/crds/appproject-crd.yaml",
 	},
 	"github.com/external-secrets/external-secrets": {"config/crds/bases/external-secrets.io_pushsecrets.yaml"},
+	"github.com/kyverno/kyverno":                   {"config/crds/policies.kyverno.io/policies.kyverno.io_generatingpolicies.yaml"},
 }
 
 // TestCustomers applies the example repository as Flux does, with the permissions of each customer's
@@ -69,8 +70,10 @@ func TestCustomers(t *testing.T) {
 			return obj.GetKind() == "Kustomization" || obj.GetKind() == "ResourceQuota"
 		}))
 	}
-	// Argo CD's files are valid according to its CRDs. Flux's are decoded in TestExampleMatchesFluxTypes.
-	cluster.Kubectl(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", filepath.Join(repository, "clusters", "argocd"))
+	// The files for Argo CD and Kyverno are valid according to their CRDs. Flux's are decoded in TestExampleMatchesFluxTypes.
+	for _, path := range []string{filepath.Join(repository, "clusters", "argocd"), filepath.Join(gitops, "argocd", "api-clients.yaml"), filepath.Join(gitops, "kyverno")} {
+		cluster.Kubectl(t, "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename", path)
+	}
 
 	tools := map[string]*tool{}
 	built := map[string][]*unstructured.Unstructured{}
