@@ -1,6 +1,6 @@
 # Builds the image with BuildKit. Releases use `make image` instead, which is reproducible and
 # needs no Docker. The content is the same: only the static binaries from cmd/ at the root, without
-# those that need no cluster, and an unprivileged user without a name.
+# those that need no cluster and the token agent, and an unprivileged user without a name.
 #
 #   docker build --build-arg VERSION=v1.2.3 --build-arg REVISION=$(git rev-parse --short=12 HEAD) .
 
@@ -17,7 +17,7 @@ ARG VERSION=unknown
 ARG REVISION=unknown
 RUN stamp=github.com/realmkeeper/realmkeeper/internal/contract/version && \
     CGO_ENABLED=0 GOOS=linux GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -tags=grpcnotrace \
-    -ldflags "-s -w -X $stamp.Version=$VERSION -X $stamp.Revision=$REVISION" -o /image/ $(go list ./cmd/... | grep -v /realmkeeper-)
+    -ldflags "-s -w -X $stamp.Version=$VERSION -X $stamp.Revision=$REVISION" -o /image/ $(go list ./cmd/... | grep -v -e /realmkeeper- -e /token-agent$)
 
 FROM scratch
 ARG VERSION=unknown

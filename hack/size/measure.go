@@ -41,7 +41,7 @@ func measure(root, bin string, planes int) (map[string]int, error) {
 				return nil, err
 			}
 			measured["MB "+e.Name()] = steps(info.Size())
-			if !strings.HasPrefix(e.Name(), withoutCluster) {
+			if !strings.HasPrefix(e.Name(), withoutCluster) && e.Name() != tokenAgent {
 				image += info.Size() // The image contains the other binaries, and next to nothing else.
 			}
 		}
@@ -54,6 +54,8 @@ const (
 	module = "github.com/realmkeeper/realmkeeper/"
 	// withoutCluster begins the names of the binaries that need no cluster, so they aren't in the image.
 	withoutCluster = "realmkeeper-"
+	// tokenAgent has an image of its own.
+	tokenAgent = "token-agent"
 )
 
 // steps rounds up to 2 MB.
