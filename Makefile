@@ -94,8 +94,8 @@ build: ## Build the binaries into bin/.
 	@go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: image
-image: ## Build the container image for amd64 and arm64, or for ONLY, into dist/, without Docker.
-	@echo "Building the image into dist/; about 3 min for each platform the first time ..."
+image: ## Build the container images for amd64 and arm64, or for ONLY, into dist/, without Docker.
+	@echo "Building the images into dist/; about 3 min for each platform the first time ..."
 	@go run -C hack/image . --source "$(CURDIR)" --version "$(VERSION)" --revision "$(REVISION)" \
 		--source-date-epoch "$(SOURCE_DATE_EPOCH)" --ldflags "$(LDFLAGS)" $(if $(ONLY),--only "$(ONLY)")
 
@@ -125,7 +125,7 @@ verify-release: ## Build the release twice, in two clones of HEAD, and fail if a
 	@hack/verify-release.sh
 
 .PHONY: publish
-publish: ## Push the image and the chart in dist/release to REGISTRY; log in first.
+publish: ## Push the images and the chart in dist/release to REGISTRY; log in first.
 	@hack/publish.sh "$(VERSION)" "$(REGISTRY)"
 
 # DOCS_BASE is the path of the published site, such as /v0.1/. The site is built into dist/docs/v0.1/.

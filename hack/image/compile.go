@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -25,18 +24,15 @@ var platforms = []platform{
 	{arch: "arm64", machine: elf.EM_AARCH64, level: "GOARM64=v8.0"},
 }
 
-func (p platform) String() string    { return "linux/" + p.arch }
-func (p platform) archive() string   { return name + "-linux-" + p.arch + ".tar" }
-func (p platform) oci() *v1.Platform { return &v1.Platform{OS: "linux", Architecture: p.arch} }
+func (p platform) String() string               { return "linux/" + p.arch }
+func (p platform) archive(image product) string { return image.name + "-linux-" + p.arch + ".tar" }
+func (p platform) oci() *v1.Platform            { return &v1.Platform{OS: "linux", Architecture: p.arch} }
 
 var errNotStatic = errors.New("not a static binary of its platform")
 
-// withoutCluster begins the names of the commands that need no cluster, so they aren't in the image.
-const withoutCluster = name + "-"
-
-// compile builds the commands in cmd/ into dir, except for those that need no cluster. It returns an error if a
-// binary isn't static, because the image contains no loader and no libraries.
-func compile(ctx context.Context, o options, p platform, dir string) error {
+// compile builds the commands in cmd/ that the image contains into dir. It returns an error if a binary isn't static,
+// because the image contains no loader and no libraries.
+func compile(ctx context.Context, o options, image product, p platform, dir string) error {
 	commands, err := filepath.Glob(filepath.Join(o.source, "cmd", "*", "main.go"))
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func compile(ctx context.Context, o options, p platform, dir string) error {
 	// As in the Makefile.
 	arguments := []string{"build", "-trimpath", "-buildvcs=false", "-tags=grpcnotrace", "-ldflags", o.ldflags, "-o", dir + string(filepath.Separator)}
 	for _, main := range commands {
-		if command := filepath.Base(filepath.Dir(main)); !strings.HasPrefix(command, withoutCluster) {
+		if command := filepath.Base(filepath.Dir(main)); image.contains(command) {
 			arguments = append(arguments, "./cmd/"+command)
 		}
 	}

@@ -35,7 +35,17 @@ var labels = map[string]string{
 	"org.opencontainers.image.created":     "2025-06-15T12:00:00Z",
 }
 
-// TestImage uses two small commands instead of the product, which `make image` compiles.
+// agentLabels are those of the image of the token agent.
+var agentLabels = map[string]string{
+	"org.opencontainers.image.title":       "Realmkeeper token agent",
+	"org.opencontainers.image.description": "Keeps a file with an OAuth 2.0 access token fresh",
+	"org.opencontainers.image.licenses":    "Apache-2.0",
+	"org.opencontainers.image.version":     "v1.2.3",
+	"org.opencontainers.image.revision":    "0123456789ab",
+	"org.opencontainers.image.created":     "2025-06-15T12:00:00Z",
+}
+
+// TestImage uses small commands instead of the product, which `make image` compiles.
 func TestImage(t *testing.T) {
 	first, second := newSource(t), newSource(t)
 	build(t, first)
@@ -49,7 +59,16 @@ func TestImage(t *testing.T) {
 		}
 	})
 
-	index, err := layout.ImageIndexFromPath(filepath.Join(first, "dist", "image"))
+	t.Run("product", func(t *testing.T) { testImage(t, first, "image", "realmkeeper", labels, "operator", "token-server") })
+	t.Run("token agent", func(t *testing.T) {
+		testImage(t, first, "token-agent-image", "realmkeeper-token-agent", agentLabels, "token-agent")
+	})
+}
+
+// testImage tests the image in an OCI layout of dist/. The first command is its entrypoint.
+func testImage(t *testing.T, source, dir, name string, labels map[string]string, commands ...string) {
+	t.Helper()
+	index, err := layout.ImageIndexFromPath(filepath.Join(source, "dist", dir))
 	must(t, err)
 	outer, err := index.IndexManifest()
 	must(t, err)
@@ -73,10 +92,10 @@ func TestImage(t *testing.T) {
 		image, err := index.Image(entry.Digest)
 		must(t, err)
 		arch := entry.Platform.Architecture
-		t.Run(arch+" contains only the binaries", func(t *testing.T) { testContent(t, image, first) })
-		t.Run(arch+" has the expected configuration", func(t *testing.T) { testConfig(t, image, arch) })
+		t.Run(arch+" contains only the binaries", func(t *testing.T) { testContent(t, image, source, commands) })
+		t.Run(arch+" has the expected configuration", func(t *testing.T) { testConfig(t, image, arch, commands[0], labels) })
 		t.Run(arch+" is identical in its archive", func(t *testing.T) {
-			testArchive(t, image, filepath.Join(first, "dist", "realmkeeper-linux-"+arch+".tar"))
+			testArchive(t, image, name+":v1.2.3", filepath.Join(source, "dist", name+"-linux-"+arch+".tar"))
 		})
 	}
 	if diff := cmp.Diff([]string{"linux/amd64", "linux/arm64"}, got); diff != "" {
@@ -84,7 +103,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-func testContent(t *testing.T, image v1.Image, source string) {
+func testContent(t *testing.T, image v1.Image, source string, commands []string) {
 	t.Helper()
 	layers, err := image.Layers()
 	must(t, err)
@@ -111,21 +130,22 @@ func testContent(t *testing.T, image v1.Image, source string) {
 		header.Size = 0
 		got = append(got, *header)
 	}
-	want := tar.Header{Typeflag: tar.TypeReg, Format: tar.FormatUSTAR, Mode: 0o755, ModTime: created}
-	operator, tokenServer := want, want
-	operator.Name, tokenServer.Name = "operator", "token-server"
-	if diff := cmp.Diff([]tar.Header{operator, tokenServer}, got); diff != "" {
+	var want []tar.Header
+	for _, command := range commands {
+		want = append(want, tar.Header{Typeflag: tar.TypeReg, Format: tar.FormatUSTAR, Mode: 0o755, ModTime: created, Name: command})
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func testConfig(t *testing.T, image v1.Image, arch string) {
+func testConfig(t *testing.T, image v1.Image, arch, entrypoint string, labels map[string]string) {
 	t.Helper()
 	got, err := image.ConfigFile()
 	must(t, err)
 	want := &v1.ConfigFile{
 		OS: "linux", Architecture: arch, Created: v1.Time{Time: created},
-		Config:  v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/operator"}, Labels: labels},
+		Config:  v1.Config{User: "65532:65532", WorkingDir: "/", Entrypoint: []string{"/" + entrypoint}, Labels: labels},
 		History: []v1.History{{Created: v1.Time{Time: created}, CreatedBy: "make image"}},
 		RootFS:  got.RootFS,
 	}
@@ -135,9 +155,9 @@ func testConfig(t *testing.T, image v1.Image, arch string) {
 }
 
 // testArchive reads the archive like Docker and like containerd.
-func testArchive(t *testing.T, want v1.Image, path string) {
+func testArchive(t *testing.T, want v1.Image, reference, path string) {
 	t.Helper()
-	tag, err := name.NewTag("realmkeeper:v1.2.3")
+	tag, err := name.NewTag(reference)
 	must(t, err)
 	docker, err := tarball.ImageFromPath(path, &tag)
 	must(t, err)
@@ -162,7 +182,7 @@ func testArchive(t *testing.T, want v1.Image, path string) {
 	wantDigest, err := want.Digest()
 	must(t, err)
 	if got := manifest.Manifests; len(got) != 1 || got[0].Digest != wantDigest ||
-		got[0].Annotations["io.containerd.image.name"] != "docker.io/library/realmkeeper:v1.2.3" {
+		got[0].Annotations["io.containerd.image.name"] != "docker.io/library/"+reference {
 		t.Errorf("OCI layout contains %+v, want digest %s", got, wantDigest)
 	}
 }
@@ -261,12 +281,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newSource creates a repository with the commands operator, token-server, and two that are not in the image.
+// newSource creates a repository with the commands operator, token-agent, token-server, and two that are in no image.
 func newSource(t *testing.T) string {
 	t.Helper()
 	source := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(source, "go.mod"), []byte("module example.test/product\n\ngo 1.26.0\n"), 0o600))
-	for _, command := range []string{"operator", "realmkeeper-import", "realmkeeper-local", "token-server"} {
+	for _, command := range []string{"operator", "realmkeeper-import", "realmkeeper-local", "token-agent", "token-server"} {
 		dir := filepath.Join(source, "cmd", command)
 		must(t, os.MkdirAll(dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, "main.go"),

@@ -1,13 +1,16 @@
-// Command image builds the container image for linux/amd64 and linux/arm64 without Docker, a
-// daemon or network access. The image contains only the static binaries from cmd/.
+// Command image builds the container images for linux/amd64 and linux/arm64 without Docker, a
+// daemon or network access. An image contains only static binaries from cmd/. There is one of the
+// product, and one of the token agent, which runs in the Pods of users.
 //
 //	make image
 //
 // The build is reproducible: the same source, flags and Go release produce the same bytes in
 // any directory. The output in dist/ of the source directory, or in --output:
 //
-//	image/                      an OCI layout with one entry, the index of both platforms
-//	realmkeeper-linux-ARCH.tar  an archive for container runtimes with the image of a platform
+//	image/                                  an OCI layout with one entry, the index of both platforms
+//	realmkeeper-linux-ARCH.tar              an archive for container runtimes with the image of a platform
+//	token-agent-image/                      the same for the token agent
+//	realmkeeper-token-agent-linux-ARCH.tar
 //
 // The archive command builds a small image from other static binaries, such as test programs. With
 // a library, binaries can be dynamic:
@@ -28,6 +31,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,8 +40,31 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// name is the name of both the image and the project.
-const name = "realmkeeper"
+// product is an image.
+type product struct {
+	name        string // of the repository
+	title       string
+	description string
+	layout      string // the name of the OCI layout
+	entrypoint  string // the name of a command
+	contains    func(command string) bool
+}
+
+const tokenAgent = "token-agent"
+
+var products = []product{
+	{
+		name: "realmkeeper", title: "Realmkeeper", layout: "image", entrypoint: "operator",
+		description: "OAuth 2.0 realms and API credentials as Kubernetes resources",
+		// What begins with realmkeeper- needs no cluster.
+		contains: func(command string) bool { return command != tokenAgent && !strings.HasPrefix(command, "realmkeeper-") },
+	},
+	{
+		name: "realmkeeper-token-agent", title: "Realmkeeper token agent", layout: "token-agent-image", entrypoint: tokenAgent,
+		description: "Keeps a file with an OAuth 2.0 access token fresh",
+		contains:    func(command string) bool { return command == tokenAgent },
+	},
+}
 
 // tag matches tags as defined in the OCI distribution specification.
 var tag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
@@ -55,6 +82,7 @@ To load the image of one platform into a cluster or Docker without a registry:
   docker load --input dist/%[1]s
 To push the image of both platforms to a registry:
   crane push dist/%[2]s REGISTRY/%[3]s
+The image of the token agent is in dist/%[4]s and dist/%[5]s.
 `
 
 type options struct {
@@ -68,16 +96,16 @@ type options struct {
 }
 
 // describe returns the metadata for the image configuration and the index annotations.
-func (o options) describe() description {
+func (o options) describe(image product) description {
 	return description{
-		repository: name,
+		repository: image.name,
 		tag:        o.version,
-		entrypoint: "/operator",
+		entrypoint: "/" + image.entrypoint,
 		created:    o.created,
 		createdBy:  "make image",
 		labels: map[string]string{
-			"org.opencontainers.image.title":       "Realmkeeper",
-			"org.opencontainers.image.description": "OAuth 2.0 realms and API credentials as Kubernetes resources",
+			"org.opencontainers.image.title":       image.title,
+			"org.opencontainers.image.description": image.description,
 			"org.opencontainers.image.licenses":    "Apache-2.0",
 			"org.opencontainers.image.version":     o.version,
 			"org.opencontainers.image.revision":    o.revision,
@@ -144,54 +172,68 @@ func run(o options, out io.Writer) error {
 	}
 	defer os.RemoveAll(staging)
 
-	fmt.Fprintf(out, "%s:%s, revision %s, built with %s\n", name, o.version, o.revision, runtime.Version())
-	artifacts := []string{layoutName}
-	index := v1.ImageIndex(empty.Index)
-	for _, p := range selected {
-		image, err := buildPlatform(ctx, o, p, staging)
+	var artifacts []string
+	for _, image := range products {
+		built, err := buildProduct(ctx, o, image, selected, staging, out)
 		if err != nil {
-			return fmt.Errorf("build for %s: %w", p, err)
-		}
-		if err := report(out, p, image); err != nil {
 			return err
 		}
-		artifacts = append(artifacts, p.archive())
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: p.oci()}})
-	}
-	index = mutate.Annotations(index, o.describe().labels).(v1.ImageIndex)
-	if err := writeLayout(filepath.Join(staging, layoutName), o.version, index); err != nil {
-		return fmt.Errorf("write the layout: %w", err)
-	}
-	digest, err := index.Digest()
-	if err != nil {
-		return err
+		artifacts = append(artifacts, built...)
 	}
 	for _, artifact := range artifacts {
 		if err := replace(filepath.Join(staging, artifact), filepath.Join(dist, artifact)); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "  index        %s\n", digest)
 	if o.output == "" {
-		fmt.Fprintf(out, next, selected[0].archive(), layoutName, name+":"+o.version)
+		main, agent := products[0], products[1]
+		fmt.Fprintf(out, next, selected[0].archive(main), main.layout, main.name+":"+o.version, selected[0].archive(agent), agent.layout)
 	}
 	return nil
 }
 
-// buildPlatform builds the image of one platform and writes its archive to staging.
-func buildPlatform(ctx context.Context, o options, p platform, staging string) (v1.Image, error) {
-	binaries := filepath.Join(staging, p.arch)
-	if err := compile(ctx, o, p, binaries); err != nil {
+// buildProduct builds an image for platforms, and returns the names of what it wrote to staging.
+func buildProduct(ctx context.Context, o options, image product, selected []platform, staging string, out io.Writer) (artifacts []string, err error) {
+	fmt.Fprintf(out, "%s:%s, revision %s, built with %s\n", image.name, o.version, o.revision, runtime.Version())
+	artifacts = append(artifacts, image.layout)
+	index := v1.ImageIndex(empty.Index)
+	for _, p := range selected {
+		built, err := buildPlatform(ctx, o, image, p, staging)
+		if err != nil {
+			return nil, fmt.Errorf("build for %s: %w", p, err)
+		}
+		if err := report(out, p, built); err != nil {
+			return nil, err
+		}
+		artifacts = append(artifacts, p.archive(image))
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: built, Descriptor: v1.Descriptor{Platform: p.oci()}})
+	}
+	index = mutate.Annotations(index, o.describe(image).labels).(v1.ImageIndex)
+	if err := writeLayout(filepath.Join(staging, image.layout), o.version, index); err != nil {
+		return nil, fmt.Errorf("write the layout: %w", err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
 		return nil, err
 	}
-	image, err := assemble(o.describe(), p, binaries, gzip.DefaultCompression)
+	fmt.Fprintf(out, "  index        %s\n", digest)
+	return artifacts, nil
+}
+
+// buildPlatform builds the image of one platform and writes its archive to staging.
+func buildPlatform(ctx context.Context, o options, image product, p platform, staging string) (v1.Image, error) {
+	binaries := filepath.Join(staging, image.name+"-"+p.arch)
+	if err := compile(ctx, o, image, p, binaries); err != nil {
+		return nil, err
+	}
+	built, err := assemble(o.describe(image), p, binaries, gzip.DefaultCompression)
 	if err != nil {
 		return nil, fmt.Errorf("assemble the image: %w", err)
 	}
-	if err := writeArchive(filepath.Join(staging, p.archive()), o.describe(), p, image); err != nil {
+	if err := writeArchive(filepath.Join(staging, p.archive(image)), o.describe(image), p, built); err != nil {
 		return nil, fmt.Errorf("write the archive: %w", err)
 	}
-	return image, ctx.Err()
+	return built, ctx.Err()
 }
 
 func report(out io.Writer, p platform, image v1.Image) error {

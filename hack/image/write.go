@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-const layoutName = "image"
-
 // referenceName is the annotation that contains the tag of an entry in an OCI layout.
 const referenceName = "org.opencontainers.image.ref.name"
 

@@ -16,9 +16,15 @@ import (
 
 var errLayout = errors.New("unexpected content of the OCI layout")
 
-// buildImages builds the image with hack/image. It returns the programs in the image of each
-// platform, and the digest of the index.
-func buildImages(ctx context.Context, o options, staging, dir string) ([]program, string, error) {
+// tokenAgent is the name of the second image, which runs in the Pods of users.
+const tokenAgent = name + "-token-agent"
+
+// layouts are the OCI layouts that hack/image writes, by the name of the image.
+var layouts = map[string]string{name: "image", tokenAgent: "token-agent-image"}
+
+// buildImages builds the images with hack/image. It returns the programs in the images of each
+// platform, and the digests of the indexes by the name of the image.
+func buildImages(ctx context.Context, o options, staging, dir string) (programs []program, digests map[string]string, err error) {
 	output := filepath.Join(staging, "image")
 	args := []string{
 		"run", "-C", "hack/image", ".", "--source", o.source, "--output", output, "--version", o.version, "--revision", o.revision,
@@ -28,9 +34,22 @@ func buildImages(ctx context.Context, o options, staging, dir string) ([]program
 		args = append(args, "--only", o.only)
 	}
 	if err := command(ctx, o, "go", args...).Run(); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	index, digest, err := readLayout(filepath.Join(output, "image"))
+	digests = map[string]string{}
+	for _, image := range []string{name, tokenAgent} {
+		found, digest, err := moveImage(output, image, dir)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", image, err)
+		}
+		programs, digests[image] = append(programs, found...), digest
+	}
+	return programs, digests, nil
+}
+
+// moveImage moves an image from the output of hack/image to dir. It returns its programs and the digest of its index.
+func moveImage(output, name, dir string) (programs []program, digest string, err error) {
+	index, digest, err := readLayout(filepath.Join(output, layouts[name]))
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,7 +57,6 @@ func buildImages(ctx context.Context, o options, staging, dir string) ([]program
 	if err != nil {
 		return nil, "", err
 	}
-	var programs []program
 	for _, entry := range manifest.Manifests {
 		image, err := index.Image(entry.Digest)
 		if err != nil {
@@ -55,7 +73,7 @@ func buildImages(ctx context.Context, o options, staging, dir string) ([]program
 			return nil, "", err
 		}
 	}
-	return programs, digest, packLayout(filepath.Join(output, "image"), filepath.Join(dir, name+"-image.tar"))
+	return programs, digest, packLayout(filepath.Join(output, layouts[name]), filepath.Join(dir, name+"-image.tar"))
 }
 
 // readLayout returns the only entry of an OCI layout, which is an index.

@@ -8,9 +8,10 @@
 //
 //	realmkeeper-image.tar                the image of both platforms, an OCI layout
 //	realmkeeper-linux-ARCH.tar           the image of one platform, for docker load
+//	realmkeeper-token-agent-*.tar        the same two files for the token agent
 //	realmkeeper-VERSION.tgz              the Helm chart
 //	install.yaml, crds.yaml              manifests for kubectl
-//	images.txt                           the images that an installation pulls, one a line
+//	images.txt                           the images with their digests, one a line
 //	kubectl-realmkeeper-OS-ARCH.tar.gz   the kubectl plugin (.zip for Windows)
 //	realmkeeper-import-OS-ARCH.tar.gz    the import from Hydra and Keycloak (.zip for Windows)
 //	realmkeeper-local-OS-ARCH.tar.gz     the local issuer (.zip for Windows)
@@ -150,13 +151,17 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 // build writes the artifacts to dir.
 func build(ctx context.Context, o options, selected []platform, staging, dir string, out io.Writer) error {
-	images, digest, err := buildImages(ctx, o, staging, dir)
+	images, digests, err := buildImages(ctx, o, staging, dir)
 	if err != nil {
-		return fmt.Errorf("build the image: %w", err)
+		return fmt.Errorf("build the images: %w", err)
 	}
-	step(out, "image", digest)
-	// The operator, the token servers, the portal, and `helm test` run the same image.
-	if err := writeFile(dir, "images.txt", []byte(o.image()+":"+o.version+"@"+digest+"\n")); err != nil {
+	// The operator, the token servers, the portal, and `helm test` run the first image.
+	var references strings.Builder
+	for _, image := range []string{name, tokenAgent} {
+		step(out, "image", digests[image])
+		fmt.Fprintf(&references, "%s/%s:%s@%s\n", o.registry, image, o.version, digests[image])
+	}
+	if err := writeFile(dir, "images.txt", []byte(references.String())); err != nil {
 		return err
 	}
 	programs := images
@@ -181,7 +186,7 @@ func build(ctx context.Context, o options, selected []platform, staging, dir str
 		return fmt.Errorf("package the chart: %w", err)
 	}
 	step(out, "chart", "")
-	if err := writeManifests(o, digest, dir); err != nil {
+	if err := writeManifests(o, digests[name], dir); err != nil {
 		return fmt.Errorf("build the manifests: %w", err)
 	}
 	step(out, "manifests", "")

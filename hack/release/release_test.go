@@ -49,7 +49,8 @@ func TestRelease(t *testing.T) {
 	t.Run("contains all files", func(t *testing.T) {
 		want := []string{
 			"SHA256SUMS", "crds.yaml", "images.txt", "install.yaml", "krew.yaml", archive, "realmkeeper-1.2.3-test.1.tgz", "realmkeeper-image.tar",
-			archiveOf("realmkeeper-import"), "realmkeeper-linux-" + runtime.GOARCH + ".tar", archiveOf("realmkeeper-local"), "release-notes.md", "sbom.cdx.json",
+			archiveOf("realmkeeper-import"), "realmkeeper-linux-" + runtime.GOARCH + ".tar", archiveOf("realmkeeper-local"),
+			"realmkeeper-token-agent-image.tar", "realmkeeper-token-agent-linux-" + runtime.GOARCH + ".tar", "release-notes.md", "sbom.cdx.json",
 		}
 		if diff := cmp.Diff(want, names(t, dir)); diff != "" {
 			t.Error(diff)
@@ -150,18 +151,9 @@ func testChart(t *testing.T, path string) {
 
 func testManifests(t *testing.T, dir string) {
 	t.Helper()
-	unpacked := t.TempDir()
-	if out, err := exec.Command("tar", "-C", unpacked, "-xf", filepath.Join(dir, "realmkeeper-image.tar")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	index, err := layout.ImageIndexFromPath(unpacked)
-	must(t, err)
-	must(t, validate.Index(index))
-	manifest, err := index.IndexManifest()
-	must(t, err)
-	reference := "registry.example/team/realmkeeper:" + version + "@" + manifest.Manifests[0].Digest.String()
-	if images := string(read(t, dir, "images.txt")); images != reference+"\n" {
-		t.Errorf("images.txt contains %q, want %q", images, reference)
+	reference, agent := imageReference(t, dir, "realmkeeper"), imageReference(t, dir, "realmkeeper-token-agent")
+	if images := string(read(t, dir, "images.txt")); images != reference+"\n"+agent+"\n" {
+		t.Errorf("images.txt contains %q, want %q and %q", images, reference, agent)
 	}
 	image := "image: " + reference
 	install := string(read(t, dir, "install.yaml"))
@@ -188,6 +180,21 @@ func testManifests(t *testing.T, dir string) {
 	}
 }
 
+// imageReference returns the name of a published image with the digest in its layout.
+func imageReference(t *testing.T, dir, name string) string {
+	t.Helper()
+	unpacked := t.TempDir()
+	if out, err := exec.Command("tar", "-C", unpacked, "-xf", filepath.Join(dir, name+"-image.tar")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	index, err := layout.ImageIndexFromPath(unpacked)
+	must(t, err)
+	must(t, validate.Index(index))
+	manifest, err := index.IndexManifest()
+	must(t, err)
+	return "registry.example/team/" + name + ":" + version + "@" + manifest.Manifests[0].Digest.String()
+}
+
 func testSBOM(t *testing.T, dir string) {
 	t.Helper()
 	content := read(t, dir, "sbom.cdx.json")
@@ -207,7 +214,7 @@ func testSBOM(t *testing.T, dir string) {
 			t.Errorf("%s has no license", component.BOMRef)
 		}
 	}
-	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2, "realmkeeper-import": 1, "realmkeeper-local": 1}
+	want := map[string]int{"operator": 1, "token-server": 1, "portal": 1, "kubectl-realmkeeper": 2, "realmkeeper-import": 1, "realmkeeper-local": 1, "token-agent": 1}
 	if diff := cmp.Diff(want, programs); diff != "" {
 		t.Error(diff)
 	}
@@ -295,7 +302,7 @@ func TestFailureKeepsRelease(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "old"), nil, 0o600))
 	out, err := exec.Command(program, "--source=../..", "--output="+dir, "--version="+version, "--snapshot",
 		"--only=linux/amd64", "--ldflags=-nonsense").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "build the image") {
+	if err == nil || !strings.Contains(string(out), "build the images") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if diff := cmp.Diff([]string{"old"}, names(t, dir)); diff != "" {
