@@ -38,6 +38,7 @@ export const sections = {
     'docs/claims.md',
     'docs/verify.md',
     'docs/service-accounts.md',
+    'docs/token-agent.md',
     'docs/federation.md',
     'docs/delegation.md',
     'docs/status-lists.md',
