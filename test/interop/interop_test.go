@@ -6,6 +6,7 @@ import "testing"
 func TestThirdParties(t *testing.T) {
 	i := newInstallation(t)
 	i.configureKubernetes(t) // The API server reloads its configuration while the other subtests run.
+	agents := i.startTokenAgents(t)
 	for _, party := range []struct {
 		name string
 		test func(*testing.T, *installation)
@@ -29,6 +30,7 @@ func TestThirdParties(t *testing.T) {
 		{"Kong function", testKongFunction},
 		{"Java's HttpClient with 100 requests on a connection", testJavaHTTP2},
 		{"verifiers across a key rotation", testAcrossRotation},
+		{"readers of a token file", agents.test},
 	} {
 		t.Run(party.name, func(t *testing.T) { party.test(t, i) })
 	}
