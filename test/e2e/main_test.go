@@ -27,6 +27,8 @@ const (
 	domain           = "e2e.example.com"
 	// workloadImage is the image of test/e2e/workload.
 	workloadImage = "realmkeeper-workload:e2e"
+	// tokenAgentImage is the image of cmd/token-agent.
+	tokenAgentImage = "realmkeeper-token-agent:e2e"
 )
 
 // Image versions built by `make e2e`.

@@ -33,6 +33,10 @@ fi
 
 archives=("$work/workload.tar")
 go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/workload.tar" "$bin/workload"
+# As in the Makefile.
+go build -trimpath -buildvcs=false -tags=grpcnotrace -ldflags "-s -w" -o "$bin/" ./cmd/token-agent
+go run -C hack/image . archive --image realmkeeper-token-agent:e2e --output "$work/token-agent.tar" "$bin/token-agent"
+archives+=("$work/token-agent.tar")
 # The KMS plugin is linked dynamically, because it loads SoftHSM.
 hack/c-compiler.sh
 test/kms/softhsm.sh

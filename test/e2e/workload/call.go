@@ -65,6 +65,18 @@ func printToken(ctx context.Context, flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
+func printFile(args []string) error {
+	if len(args) != 1 {
+		return errUsage
+	}
+	content, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(content)
+	return err
+}
+
 func tokens(ctx context.Context, directory string) (oauth2.TokenSource, error) {
 	config, httpClient, err := credentials(directory)
 	if err != nil {

@@ -17,6 +17,7 @@ const usage = `Usage:
   workload api [flags]    serve an API that verifies access tokens with the realm's keys
   workload call [flags]   request a token with a mounted Secret and call that API
   workload token [flags]  request a token with a mounted Secret and print it
+  workload file FILE      print a file with a token
   workload load [flags]   request tokens until it is stopped, and print a report
   workload stop           end the load in this container
 `
@@ -46,6 +47,8 @@ func run(ctx context.Context, args []string) error {
 		return call(ctx, flags, args[1:])
 	case "token":
 		return printToken(ctx, flags, args[1:])
+	case "file":
+		return printFile(args[1:])
 	case "load":
 		return load(ctx, flags, args[1:])
 	case "stop":
