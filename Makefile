@@ -312,6 +312,15 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 		-attack.report "$(CURDIR)/dist/soak.md" || failed=$$?; \
 	cat dist/soak.md; exit $$failed
 
+# Not a part of CI, because it installs many packages, and mostly waits for a rotation of the signing key.
+.PHONY: beside
+beside: ## As root on Debian, run the programs of docs/works-with beside the local issuer, and compare what their callers see with its pages (18 min).
+	@test/beside/packages.sh
+	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
+	@go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
+	@echo "Running the programs of docs/works-with; 18 min, of which they wait 10 min for the next signing key ..."
+	@REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside
+
 # EXPLORE is how long the simulation explores.
 EXPLORE ?= 1h
 

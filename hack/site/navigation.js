@@ -11,6 +11,7 @@ export const titles = {
   'docs/federation.md': 'Federation',
   'docs/gateways/README.md': 'Overview',
   'docs/guides/README.md': 'Overview',
+  'docs/works-with/README.md': 'Overview',
   'docs/guides/mcp.md': 'Agents (MCP)',
   'docs/guides/other-cluster.md': 'Another cluster',
   'docs/verify.md': 'Verify tokens',
@@ -65,6 +66,15 @@ export const sections = {
     'docs/gateways/kong.md',
     'docs/gateways/cloud.md',
     'docs/gateways/kubernetes.md',
+  ],
+  'Works with': [
+    'docs/works-with/README.md',
+    'docs/works-with/haproxy.md',
+    'docs/works-with/apache.md',
+    'docs/works-with/rabbitmq.md',
+    'docs/works-with/dovecot.md',
+    'docs/works-with/libraries.md',
+    'docs/works-with/clients.md',
   ],
   Operations: [
     'docs/operations/README.md',
