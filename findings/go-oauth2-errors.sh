@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Finding: until a program with golang.org/x/oauth2 has got its first token, it sends each token request twice if the
-# token endpoint asks it to wait.
+# Finding: until a program with golang.org/x/oauth2 has got its first token, it sends each token
+# request twice if the token endpoint asks it to wait.
 #
 # Software:  golang.org/x/oauth2 v0.37.0, package clientcredentials.
-# Guess:     A call of Token sends one request. If the token endpoint is overloaded (503), or limits the client
-#            (429, Retry-After), the caller decides when to send the next one.
-# Behavior:  With AuthStyle unset, the library takes every error, 429 and 503 included, as a sign that the server wants
-#            the secret in the other place. It repeats the request immediately with the secret in the body, whatever
-#            Retry-After says, and remembers nothing unless one of them succeeds. After the first success, and with
-#            an AuthStyle, it sends one request.
+# Guess:     A call of Token sends one request. If the token endpoint is overloaded (503), or limits
+#            the client (429, Retry-After), the caller decides when to send the next one.
+# Behavior:  With AuthStyle unset, the library takes every error, 429 and 503 included, as a sign that
+#            the server wants the secret in the other place. It repeats the request immediately with
+#            the secret in the body, whatever Retry-After says, and remembers nothing unless one of
+#            them succeeds. After the first success, and with an AuthStyle, it sends one request.
 # Seen:      see "expected" below.
 #
-# What follows: set AuthStyle. An issuer that counts failures counts a wrong secret of such a client twice, and an
-# overloaded one gets twice as many requests of the clients that start at that time.
+# What follows: set AuthStyle. An issuer that counts failures counts a wrong secret of such a client
+# twice, and an overloaded one gets twice as many requests of the clients that start at that time.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

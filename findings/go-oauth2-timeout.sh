@@ -3,16 +3,17 @@
 # golang.org/x/oauth2, and neither does the context of the request.
 #
 # Software:  golang.org/x/oauth2 v0.37.0, package clientcredentials.
-# Guess:     With http.Client.Timeout of one second, or a request context with that deadline, a call ends
-#            after a second, whichever of the two servers doesn't respond.
-# Behavior:  While the token endpoint doesn't respond, the call waits for it, in this test for 5 seconds and otherwise
-#            without an end. Only then does it fail because of its timeout. Transport.RoundTrip calls Token, which
-#            has no context but the one that was given when the client was created. The timeout of the HTTP client
-#            in that context limits the token request.
+# Guess:     With http.Client.Timeout of one second, or a request context with that deadline, a call
+#            ends after a second, whichever of the two servers doesn't respond.
+# Behavior:  While the token endpoint doesn't respond, the call waits for it, in this test for 5
+#            seconds and otherwise without an end. Only then does it fail because of its timeout.
+#            Transport.RoundTrip calls Token, which has no context but the one that was given when the
+#            client was created. The timeout of the HTTP client in that context limits the token
+#            request.
 # Seen:      see "expected" below.
 #
-# What follows for a client: give clientcredentials.Config.Client a context with an HTTP client that has a
-# timeout (oauth2.HTTPClient), also if the outer client has one.
+# What follows for a client: give clientcredentials.Config.Client a context with an HTTP client that
+# has a timeout (oauth2.HTTPClient), also if the outer client has one.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Finding: a client with hashicorp/go-retryablehttp waits for as long as Retry-After says, even for hours, whatever
-# its RetryWaitMax.
+# Finding: a client with hashicorp/go-retryablehttp waits for as long as Retry-After says, even for
+# hours, whatever its RetryWaitMax.
 #
 # Software:  github.com/hashicorp/go-retryablehttp v0.7.8.
-# Guess:     RetryWaitMax, the "maximum time to wait", is 30 seconds by default, so no wait is longer. A Retry-After
-#            of an hour makes the client give up, or try again after 30 seconds.
-# Behavior:  DefaultBackoff returns the value of Retry-After for 429 and 503, in seconds or as a date, and compares it with no maximum.
-#            RetryWaitMax limits only the waits that the library computes itself. The request, a POST too, is repeated after
-#            that time with the same body. Only the context of the request ends the wait sooner.
+# Guess:     RetryWaitMax, the "maximum time to wait", is 30 seconds by default, so no wait is longer.
+#            A Retry-After of an hour makes the client give up, or try again after 30 seconds.
+# Behavior:  DefaultBackoff returns the value of Retry-After for 429 and 503, in seconds or as a date,
+#            and compares it with no maximum. RetryWaitMax limits only the waits that the library
+#            computes itself. The request, a POST too, is repeated after that time with the same body.
+#            Only the context of the request ends the wait sooner.
 # Seen:      see "expected" below. The time is that of testing/synctest, so the script takes no hours.
 #
-# What follows for a server: send short values. What follows for a client: give each request a context with a deadline.
+# What follows for a server: send short values. What follows for a client: give each request a context
+# with a deadline.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
-# Finding: kstatus, with which Flux waits for objects, considers Ready=True of an earlier generation as ready.
+# Finding: kstatus, with which Flux waits for objects, considers Ready=True of an earlier generation
+# as ready.
 #
-# Software:  github.com/fluxcd/cli-utils v1.3.0, package kstatus/status, with which Flux and others judge objects.
-# Guess:     A condition has an observedGeneration of its own (metav1.Condition), so a condition Ready=True of an earlier
-#            generation isn't the state of the current one: InProgress. kubectl wait compares it, too.
-# Behavior:  kstatus compares metadata.generation only with status.observedGeneration. Without this field, it believes every
-#            condition: Ready=True of the generation before a change is Current, and Stalled=True is Failed. Of a
-#            condition with an observedGeneration of its own, it reads only type, status, reason, and message.
+# Software:  github.com/fluxcd/cli-utils v1.3.0, package kstatus/status, with which Flux and others
+#            judge objects.
+# Guess:     A condition has an observedGeneration of its own (metav1.Condition), so a condition
+#            Ready=True of an earlier generation isn't the state of the current one: InProgress.
+#            kubectl wait compares it, too.
+# Behavior:  kstatus compares metadata.generation only with status.observedGeneration. Without this
+#            field, it believes every condition: Ready=True of the generation before a change is
+#            Current, and Stalled=True is Failed. Of a condition with an observedGeneration of its
+#            own, it reads only type, status, reason, and message.
 # Seen:      see "expected" below.
 #
-# What follows for an operator: also write status.observedGeneration. Otherwise, tools continue after a change before the
-# operator has seen it, or fail because of a mistake that was just mended.
+# What follows for an operator: also write status.observedGeneration. Otherwise, tools continue after
+# a change before the operator has seen it, or fail because of a mistake that was just mended.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Finding: isURL in validation rules and admission policies of Kubernetes is true for a host with a port, such as
-# api.example.com:443, and for text without a host.
+# Finding: isURL in validation rules and admission policies of Kubernetes is true for a host with a
+# port, such as api.example.com:443, and for text without a host.
 #
 # Software:  k8s.io/apiserver v0.37.2, the CEL library of validation rules and admission policies.
-# Guess:     isURL is false for a host with a port, and for text without a host, so a rule with isURL makes sure that an
-#            issuer or endpoint is a URL.
-# Behavior:  isURL is url.ParseRequestURI of Go, for which the text before the first colon is a scheme. getScheme then returns
-#            the host, and getHost "". A path, and https:/host with one slash, are URLs without a host, too.
+# Guess:     isURL is false for a host with a port, and for text without a host, so a rule with isURL
+#            makes sure that an issuer or endpoint is a URL.
+# Behavior:  isURL is url.ParseRequestURI of Go, for which the text before the first colon is a
+#            scheme. getScheme then returns the host, and getHost "". A path, and https:/host with one
+#            slash, are URLs without a host, too.
 # Seen:      see "expected" below.
 #
-# What follows for a rule: also compare url(self).getScheme() with 'https', and url(self).getHost() with ''.
+# What follows for a rule: also compare url(self).getScheme() with 'https', and url(self).getHost()
+# with ''.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

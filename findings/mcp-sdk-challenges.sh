@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Finding: the Model Context Protocol SDK for TypeScript doesn't see resource_metadata if the response begins with
-# another challenge than Bearer.
+# Finding: the Model Context Protocol SDK for TypeScript doesn't see resource_metadata if the response
+# begins with another challenge than Bearer.
 #
 # Software:  @modelcontextprotocol/sdk 1.32.2, function extractWWWAuthenticateParams.
-# Guess:     A response can have several challenges, in one header or in several (RFC 9110 §11.6.1). The SDK looks for the
-#            parameter resource_metadata (RFC 9728 §5.1) in all of them.
-# Behavior:  The SDK reads only the first scheme of the header. With DPoP first, in one header or in two, which fetch joins,
-#            it finds neither resource_metadata nor scope. Spaces around "=", which a recipient must accept (RFC 9110
-#            §5.6.3, §11.2), have the same effect.
+# Guess:     A response can have several challenges, in one header or in several (RFC 9110 §11.6.1).
+#            The SDK looks for the parameter resource_metadata (RFC 9728 §5.1) in all of them.
+# Behavior:  The SDK reads only the first scheme of the header. With DPoP first, in one header or in
+#            two, which fetch joins, it finds neither resource_metadata nor scope. Spaces around "=",
+#            which a recipient must accept (RFC 9110 §5.6.3, §11.2), have the same effect.
 # Seen:      see "expected" below.
 #
 # What follows for an API: send the challenge Bearer first, and each parameter without spaces.

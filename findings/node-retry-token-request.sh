@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Finding: no usual library of Node.js that repeats requests handles a token request with 429 and Retry-After: four don't
-# repeat it, and the fifth doesn't wait.
+# Finding: no usual library of Node.js that repeats requests handles a token request with 429 and
+# Retry-After: four don't repeat it, and the fifth doesn't wait.
 #
-# Software:  got 14.6.6, ky 1.14.3, axios-retry 4.5.0 with axios 1.21.1, undici 7.30.2 (RetryAgent), fetch-retry 6.0.0.
+# Software:  got 14.6.6, ky 1.14.3, axios-retry 4.5.0 with axios 1.21.1, undici 7.30.2 (RetryAgent),
+#            fetch-retry 6.0.0.
 # Guess:     Each of them repeats a token request that got 429 with Retry-After: 2 after two seconds.
-# Behavior:  got, ky, axios-retry, and the RetryAgent of undici repeat a GET after the time in Retry-After, but by default no POST, and a
-#            token request is one. fetch-retry repeats both, but doesn't read Retry-After: it waits for retryDelay.
+# Behavior:  got, ky, axios-retry, and the RetryAgent of undici repeat a GET after the time in
+#            Retry-After, but by default no POST, and a token request is one. fetch-retry repeats
+#            both, but doesn't read Retry-After: it waits for retryDelay.
 # Seen:      see "expected" below.
 #
-# What follows for a client: repeat token requests in code of your own, or allow POST (methods of got, ky, and undici,
-# retryCondition of axios-retry).
+# What follows for a client: repeat token requests in code of your own, or allow POST (methods of got,
+# ky, and undici, retryCondition of axios-retry).
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -1,15 +1,19 @@
 #!/usr/bin/env bash
-# Finding: while the issuer is down, one token with a new key ID makes PyJWT reject all other tokens, too.
+# Finding: while the issuer is down, one token with a new key ID makes PyJWT reject all other tokens,
+# too.
 #
-# Software:  PyJWT 2.6.0, class PyJWKClient, as in Debian 12 (python3-jwt 2.6.0-1+deb12u1, with python3-cryptography).
-# Guess:     The keys are remembered for lifespan, 5 minutes by default. If they can't be loaded again for an unknown key
-#            ID, this token is rejected, and tokens of known keys are still verified.
-# Behavior:  A load that fails empties the cache. From then on, until the issuer is back, each token causes a load, and
-#            fails with PyJWKClientError.
+# Software:  PyJWT 2.6.0, class PyJWKClient, as in Debian 12 (python3-jwt 2.6.0-1+deb12u1, with
+#            python3-cryptography).
+# Guess:     The keys are remembered for lifespan, 5 minutes by default. If they can't be loaded again
+#            for an unknown key ID, this token is rejected, and tokens of known keys are still
+#            verified.
+# Behavior:  A load that fails empties the cache. From then on, until the issuer is back, each token
+#            causes a load, and fails with PyJWKClientError.
 # Seen:      see "expected" below.
 #
-# What follows for an API: keep the last keys yourself, and load new ones at most every few seconds. What follows for an issuer:
-# a rotation during an outage is noticed by all callers, not only by those with new tokens.
+# What follows for an API: keep the last keys yourself, and load new ones at most every few seconds.
+# What follows for an issuer: a rotation during an outage is noticed by all callers, not only by those
+# with new tokens.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

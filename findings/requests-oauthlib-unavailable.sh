@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Finding: a client with requests-oauthlib can't see that the token endpoint responded with 503 or 429.
+# Finding: a client with requests-oauthlib can't see that the token endpoint responded with 503 or
+# 429.
 #
-# Software:  requests-oauthlib 1.3.0 and oauthlib 3.2.2, as in Debian 12 (python3-requests-oauthlib 1.3.0+ds-1,
-#            python3-oauthlib 3.2.2-1).
-# Guess:     If the token endpoint responds with 503, fetch_token raises requests.HTTPError, or another exception that has
-#            the status and Retry-After.
-# Behavior:  fetch_token doesn't look at the status. It parses the body, so a proxy's 503 is a "missing access token", and an error
-#            of the endpoint has neither the status nor the headers. 429 and 503 with the same error code are equal.
+# Software:  requests-oauthlib 1.3.0 and oauthlib 3.2.2, as in Debian 12 (python3-requests-oauthlib
+#            1.3.0+ds-1, python3-oauthlib 3.2.2-1).
+# Guess:     If the token endpoint responds with 503, fetch_token raises requests.HTTPError, or
+#            another exception that has the status and Retry-After.
+# Behavior:  fetch_token doesn't look at the status. It parses the body, so a proxy's 503 is a
+#            "missing access token", and an error of the endpoint has neither the status nor the
+#            headers. 429 and 503 with the same error code are equal.
 # Seen:      see "expected" below.
 #
-# What follows for a client: register a compliance hook "access_token_response" that calls raise_for_status for 429 and 5xx,
-# or wait a while after every exception.
+# What follows for a client: register a compliance hook "access_token_response" that calls
+# raise_for_status for 429 and 5xx, or wait a while after every exception.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Finding: a session of requests-oauthlib doesn't use its own CA bundle to get a token.
 #
-# Software:  requests-oauthlib 1.3.0, as in Debian 12 (python3-requests-oauthlib 1.3.0+ds-1, with python3-requests 2.28.1).
-# Guess:     session.verify, the CA bundle of a session of requests, counts for every request of the session.
-# Behavior:  fetch_token has a parameter verify, which is True by default and passed on, so the token request is verified with
-#            the CAs of the system. It fails with a private CA, although a call of an API with the same CA succeeds.
+# Software:  requests-oauthlib 1.3.0, as in Debian 12 (python3-requests-oauthlib 1.3.0+ds-1, with
+#            python3-requests 2.28.1).
+# Guess:     session.verify, the CA bundle of a session of requests, counts for every request of the
+#            session.
+# Behavior:  fetch_token has a parameter verify, which is True by default and passed on, so the token
+#            request is verified with the CAs of the system. It fails with a private CA, although a
+#            call of an API with the same CA succeeds.
 # Seen:      see "expected" below.
 #
 # What follows for a client: pass verify to fetch_token, too.
