@@ -107,7 +107,7 @@ spec:
 		t.Fatal(err)
 	}
 	overlay := "namespace: " + namespace + "\nnamePrefix: staging-\n" +
-		regexp.MustCompile(`https://github.com/\S+/components/token-agent\S*`).ReplaceAllString(tokenAgentBlock(t, "# kustomization.yaml\n"), component)
+		regexp.MustCompile(`https://github\.com/\S+/components/token-agent\S*`).ReplaceAllString(tokenAgentBlock(t, "# kustomization.yaml\n"), component)
 	var workloads []string
 	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
 		workloads = append(workloads, strings.ReplaceAll(workload, "KIND", kind))
