@@ -123,9 +123,16 @@ func (o *createOptions) planAccounts(ctx context.Context, c *cluster.Cluster, fo
 	for _, note := range notes {
 		o.Progress("%s", note)
 	}
-	plan, err := folder.Plan(wanted, existing)
+	only := c.Namespace
+	if selection.namespaces != nil {
+		only = ""
+	}
+	plan, err := folder.Plan(wanted, existing, only)
 	if err != nil {
 		return nil, err
+	}
+	if len(accounts)+len(plan.NoLongerMatching) == 0 {
+		return nil, selection.noAccounts(c, namespaces)
 	}
 	plan.DryRun, plan.Skipped = o.dryRun == dryRunClient, skipped
 	return plan, nil
@@ -199,12 +206,14 @@ func (s *accountSelection) readAccounts(ctx context.Context, c *cluster.Cluster,
 			}
 		}
 	}, s.in(c), client.MatchingLabelsSelector{Selector: s.accounts})
-	if err != nil || len(found) > 0 {
-		return found, err
-	}
+	return found, err
+}
+
+// noAccounts returns the error if no service account is selected.
+func (s *accountSelection) noAccounts(c *cluster.Cluster, namespaces map[string]map[string]string) error {
 	where := "namespace " + c.Namespace
 	if s.namespaces != nil {
 		where = output.Number(len(namespaces), "namespace") + fmt.Sprintf(" selected by --namespaces %q", s.namespaces)
 	}
-	return nil, fmt.Errorf("%w in %s matches --selector %q; the flags are label selectors, such as team=acme", errNoAccounts, where, s.accounts)
+	return fmt.Errorf("%w in %s matches --selector %q; the flags are label selectors, such as team=acme", errNoAccounts, where, s.accounts)
 }

@@ -185,6 +185,7 @@ func TestForServiceAccountsErrors(t *testing.T) {
 			api := newAccountsAPI()
 			api.objects["/api/v1/namespaces/empty"] = &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 			api.objects["/api/v1/namespaces/empty/serviceaccounts"] = &corev1.ServiceAccountList{}
+			api.objects["/apis/auth.realmkeeper.dev/v1beta1/namespaces/empty/apiclients"] = &v1beta1.ApiClientList{}
 			api.forbidden = []string{test.forbidden}
 			code, stdout, stderr := api.forAccounts(t, test.flags...)
 			if code != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.want) {

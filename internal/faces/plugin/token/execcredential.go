@@ -26,7 +26,7 @@ const renewBefore = 30 * time.Second
 var (
 	errExecVersion   = errors.New("unsupported version of ExecCredential")
 	errExecRecursion = errors.New("this command cannot read the Secret with a kubeconfig that gets its own credentials from this command; use --from-directory, or another --context or --kubeconfig")
-	errNoExpiration  = errors.New("the response has no expires_in, and a client would never renew the token")
+	errNoExpiration  = errors.New("the response has no positive expires_in, which says when clients must renew the token")
 )
 
 // execVersion returns the API version of the response. It must be the one that the client asks for, which the
@@ -51,7 +51,7 @@ func execVersion() (string, error) {
 // expirationTimestamp, which is a time of the clock of this machine, as is token.Expiry. A token with a short lifetime
 // is renewed after three quarters of it.
 func execCredential(version string, token *oauth2.Token, now time.Time) (*clientauthenticationv1.ExecCredential, error) {
-	if token.Expiry.IsZero() {
+	if !token.Expiry.After(now) { // It is zero without expires_in.
 		return nil, errNoExpiration
 	}
 	renewal := metav1.NewTime(token.Expiry.Add(-min(renewBefore, token.Expiry.Sub(now)/4)))

@@ -51,6 +51,7 @@ func TestTokenExecCredential(t *testing.T) {
 func TestTokenExecCredentialErrors(t *testing.T) {
 	good := mounted(t, endpoint(t, tokenResponse), nil)
 	unlimited := mounted(t, endpoint(t, response{http.StatusOK, `{"access_token":"a.b.c"}`}), nil)
+	expired := mounted(t, endpoint(t, response{http.StatusOK, `{"access_token":"a.b.c","expires_in":-5}`}), nil)
 	for name, test := range map[string]struct {
 		info, mark, want string
 		args             []string
@@ -60,7 +61,8 @@ func TestTokenExecCredentialErrors(t *testing.T) {
 			args: []string{"--from-directory", good},
 		},
 		"not JSON":          {info: "x", want: "reading KUBERNETES_EXEC_INFO", args: []string{"--from-directory", good}},
-		"no expiration":     {want: "no expires_in", args: []string{"--from-directory", unlimited}},
+		"no expiration":     {want: "no positive expires_in", args: []string{"--from-directory", unlimited}},
+		"expired":           {want: "no positive expires_in", args: []string{"--from-directory", expired}},
 		"started by itself": {mark: "true", want: "use --from-directory, or another --context", args: []string{"billing"}},
 	} {
 		t.Run(name, func(t *testing.T) {

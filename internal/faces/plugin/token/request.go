@@ -92,6 +92,8 @@ func newHTTPClient(authority []byte) (*http.Client, error) {
 	}
 	return &http.Client{
 		Timeout: requestTimeout,
+		// A redirect would send the credentials elsewhere, even without TLS.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			Proxy:             http.ProxyFromEnvironment,
 			TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},

@@ -114,6 +114,8 @@ func TestTokenErrors(t *testing.T) {
 	closed := endpoint(t, tokenResponse)
 	closed.Close()
 	returning := func(r response) string { return mounted(t, endpoint(t, r), nil) }
+	redirecting := httptest.NewTLSServer(http.RedirectHandler(good.URL+"/acme/oauth2/token", http.StatusTemporaryRedirect))
+	t.Cleanup(redirecting.Close)
 	tests := map[string]struct {
 		args []string
 		want string
@@ -127,6 +129,7 @@ func TestTokenErrors(t *testing.T) {
 		},
 		"invalid client":           {[]string{"--from-directory", returning(unauthorized)}, "401 Unauthorized invalid_client: Client authentication failed."},
 		"error from a proxy":       {[]string{"--from-directory", returning(response{http.StatusBadGateway, "<html>\n"})}, "502 Bad Gateway"},
+		"redirect":                 {[]string{"--from-directory", mounted(t, good, map[string]string{"cluster_token_url": redirecting.URL})}, "307 Temporary Redirect"},
 		"response without a token": {[]string{"--from-directory", returning(response{http.StatusOK, "{}"})}, "access_token"},
 		"token is not a JWT":       {[]string{"--from-directory", returning(response{http.StatusOK, `{"access_token":"opaque"}`})}, "JWT"},
 		// These errors aren't retried.

@@ -126,8 +126,15 @@ func (f *file) recognize(name string) {
 // pathOf returns the path of the file of an ApiClient: one folder for each namespace, so that each can have its own
 // permissions.
 func pathOf(c *v1beta1.ApiClient) string {
-	return c.Namespace + "/apiclient-" + c.Name + ".yaml"
+	name := c.Name
+	if len(name) > maxName {
+		name = fmt.Sprintf("%s-%x", name[:maxName-17], sha256.Sum256([]byte(name)))[:maxName]
+	}
+	return c.Namespace + "/apiclient-" + name + ".yaml"
 }
+
+// maxName limits names in file names, which can have 255 bytes, including what a temporary file adds.
+const maxName = 200
 
 // Write writes the files. Each appears only when it is complete, so that the command can be repeated after an error.
 func (f *Folder) Write(p *Plan) error {
@@ -150,10 +157,18 @@ func (f *Folder) Write(p *Plan) error {
 }
 
 func (f *Folder) write(name string, content []byte, replace bool) error {
-	target := filepath.Join(f.dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil { //nolint:gosec // as Git creates folders
+	if err := os.MkdirAll(f.dir, 0o755); err != nil { //nolint:gosec // as Git creates folders
 		return err
 	}
+	root, err := os.OpenRoot(f.dir) // Neither names nor symbolic links may lead outside.
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	target := filepath.Join(f.dir, filepath.FromSlash(name))
 	file, err := output.CreateFile(target, replace)
 	if err != nil {
 		return err

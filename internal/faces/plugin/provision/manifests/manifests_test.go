@@ -57,7 +57,7 @@ func otherClient(name, realm string) *v1beta1.ApiClient {
 func update(t *testing.T, dir string, wanted, existing []*v1beta1.ApiClient) *manifests.Plan {
 	t.Helper()
 	folder := testkit.Value(manifests.Read(dir))(t)
-	plan := testkit.Value(folder.Plan(wanted, existing))(t)
+	plan := testkit.Value(folder.Plan(wanted, existing, ""))(t)
 	testkit.Do(t, folder.Write(plan))
 	return plan
 }
@@ -209,10 +209,68 @@ func TestWriteFails(t *testing.T) {
 	write(t, dir, "beta", "a file in the place of a folder")
 	wanted := []*v1beta1.ApiClient{account("ledger"), manifests.ForAccount(client.ObjectKey{Namespace: "beta", Name: "books"}, "acme", nil, nil)}
 	folder := testkit.Value(manifests.Read(dir))(t)
-	plan := testkit.Value(folder.Plan(wanted, nil))(t)
-	if err := folder.Write(plan); err == nil || !strings.Contains(err.Error(), "not a directory; 1 of 2 files were written, so repeat the command") {
+	plan := testkit.Value(folder.Plan(wanted, nil, ""))(t)
+	if err := folder.Write(plan); err == nil || !strings.Contains(err.Error(), "file exists; 1 of 2 files were written, so repeat the command") {
 		t.Errorf("Error is %v", err)
 	}
 	testkit.Do(t, os.Remove(filepath.Join(dir, "beta")))
 	wantPlan(t, manifests.Plan{Unchanged: 1, Create: []string{"beta/apiclient-books.yaml"}}, update(t, dir, wanted, nil))
+}
+
+// The realm of an ApiClient can't change, so a run for another realm leaves its file alone.
+func TestOtherRealm(t *testing.T) {
+	dir := t.TempDir()
+	update(t, dir, []*v1beta1.ApiClient{account("ledger", "read")}, nil)
+	other := account("ledger", "read")
+	other.Spec.RealmRef.Name = "globex"
+	byHand := manifests.Plan{ByHand: []manifests.Account{{Name: "acme/ledger", Reason: "ApiClient acme/ledger is of another realm, which cannot be changed"}}}
+	wantPlan(t, byHand, update(t, dir, []*v1beta1.ApiClient{other}, nil))
+	wantPlan(t, byHand, update(t, t.TempDir(), []*v1beta1.ApiClient{other}, []*v1beta1.ApiClient{account("ledger", "read")}))
+}
+
+// A run for one namespace doesn't judge the files of others.
+func TestOtherNamespace(t *testing.T) {
+	dir := t.TempDir()
+	update(t, dir, []*v1beta1.ApiClient{account("ledger", "read")}, nil)
+	folder := testkit.Value(manifests.Read(dir))(t)
+	wantPlan(t, manifests.Plan{}, testkit.Value(folder.Plan(nil, nil, "beta"))(t))
+	wantPlan(t, manifests.Plan{NoLongerMatching: []string{ledgerFile}}, testkit.Value(folder.Plan(nil, nil, "acme"))(t))
+}
+
+// Names of service accounts can have 253 characters.
+func TestLongName(t *testing.T) {
+	dir, long := t.TempDir(), strings.Repeat("a", 252)
+	wanted := []*v1beta1.ApiClient{account(long+"a", "read"), account(long+"b", "read")}
+	if plan := update(t, dir, wanted, nil); len(plan.Create) != 2 || plan.Create[0] == plan.Create[1] {
+		t.Errorf("The files are %v", plan.Create)
+	}
+	wantPlan(t, manifests.Plan{Unchanged: 2}, update(t, dir, wanted, nil))
+}
+
+// Neither a symbolic link nor a name from a hostile API server leads outside of the folder.
+func TestStaysInFolder(t *testing.T) {
+	outside := t.TempDir()
+	for name, c := range map[string]*v1beta1.ApiClient{
+		"link":      account("ledger", "read"),
+		"name":      account("../../../../evil", "read"),
+		"namespace": manifests.ForAccount(client.ObjectKey{Namespace: "..", Name: "ledger"}, "acme", nil, nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "clients")
+			testkit.Do(t, os.MkdirAll(dir, 0o700))
+			if name == "link" {
+				testkit.Do(t, os.Symlink(outside, filepath.Join(dir, "acme")))
+			}
+			folder := testkit.Value(manifests.Read(dir))(t)
+			plan := testkit.Value(folder.Plan([]*v1beta1.ApiClient{c}, nil, ""))(t)
+			if err := folder.Write(plan); err == nil || !strings.Contains(err.Error(), "path escapes from parent") {
+				t.Errorf("Writing: %v", err)
+			}
+			for _, folder := range []string{outside, filepath.Dir(dir)} {
+				if files, err := filepath.Glob(filepath.Join(folder, "*.yaml")); len(files) > 0 || err != nil {
+					t.Errorf("%v are outside", files)
+				}
+			}
+		})
+	}
 }

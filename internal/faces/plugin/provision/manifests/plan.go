@@ -29,8 +29,9 @@ func ForAccount(account client.ObjectKey, realm string, scopes, audiences []stri
 	return c
 }
 
-// Plan compares the folder with the wanted ApiClients, one for each service account, and with those in the cluster.
-func (f *Folder) Plan(wanted, existing []*v1beta1.ApiClient) (*Plan, error) {
+// Plan compares the folder with the wanted ApiClients, one for each service account, and with those in the cluster. If
+// namespace is not empty, these are all of this namespace, and it doesn't judge files of others.
+func (f *Folder) Plan(wanted, existing []*v1beta1.ApiClient, namespace string) (*Plan, error) {
 	p := &Plan{
 		Create: []string{}, Change: []string{}, ByHand: []Account{}, ChangedInCluster: []string{}, NoLongerMatching: []string{}, Skipped: []Namespace{},
 		contents: map[string][]byte{},
@@ -54,6 +55,8 @@ func (f *Folder) Plan(wanted, existing []*v1beta1.ApiClient) (*Plan, error) {
 			p.ByHand = append(p.ByHand, Account{key.String(), name + " was changed by hand"})
 		case found == nil && other != "":
 			p.ByHand = append(p.ByHand, Account{key.String(), other})
+		case otherRealm(c, inCluster[key]), found != nil && otherRealm(c, found.clients[0]):
+			p.ByHand = append(p.ByHand, Account{key.String(), "ApiClient " + key.String() + " is of another realm, which cannot be changed"})
 		case found == nil:
 			p.Create, p.contents[name] = append(p.Create, name), content
 		case !bytes.Equal(found.content, content):
@@ -65,12 +68,23 @@ func (f *Folder) Plan(wanted, existing []*v1beta1.ApiClient) (*Plan, error) {
 			p.ChangedInCluster = append(p.ChangedInCluster, name)
 		}
 	}
+	p.NoLongerMatching = append(p.NoLongerMatching, f.generatedExcept(matching, namespace)...)
+	return p, nil
+}
+
+// generatedExcept returns the paths of the generated files, in order, of all namespaces if namespace is empty.
+func (f *Folder) generatedExcept(matching map[string]bool, namespace string) (others []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
-		if f.files[name].generated && !matching[name] {
-			p.NoLongerMatching = append(p.NoLongerMatching, name)
+		if f.files[name].generated && !matching[name] && (namespace == "" || strings.HasPrefix(name, namespace+"/")) {
+			others = append(others, name)
 		}
 	}
-	return p, nil
+	return others
+}
+
+// otherRealm reports whether an ApiClient, which may be nil, is of another realm than the wanted one.
+func otherRealm(wanted, c *v1beta1.ApiClient) bool {
+	return c != nil && c.Spec.RealmRef.Name != wanted.Spec.RealmRef.Name
 }
 
 // differsFrom reports whether an intact file differs from its ApiClient in the cluster. Both may be nil.
