@@ -22,6 +22,8 @@ type Agent struct {
 	// KeepExpired leaves the file when its token expires. Some readers don't notice a new file after the file was
 	// removed.
 	KeepExpired bool
+
+	reported map[string]string // what the log says already, by message
 }
 
 // Run keeps the file fresh until ctx is done, and leaves it then. Whatever fails, it tries again.
@@ -29,7 +31,7 @@ type Agent struct {
 // The file has the last token until it expires, even if this process has just started.
 func (a *Agent) Run(ctx context.Context) {
 	var failures int
-	var reported string
+	a.reported = map[string]string{}
 	expires := a.File.Expires()
 	a.Metrics.setExpiry(expires)
 	spread := true
@@ -44,26 +46,24 @@ func (a *Agent) Run(ctx context.Context) {
 			failures++
 			next, spread = retryDelay(err, failures, a.Random()), true
 			a.Metrics.countFailure(err)
-			if err.Error() != reported {
-				a.Logger.Error("Failed to renew the token", "error", err)
-			}
-			reported = err.Error()
+			a.report("Failed to renew the token", err)
 		default:
 			next, expires = renewalDelay(token.Lifetime, spread, a.Random()), token.Expires
 			if spread {
 				a.Logger.Info("Wrote a token", "expires", expires.UTC().Format(time.RFC3339))
 			}
-			failures, reported, spread = 0, "", false
+			failures, spread = 0, false
+			clear(a.reported)
 			a.Metrics.setExpiry(expires)
 		}
-		renewal := time.After(next)
-		if !expires.IsZero() && time.Until(expires) <= next {
-			if !sleep(ctx, time.After(time.Until(expires))) {
+		renewal := time.Now().Add(next)
+		if !expires.IsZero() && remaining(expires) <= next {
+			if !sleepUntil(ctx, expires) {
 				return
 			}
 			expires = a.removeExpired(expires)
 		}
-		if !sleep(ctx, renewal) {
+		if !sleepUntil(ctx, renewal) {
 			return
 		}
 	}
@@ -81,7 +81,7 @@ func (a *Agent) Once(ctx context.Context) error {
 			return cmp.Or(last, err) // not that ctx is done
 		}
 		last = err
-		if !sleep(ctx, time.After(retryDelay(err, failures, a.Random()))) {
+		if !sleepUntil(ctx, time.Now().Add(retryDelay(err, failures, a.Random()))) {
 			return last
 		}
 	}
@@ -95,32 +95,61 @@ func (a *Agent) renew(ctx context.Context) (Token, error) {
 	return token, a.File.Write(token)
 }
 
+// report logs a failure, unless it did so before. The text of some differs each time, for example in a port or the
+// time, so their codes are compared.
+func (a *Agent) report(message string, err error) {
+	what := codeOf(err)
+	if what != codeConnection && what != codeCertificate {
+		what = err.Error()
+	}
+	if a.reported[message] != what {
+		a.Logger.Error(message, "error", err)
+	}
+	a.reported[message] = what
+}
+
 // removeExpired removes the file if its token has expired, because a reader would rather see that there is no token
 // than present one that every API rejects. It returns when the token in the file expires, or zero if there is none.
 func (a *Agent) removeExpired(expires time.Time) time.Time {
-	if expires.IsZero() || time.Now().Before(expires) {
+	if expires.IsZero() || remaining(expires) > 0 {
 		return expires
+	}
+	if at := a.File.Expires(); time.Now().Before(at) { // Another agent has replaced the file.
+		a.Metrics.setExpiry(at)
+		return at
 	}
 	a.Metrics.setExpiry(time.Time{})
 	expired := expires.UTC().Format(time.RFC3339)
 	if a.KeepExpired {
 		a.Logger.Error("The token in the file has expired", "expired", expired)
 	} else if err := a.File.Remove(); err != nil {
-		a.Logger.Error("Failed to remove the expired token", "expired", expired, "error", err)
+		a.report("Failed to remove the expired token", err)
+		return expires // to try again
 	} else {
 		a.Logger.Error("Removed the token because it has expired", "expired", expired)
 	}
 	return time.Time{}
 }
 
-// sleep returns whether the timer fired before ctx was done.
-func sleep(ctx context.Context, timer <-chan time.Time) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer:
-		return true
+// remaining returns the time until another, by the clock that says less. Monotonic time and timers stand still while a
+// machine is suspended, but tokens expire.
+func remaining(at time.Time) time.Duration {
+	return min(time.Until(at), at.Round(0).Sub(time.Now().Round(0)))
+}
+
+// maxSleep limits how late sleepUntil returns after the machine was suspended.
+const maxSleep = 30 * time.Second
+
+// sleepUntil returns whether the time came before ctx was done.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	for left := remaining(at); left > 0; left = remaining(at) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(min(left, maxSleep)):
+		}
 	}
+	return ctx.Err() == nil
 }
 
 // minRenewal is the shortest time between two renewals.

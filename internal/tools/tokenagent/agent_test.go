@@ -246,6 +246,68 @@ func TestRemovesAnExpiredTokenAtStart(t *testing.T) {
 	})
 }
 
+func TestLeavesAnEmptyDirectory(t *testing.T) {
+	run(t, func(t *testing.T, h *harness) {
+		testkit.Do(t, os.Mkdir(h.File.Path, 0o700))
+		h.start(t)
+		if _, err := os.Stat(h.File.Path); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTriesAgainToRemoveAnExpiredToken(t *testing.T) {
+	run(t, func(t *testing.T, h *harness) {
+		h.start(t)
+		h.endpoint.fail(errNoResponse)
+		testkit.Do(t, os.Remove(h.File.Path))
+		testkit.Do(t, os.MkdirAll(filepath.Join(h.File.Path, "that cannot be removed"), 0o700))
+		pass(2 * lifetime)
+		if n := strings.Count(h.log.String(), "Failed to remove the expired token"); n != 1 {
+			t.Errorf("the log says %d times that the token isn't removed, want once:\n%s", n, h.log)
+		}
+		testkit.Do(t, os.RemoveAll(h.File.Path))
+		testkit.Do(t, h.File.Write(tokenagent.Token{Value: "expired", Expires: time.Now().Add(-lifetime)}))
+		pass(time.Minute)
+		if got := h.token(t); got != "" {
+			t.Errorf("the file still has %q", got)
+		}
+	})
+}
+
+// An agent doesn't remove the token of another, such as during a rolling update with a shared volume.
+func TestKeepsTheTokenOfAnotherAgent(t *testing.T) {
+	run(t, func(t *testing.T, h *harness) {
+		h.start(t)
+		h.endpoint.fail(errNoResponse)
+		testkit.Do(t, h.File.Write(tokenagent.Token{Value: "other", Expires: time.Now().Add(2 * lifetime)}))
+		pass(2*lifetime - time.Nanosecond)
+		if got := h.token(t); got != "other" {
+			t.Errorf("the file has %q, want the token of another agent", got)
+		}
+		pass(time.Nanosecond)
+		if got := h.token(t); got != "" {
+			t.Errorf("the file still has %q, which has expired", got)
+		}
+	})
+}
+
+// Failures to connect are logged once, although their texts differ.
+func TestLogsFailuresToConnectOnce(t *testing.T) {
+	run(t, func(t *testing.T, h *harness) {
+		attempts := 0
+		h.Request = func(context.Context) (tokenagent.Token, error) {
+			attempts++
+			return tokenagent.Token{}, tokenagent.NoResponse(fmt.Sprintf("port %d: connection reset", attempts))
+		}
+		h.start(t)
+		pass(time.Hour)
+		if lines := strings.Count(h.log.String(), "\n"); lines != 1 || attempts < 100 {
+			t.Errorf("%d attempts, and the log has %d lines:\n%s", attempts, lines, h.log)
+		}
+	})
+}
+
 func TestKeepsAnExpiredTokenIfAsked(t *testing.T) {
 	run(t, func(t *testing.T, h *harness) {
 		h.KeepExpired = true

@@ -23,6 +23,9 @@ type File struct {
 // Write replaces the file. A reader sees either the former content or the new one, even if it opens the file at the
 // same moment. The content isn't synced to a disk: after a crash of the machine, the Pod and its volume are gone.
 func (f File) Write(token Token) error {
+	if info, err := os.Stat(f.Path); err == nil && info.IsDir() {
+		return fail(codeOutput, nil, "%s is a directory: --output is the path of a file in it", f.Path)
+	}
 	content, err := f.Format.encode(token)
 	if err != nil {
 		return err
@@ -61,7 +64,7 @@ func (f File) failed(verb string, err error) error {
 // Expires returns when the token in the file expires, or zero if there is no file.
 func (f File) Expires() time.Time {
 	info, err := os.Stat(f.Path)
-	if err != nil {
+	if err != nil || !info.Mode().IsRegular() {
 		return time.Time{}
 	}
 	return info.ModTime()
@@ -74,6 +77,9 @@ func (f File) Check(now time.Time) error {
 	info, err := os.Stat(f.Path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoToken, err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: %s is not a regular file", errNoToken, f.Path)
 	}
 	if expires := info.ModTime(); !now.Before(expires) {
 		return fmt.Errorf("%w: that in %s expired at %s", errNoToken, f.Path, expires.UTC().Format(time.RFC3339))

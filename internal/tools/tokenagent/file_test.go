@@ -77,6 +77,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A directory is no token, whatever its modification time, and the error says how to correct it.
+func TestDirectory(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	file := tokenagent.File{Path: dir, Mode: 0o600, Format: tokenagent.FormatToken}
+	testkit.Do(t, os.Chtimes(dir, now, now.Add(lifetime)))
+	if err := file.Check(now); err == nil || !file.Expires().IsZero() {
+		t.Errorf("the check returns %v, and the directory expires at %s", err, file.Expires())
+	}
+	err := file.Write(tokenagent.Token{Value: "a", Expires: now.Add(lifetime)})
+	if want := dir + " is a directory: --output is the path of a file in it"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // If the volume is full or read-only, the error says so, nothing else remains, and the last token stays.
 func TestVolume(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")

@@ -36,7 +36,7 @@ realmkeeper_token_agent_expires_in_seconds %.3f
 func (m *Metrics) setExpiry(expires time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.expires = expires
+	m.expires = expires.Round(0) // Monotonic time stands still while the machine is suspended.
 }
 
 func (m *Metrics) countFailure(err error) {
