@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +45,9 @@ type Token struct {
 // requestTimeout limits each token request.
 const requestTimeout = 10 * time.Second
 
+// maxLifetime limits expires_in, so that no mistake of a server can stop renewals.
+const maxLifetime = 24 * time.Hour
+
 // Request requests a token. Its errors are one line, and contain neither a secret nor a token.
 func (c *Client) Request(ctx context.Context) (Token, error) {
 	from, err := c.readCredentials()
@@ -66,14 +71,16 @@ func (c *Client) Request(ctx context.Context) (Token, error) {
 	started := time.Now()
 	issued, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, newHTTPClient(from.authorities)))
 	if err != nil {
-		return Token{}, from.describe(err)
+		return Token{}, from.describe(ctx, err)
 	}
-	lifetime := time.Until(issued.Expiry).Round(time.Second)
+	lifetime := min(time.Until(issued.Expiry).Round(time.Second), maxLifetime)
 	switch {
 	case !validToken(issued.AccessToken):
 		return Token{}, fail(codeResponse, nil, "%s returned a token with characters that RFC 6750 does not allow: check the token URL", from.endpoint())
+	case !strings.EqualFold(issued.Type(), "Bearer"):
+		return Token{}, fail(codeResponse, nil, "%s returned a token whose token_type is not Bearer: check the token URL", from.endpoint())
 	case issued.Expiry.IsZero() || lifetime <= 0:
-		return Token{}, fail(codeResponse, nil, "%s returned a token without expires_in: check the token URL", from.endpoint())
+		return Token{}, fail(codeResponse, nil, "%s returned a token without expires_in, or with an expires_in that is not positive: check the token URL", from.endpoint())
 	}
 	// The lifetime began after the request was sent.
 	return Token{Value: issued.AccessToken, Expires: started.Add(lifetime), Lifetime: lifetime}, nil
@@ -83,7 +90,8 @@ func (c *Client) Request(ctx context.Context) (Token, error) {
 // than a token to its readers.
 func validToken(token string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/"
-	return strings.TrimLeft(strings.TrimRight(token, "="), letters) == ""
+	token = strings.TrimRight(token, "=")
+	return token != "" && strings.TrimLeft(token, letters) == ""
 }
 
 // credentials are what the files contain at the time of a request: a secret or an assertion.
@@ -196,15 +204,30 @@ func CheckTokenURL(text string) error {
 
 func newHTTPClient(authorities *x509.CertPool) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: limitedTransport{&http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
 			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
 			// The next request is minutes away, and can have other authorities.
 			DisableKeepAlives: true,
-		},
+		}},
 		// Following a redirect would send the credentials to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// maxResponse limits the bytes of a response. The memory of a sidecar is small.
+const maxResponse = 64 << 10
+
+// limitedTransport fails to read more than maxResponse.
+type limitedTransport struct{ http.RoundTripper }
+
+func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
+	return response, nil
 }
 
 // advice says what to do about an error of the token endpoint.
@@ -226,10 +249,10 @@ const maxDescription = 300
 
 // describe returns a failed request as one line. The body of a response can be anything, even what was sent, so only
 // the members of an OAuth error are used.
-func (c *credentials) describe(err error) error {
+func (c *credentials) describe(ctx context.Context, err error) error {
 	rejected, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return c.describeNoError(err)
+		return c.describeNoError(ctx, err)
 	}
 	result := &failure{code: rejected.ErrorCode, cause: err, retryAfter: parseRetryAfter(rejected.Response.Header.Get("Retry-After"))}
 	status, what := rejected.Response.StatusCode, advice[rejected.ErrorCode]
@@ -251,7 +274,8 @@ func (c *credentials) describe(err error) error {
 // quote returns a description, unless it is too long or repeats what this client keeps secret.
 func (c *credentials) quote(description string) string {
 	description = strings.TrimSuffix(description, ".")
-	for _, secret := range []string{c.secret, c.assertion} {
+	basic := base64.RawStdEncoding.EncodeToString([]byte(url.QueryEscape(c.clientID) + ":" + url.QueryEscape(c.secret)))
+	for _, secret := range []string{c.secret, c.assertion, basic} {
 		if secret != "" && strings.Contains(description, secret) {
 			return ""
 		}
@@ -262,8 +286,11 @@ func (c *credentials) quote(description string) string {
 	return fmt.Sprintf(" %q", description)
 }
 
-func (c *credentials) describeNoError(err error) error {
+func (c *credentials) describeNoError(ctx context.Context, err error) error {
 	in, ok := errors.AsType[*url.Error](err)
+	if !ok && ctx.Err() != nil { // The library doesn't wrap an error of the body.
+		return fail(codeConnection, err, "no complete response from %s", c.endpoint())
+	}
 	if !ok {
 		return fail(codeResponse, err, "%s returned something else than a token: check the token URL", c.endpoint())
 	}
@@ -281,8 +308,9 @@ func (c *credentials) endpoint() string {
 
 // parseRetryAfter returns the time to wait (RFC 9110, section 10.2.3), or zero.
 func parseRetryAfter(header string) time.Duration {
-	if seconds, err := time.ParseDuration(header + "s"); err == nil {
-		return max(seconds, 0)
+	seconds, err := strconv.ParseUint(header, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // Out of range, it is the maximum.
+		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(header); err == nil {
 		return max(time.Until(at), 0)

@@ -3,6 +3,7 @@ package tokenagent_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -270,6 +271,28 @@ func TestFailures(t *testing.T) {
 			func(_ *testing.T, s *server, _ *tokenagent.Client) { s.set(200, `{"access_token":"new.access.token"}`) },
 			"response", "without expires_in",
 		},
+		"token that has expired": {
+			func(_ *testing.T, s *server, _ *tokenagent.Client) {
+				s.set(200, `{"access_token":"new.access.token","expires_in":-300}`)
+			},
+			"response", "an expires_in that is not positive",
+		},
+		"bound token": {
+			func(_ *testing.T, s *server, _ *tokenagent.Client) {
+				s.set(200, `{"access_token":"new.access.token","token_type":"DPoP","expires_in":300}`)
+			},
+			"response", "token_type is not Bearer",
+		},
+		"token of padding": {
+			func(_ *testing.T, s *server, _ *tokenagent.Client) {
+				s.set(200, `{"access_token":"==","expires_in":300}`)
+			},
+			"response", "characters that RFC 6750 does not allow",
+		},
+		"long response": {
+			func(_ *testing.T, s *server, _ *tokenagent.Client) { s.set(200, issued+strings.Repeat(" ", 64<<10)) },
+			"response", "returned something else than a token",
+		},
 		"token with a line break": {
 			func(_ *testing.T, s *server, _ *tokenagent.Client) {
 				s.set(200, `{"access_token":"new.access.token\nmore","expires_in":300}`)
@@ -279,6 +302,13 @@ func TestFailures(t *testing.T) {
 		"description with the secret": {
 			func(_ *testing.T, s *server, _ *tokenagent.Client) {
 				s.set(401, `{"error":"invalid_client","error_description":"`+clientSecret+` is wrong"}`)
+			},
+			"invalid_client", "returned invalid_client: check",
+		},
+		"description with the header": {
+			func(_ *testing.T, s *server, _ *tokenagent.Client) {
+				header := base64.StdEncoding.EncodeToString([]byte(clientID + ":" + clientSecret))
+				s.set(401, `{"error":"invalid_client","error_description":"Basic `+header+` is wrong"}`)
 			},
 			"invalid_client", "returned invalid_client: check",
 		},
@@ -344,6 +374,30 @@ func failOnce(t *testing.T, c *tokenagent.Client) *tokenagent.Metrics {
 	return agent.Metrics
 }
 
+func TestLifetimeIsAtMostADay(t *testing.T) {
+	s := newServer(t)
+	c := tokenagent.Client{CredentialsDir: s.credentials(t)}
+	s.set(200, `{"access_token":"new.access.token","expires_in":999999999}`)
+	if token := testkit.Value(c.Request(t.Context()))(t); token.Lifetime != 24*time.Hour || token.Expires.After(time.Now().Add(24*time.Hour)) {
+		t.Errorf("the lifetime is %s, and the token expires at %s", token.Lifetime, token.Expires)
+	}
+}
+
+func TestResponseThatDoesNotEnd(t *testing.T) {
+	s := newServer(t)
+	c := tokenagent.Client{CredentialsDir: s.credentials(t)}
+	s.respond = func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		testkit.Do(t, http.NewResponseController(w).Flush())
+		<-r.Context().Done()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := c.Request(ctx); err == nil || err.Error() != "no complete response from "+s.tokenURL() {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The agent waits for Retry-After, also as a date. A new client that isn't known yet gets its token soon.
 func TestWaitsForRetryAfter(t *testing.T) {
 	s := newServer(t)
@@ -355,6 +409,7 @@ func TestWaitsForRetryAfter(t *testing.T) {
 		"seconds":    {func() string { return "60" }, time.Minute, 90 * time.Second},
 		"date":       {func() string { return time.Now().Add(time.Minute).UTC().Format(http.TimeFormat) }, 59 * time.Second, 90 * time.Second},
 		"too long":   {func() string { return "86400" }, 5 * time.Minute, 450 * time.Second},
+		"no range":   {func() string { return "99999999999999999999" }, 5 * time.Minute, 450 * time.Second},
 		"no header":  {func() string { return "" }, time.Second, 1500 * time.Millisecond},
 		"not a time": {func() string { return "soon" }, time.Second, 1500 * time.Millisecond},
 	} {
