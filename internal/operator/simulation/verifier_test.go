@@ -9,7 +9,8 @@ import (
 )
 
 // verifier is an API that checks tokens as api/verify does: with the lists that it has, which it loads again when their
-// ttl is over. It asks the servers in turn, those without contact to the API server included.
+// ttl is over. It asks the servers in turn, those without contact to the API server included. It asks none that can't read
+// all records, because such a server keeps the last version that it could read, also for lists.
 type verifier struct {
 	lists map[string]*loadedList // by number
 	loads int
@@ -62,7 +63,7 @@ func (v *verifier) list(w *world, number string, now time.Time) *loadedList {
 }
 
 func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
-	servers := slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool { return !s.answers() })
+	servers := slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool { return !s.answers() || s.old })
 	if len(servers) == 0 {
 		return nil
 	}
