@@ -67,8 +67,8 @@ type reference struct {
 	serial         int64
 }
 
-// issued is when a token was issued, and when it expires, in seconds.
-type issued struct{ at, expires int64 }
+// issued is when a token was issued, and when it expires, in seconds, and the revision of the records that the server had.
+type issued struct{ at, expires, revision int64 }
 
 // holder is who holds an index.
 type holder struct {
@@ -195,7 +195,7 @@ func (h *indexHistory) issue(w *world) {
 			}
 			to := reference{number[1], c.ID, status.Index, types.UID(c.UID), h.serial[c.Version]}
 			if before := h.tokens[to]; len(before) == 0 || before[len(before)-1].at < now.Unix() {
-				h.tokens[to] = append(before, issued{now.Unix(), now.Add(lifetimeOf(realm, c)).Unix()})
+				h.tokens[to] = append(before, issued{now.Unix(), now.Add(lifetimeOf(realm, c)).Unix(), s.delivered})
 				h.total++
 			}
 		}
@@ -319,15 +319,18 @@ func (h *indexHistory) whyRevoked(s *server, realm *registry.Realm, recorded rec
 		return "" // The server can't know it yet.
 	}
 	gone, isGone := h.gone[to.uid]
-	oldest := time.Unix(h.tokens[to][0].at, 0)
+	// A token that was issued with later records, by a slow clock, isn't revoked if a user has set an earlier time since.
+	revokedBy := func(from time.Time) bool {
+		return slices.ContainsFunc(h.tokens[to], func(token issued) bool { return token.revision <= s.delivered && time.Unix(token.at, 0).Before(from) })
+	}
 	switch {
 	case c == nil || c.UID != string(to.uid):
 		if isGone && gone <= s.delivered {
 			return "the client is deleted"
 		}
-	case oldest.Before(c.TokensValidAfter):
+	case revokedBy(c.TokensValidAfter):
 		return "the client's tokens are revoked"
-	case oldest.Before(recorded.TokensValidAfter):
+	case revokedBy(recorded.TokensValidAfter):
 		return "the realm's tokens are revoked"
 	}
 	return ""
