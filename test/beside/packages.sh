@@ -16,19 +16,4 @@ missing=()
 for package in "${packages[@]}"; do
 	[[ $(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
 done
-[[ ${#missing[@]} -gt 0 ]] || exit 0
-if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-	echo "These Debian packages are missing: ${missing[*]}. Run this as root on Debian 12." >&2
-	exit 1
-fi
-echo "Installing ${missing[*]} (takes about 2 min) ..."
-# Keep them from starting, because they would use ports.
-policy=/usr/sbin/policy-rc.d
-if [[ ! -e $policy ]]; then
-	trap 'rm -f "$policy"' EXIT
-	printf '#!/bin/sh\nexit 101\n' >"$policy"
-	chmod +x "$policy"
-fi
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+[[ ${#missing[@]} -eq 0 ]] || "$(dirname "${BASH_SOURCE[0]}")/../debian.sh" "2 min" "${missing[@]}"

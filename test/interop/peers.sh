@@ -18,23 +18,7 @@ command -v python3 >/dev/null || packages+=(python3)
 command -v socat >/dev/null || packages+=(socat)
 command -v javac >/dev/null || packages+=(default-jdk-headless)
 
-if [[ ${#packages[@]} -gt 0 ]]; then
-	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-		echo "Some tests require programs that are missing. Install these Debian packages or their equivalents: ${packages[*]}" >&2
-		exit 1
-	fi
-	echo "Installing ${packages[*]} for the tests (takes about 10 s, 1 min with a JDK, or 2 min with npm) ..."
-	# Keep Apache and nginx from starting, because they would use a port.
-	policy=/usr/sbin/policy-rc.d
-	if [[ ! -e $policy ]]; then
-		trap 'rm -f "$policy"' EXIT
-		printf '#!/bin/sh\nexit 101\n' >"$policy"
-		chmod +x "$policy"
-	fi
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq
-	apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
-fi
+[[ ${#packages[@]} -eq 0 ]] || test/debian.sh "10 s, 1 min with a JDK, or 2 min with npm" "${packages[@]}"
 
 cd test/interop/node
 if ! cmp -s package-lock.json node_modules/.installed; then
