@@ -69,7 +69,7 @@ func Read(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// parse returns a file with its ApiClients, whatever else it contains.
+// parse returns a file with the ApiClients in it. It ignores objects of other kinds.
 func parse(name string, content []byte) (*file, error) {
 	content = bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")) // as Git writes files on Windows
 	f := &file{content: content}
