@@ -38,7 +38,7 @@ func (putRecord) String() string { return "put record" }
 type decision struct {
 	// now is the time of the decision.
 	now time.Time
-	// lacks are the facts that the decision lacks. If there are any, it says nothing else but what they are about.
+	// lacks are the facts that the decision lacks. If there are any, the other fields are incomplete.
 	lacks lacks
 	// writes lead to the desired state, in this order.
 	writes   []write
