@@ -287,12 +287,13 @@ func (a *attack) hideAndSquat(t *testing.T, c *v1beta1.ApiClient, namespace stri
 		a.inst.Create(t, hidden)
 	}
 	hide(recordsecret.ForClient(a.inst.RecordsNamespace, other))
-	for index := range 8 {
+	free := a.freeIndexes(t, 9)
+	for _, index := range free[:8] {
 		hide(recordsecret.ForIndex(a.inst.RecordsNamespace, record.Index{
 			StatusIndex: record.StatusIndex{Index: index}, UID: owner, Namespace: namespace, Name: canary, RealmUID: a.realm.UID, Serial: math.MaxInt64, RetiredAt: farFuture,
 		}))
 	}
-	visible := record.Index{StatusIndex: record.StatusIndex{Index: 8}, UID: owner, Namespace: namespace, Name: canary, RealmUID: a.realm.UID, Serial: 1}
+	visible := record.Index{StatusIndex: record.StatusIndex{Index: free[8]}, UID: owner, Namespace: namespace, Name: canary, RealmUID: a.realm.UID, Serial: 1}
 	a.write(t)(recordsecret.ForIndex(a.inst.RecordsNamespace, visible))
 	for _, obj := range []client.Object{
 		configMap(a.inst.RecordsNamespace, canary), lease(a.inst.RecordsNamespace, canary), secret(namespace, canary, generated),
@@ -301,6 +302,20 @@ func (a *attack) hideAndSquat(t *testing.T, c *v1beta1.ApiClient, namespace stri
 			t.Fatalf("Failed to create %T: %v", obj, err)
 		}
 	}
+}
+
+// freeIndexes returns the first indexes that no client holds. The clients of the test hold random ones.
+func (a *attack) freeIndexes(t *testing.T, n int) (free []int) {
+	t.Helper()
+	for index := 0; len(free) < n; index++ {
+		name := client.ObjectKey{Namespace: a.inst.RecordsNamespace, Name: record.IndexRecordName(a.realm.UID, index)}
+		if err := a.inst.Env.Client.Get(t.Context(), name, &corev1.Secret{}); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		} else if err != nil {
+			free = append(free, index)
+		}
+	}
+	return free
 }
 
 // lieAboutTimes writes times that no clock reaches.
