@@ -98,8 +98,8 @@ func (h *indexHistory) indexEvent(secret *corev1.Secret, revision int64, deleted
 }
 
 // clientEvent checks the index in the record of a client. I1: no other record has it, and the client holds
-// it.
-func (h *indexHistory) clientEvent(w *world, secret *corev1.Secret, c *record.Client, revision int64, deleted bool) {
+// it. A late POST can create the record of a deleted client again, which has given the index up but still holds it.
+func (h *indexHistory) clientEvent(w *world, secret *corev1.Secret, c *record.Client, revision int64, deleted, exists bool) {
 	delete(h.has, secret.Name)
 	if deleted {
 		h.gone[c.UID] = revision
@@ -116,7 +116,7 @@ func (h *indexHistory) clientEvent(w *world, secret *corev1.Secret, c *record.Cl
 		}
 	}
 	held := h.held[index]
-	if held.uid != c.UID || held.retired {
+	if held.uid != c.UID || held.retired && exists {
 		w.violate(fmt.Errorf("I1: the record of %s has index %d, which %q holds, retired: %t", c.Name, index, held.uid, held.retired))
 	}
 	h.has[secret.Name] = holder{index, c.UID, held.serial, false}

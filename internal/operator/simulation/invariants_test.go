@@ -238,7 +238,7 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		of := h.client(record.OwnerName(secret))
 		c, err := record.ReadClient(secret)
 		must(err)
-		h.indexes.clientEvent(w, secret, &c, revision, deleted)
+		h.indexes.clientEvent(w, secret, &c, revision, deleted, of.uid == c.UID)
 		if deleted {
 			h.recordDeleted(w, of, &c, revision)
 			return
