@@ -32,6 +32,3 @@ func (f *Feed) WaitsForKeys(record string) bool {
 // FailedAttempts returns the number of failed attempts to decrypt keys of a record. The delay until the
 // next attempt grows with it.
 func (f *Feed) FailedAttempts(record string) int { return f.keys.queue.NumRequeues(record) }
-
-// CloseSnapshot closes the file with the last known good records.
-func (f *Feed) CloseSnapshot() { f.saved.Close() }

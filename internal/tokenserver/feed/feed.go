@@ -166,19 +166,16 @@ func (f *Feed) Run(ctx context.Context) {
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 2 * time.Second},
 	})
 	var running sync.WaitGroup
-	running.Go(func() {
-		f.heartbeat.run(ctx)
-		// Without the Lease, the operator doesn't wait for this server, so the next process must not serve
-		// what is saved.
-		f.saved.Delete()
-		f.heartbeat.remove(context.WithoutCancel(ctx))
-	})
+	running.Go(func() { f.heartbeat.run(ctx) })
 	running.Go(func() { f.loadSaved(ctx) })
 	running.Go(func() { f.keys.run(ctx) })
 	running.Go(func() { f.monitor.Run(ctx) })
 	reflector.RunWithContext(ctx)
 	running.Wait()
-	f.saved.Close()
+	// Without the Lease, the operator doesn't wait for this server, so the next process must not serve what
+	// is saved.
+	f.saved.Delete()
+	f.heartbeat.remove(context.WithoutCancel(ctx))
 }
 
 // watch opens a watch of the records. One that starts with a list is consistent.

@@ -303,7 +303,6 @@ func TestRestartWithSnapshot(t *testing.T) {
 	// The second realm's record is like one of an earlier version.
 	first.list(realmRecord(t, "acme", first.seal("acme", key)), realmRecord(t, "old", old))
 	eventually(t, "acme signs", func() bool { return first.signs("acme") })
-	first.feed.CloseSnapshot()
 	plugin.Stop()
 	second := newSealedRealms(t, plugin, dir)
 	second.feed.RestoreNow()

@@ -76,7 +76,6 @@ func TestUnknownRestrictionDisables(t *testing.T) {
 	check("restriction lifted", reg, false, 0)
 	update(restrictedRealm, restrictedClient)
 
-	f.CloseSnapshot()
 	again, restarted := newFeed(dir)
 	again.RestoreNow()
 	check("restarted without the API server", restarted, true, 2) // the metric is that of the first process

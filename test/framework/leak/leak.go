@@ -163,7 +163,6 @@ func SnapshotOf(t *testing.T, dir string) string {
 		all.Write(content)
 	}
 	log, _ := snapshot.Open(copied, func(err error) { t.Error(err) })
-	defer log.Close()
 	complete := log.Read(func(string) bool { return true }, func(secret *corev1.Secret) {
 		for _, value := range secret.Data {
 			all.Write(value)

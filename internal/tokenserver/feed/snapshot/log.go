@@ -161,16 +161,6 @@ func (l *Log) append(k kind, secret *corev1.Secret) {
 	}
 }
 
-// Close closes the file without deleting it.
-func (l *Log) Close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.discard()
-	if err := l.closeFile(); err != nil {
-		l.failed(fmt.Errorf("closing the snapshot: %w", err))
-	}
-}
-
 // Delete deletes the file. From then on, nothing is saved.
 func (l *Log) Delete() {
 	l.mu.Lock()

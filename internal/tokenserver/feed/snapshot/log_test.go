@@ -200,8 +200,7 @@ func TestManyChangesDoNotFillTheVolume(t *testing.T) {
 // If a change can't be written, the saved state is stale. It is deleted, and nothing is saved until
 // the next list.
 func TestFailedWriteDeletesSnapshot(t *testing.T) {
-	dir, log := filled(t)
-	log.Close()
+	dir, _ := filled(t)
 	log, _, failures := openFailing(dir)
 	tooLarge := secret("client-2", "12", strings.Repeat("x", 5<<20))
 	if log.Write(tooLarge); *failures == 0 {
