@@ -5,7 +5,6 @@ package availability_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 	"github.com/realmkeeper/realmkeeper/test/framework/env"
@@ -22,13 +21,15 @@ func TestRollbackWithoutLeader(t *testing.T) {
 	next.AwaitReady(t)
 	version := beaconOf(t, inst).ResourceVersion
 	snapshot := cluster.SaveSnapshot(t)
-	install.Eventually(t, "the next beacon", func() error {
-		if beaconOf(t, inst).ResourceVersion == version {
-			return errors.New("it has not changed")
-		}
-		return nil
-	})
-	<-time.After(2 * time.Second) // until the other operator has seen it
+	for range 2 { // When the second has been written, the other operator has seen the first.
+		install.Eventually(t, "the next beacon", func() error {
+			if beaconOf(t, inst).ResourceVersion == version {
+				return errors.New("it has not changed")
+			}
+			return nil
+		})
+		version = beaconOf(t, inst).ResourceVersion
+	}
 	if at := beacon.Read(beaconOf(t, inst)).RolledBackAt; !at.IsZero() {
 		t.Fatalf("rolled back at %s before the rollback", at)
 	}
