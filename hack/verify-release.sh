@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the release of HEAD in two clones and fails if any checksum differs. The clones have
-# different paths, and the builds different file modes, time zones, and locales.
+# different paths, and the builds different file modes, time zones, and locales. krew then validates the
+# manifest of the plugin, and installs each archive.
 #
 # Usage: hack/verify-release.sh [FLAG=VALUE...], with variables for `make release`
 set -euo pipefail
@@ -31,3 +32,12 @@ fi
 (cd "$work/first/dist/release" && sha256sum --check --quiet SHA256SUMS)
 echo "Both builds have the same checksums:"
 cat "$work/first/dist/release/SHA256SUMS"
+
+krew=sigs.k8s.io/krew/cmd
+cp "$work/first/dist/release/krew.yaml" "$work/realmkeeper.yaml" # krew expects the name of the plugin
+go run $krew/validate-krew-manifest@v0.5.0 --skip-install --manifest "$work/realmkeeper.yaml"
+for archive in "$work"/first/dist/release/kubectl-realmkeeper-*.tar.gz; do
+	platform=${archive##*kubectl-realmkeeper-} platform=${platform%.tar.gz}
+	KREW_ROOT="$work/krew/$platform" KREW_OS=${platform%-*} KREW_ARCH=${platform#*-} \
+		go run $krew/krew@v0.5.0 install --manifest="$work/realmkeeper.yaml" --archive="$archive"
+done
