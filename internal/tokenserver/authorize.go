@@ -31,8 +31,8 @@ type authorization struct {
 	issuedType string
 }
 
-// authorize returns what the request's grant authorizes its authenticated client to get. Each grant type has
-// one function, whose result goes through the same steps.
+// authorize returns what the request's grant authorizes its authenticated client to get. There is one function for
+// each way to be authorized, whose result goes through the same steps.
 //
 // Errors are *oauth.Error values, or wrap one.
 func (e *tokenEndpoint) authorize(r *http.Request, request *clientRequest) (authorization, error) {

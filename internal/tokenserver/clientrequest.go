@@ -19,7 +19,8 @@ import (
 )
 
 // clientEndpoint is the part shared by all endpoints with client authentication. Its methods are the
-// steps of a request. Each endpoint calls them in this order: receive, authenticate, and auditGranted or respondError.
+// steps of a request. Each endpoint calls them in this order: receive, authenticate, and auditGranted, auditRefused,
+// or respondError.
 type clientEndpoint struct {
 	Options
 	authenticator *clientauth.Authenticator

@@ -26,8 +26,7 @@ import (
 )
 
 // Options contains the dependencies of a token server. All fields except Cluster, RefreshKeys, RecordUse,
-// Audit, MaxStaleness, Tracer, TrustedProxies, InFlight, SlowHashMemory, and
-// SignAndVerifyAlways are required.
+// Audit, MaxStaleness, Tracer, TrustedProxies, InFlight, SlowHashMemory, and SignAndVerifyAlways are required.
 type Options struct {
 	Registry *registry.Registry
 	// Cluster returns the keys that verify service account tokens. If nil, these tokens are

@@ -7,8 +7,8 @@
 // the record of the deleted one. The name of an ApiClient's record is derived from the UID of the
 // Realm and the client ID. Because names are unique, the API server ensures that only one ApiClient
 // holds a client ID, even if two operators run at the same time. The same is true for the subjects
-// of tokens of trusted issuers and the cluster, and for the indexes in status lists, because the holder of one has a separate record
-// for it.
+// of tokens of trusted issuers and the cluster, and for the indexes in status lists, because the holder
+// of one has a separate record for it.
 package record
 
 import (
@@ -41,7 +41,7 @@ const SchemaVersion = 1
 // ErrUnreadable is returned for a record Secret without a valid record.
 var ErrUnreadable = errors.New("unreadable record")
 
-// Kind is the kind of a record's owner. It is the value of the label v1beta1.RecordLabel.
+// Kind is the kind of a record. It is the value of the label v1beta1.RecordLabel.
 type Kind string
 
 // Kinds of records.
@@ -87,7 +87,7 @@ type Realm struct {
 	Scopes []string `json:"scopes,omitempty"`
 	// Audiences are the audiences that clients of the realm can request.
 	Audiences []string `json:"audiences,omitempty"`
-	// Issuers are the trusted issuers, with different names and URLs.
+	// Issuers are the trusted issuers, with different names. They differ in the URL or in the audience.
 	Issuers []Issuer `json:"issuers,omitempty"`
 	// Exchanges are the rules for tokens that act for another subject. The first one that allows an
 	// exchange applies.
@@ -119,9 +119,9 @@ type Client struct {
 	RealmUID  types.UID `json:"realmUID"`
 	RealmName string    `json:"realmName"`
 	ClientID  string    `json:"clientID"`
-	// Identity is the client's identity in tokens. A token with another identity is not a token of
-	// this client, even if it has the same client ID. It is the UID of the ApiClient, or the identity
-	// that the client had in a backup from which it was restored.
+	// Identity is the client's identity in tokens: the UID of the ApiClient, or the identity that the client
+	// had in a backup from which it was restored. A token with another identity, except the UID, is not a
+	// token of this client, even if it has the same client ID.
 	Identity types.UID `json:"identity"`
 	// Disabled means that no tokens are issued and existing tokens are rejected.
 	Disabled bool `json:"disabled,omitempty"`

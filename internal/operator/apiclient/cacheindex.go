@@ -61,7 +61,8 @@ func OfRealm(ctx context.Context, cache client.Reader, realm string) ([]v1beta1.
 	return clients.Items, nil
 }
 
-// indexSecrets makes the manager cache Secrets.
+// indexSecrets indexes credentials Secrets by their owner. It also makes the manager cache Secrets, which needs
+// permissions for them.
 func indexSecrets(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.Secret{}, byOwner, func(obj client.Object) []string {
 		owner := metav1.GetControllerOf(obj)

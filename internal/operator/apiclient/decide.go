@@ -16,8 +16,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki/authority"
 )
 
-// decide returns the desired state for the observed state, or what it lacks. It is a pure function and fails only if
-// the random source does.
+// decide returns the desired state for the observed state, or what it lacks. It is a pure function, and fails only
+// with the errors of secrets.Make.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
 	d := decision{at: now}
 	if d.lagging = seen.lagging(); d.lagging != "" {

@@ -15,7 +15,8 @@ import (
 
 // decision is the desired state of everything that the controller writes for an ApiClient.
 type decision struct {
-	// at is the time of the decision.
+	// at is the time of the decision. Releases and indexes are judged by request.at instead, so that all decisions
+	// after one read agree about them.
 	at time.Time
 	// lacks are the facts that the decision needs. Nothing is written without them, and the other fields are
 	// incomplete. lagging is why caches lag, if that is known.

@@ -64,9 +64,8 @@ func obsoleteSubjects(seen *observed) []*corev1.Secret {
 }
 
 // keepsSubject reports whether a client keeps a subject that it holds: as long as its spec lists the
-// subject. It keeps the subject of an issuer that the Realm
-// no longer defines, because a mistake in the Realm must not give it to another tenant. It also
-// keeps an unreadable record, whose subject is unknown.
+// subject. It keeps the subject of an issuer that the Realm no longer defines, because a mistake in the
+// Realm must not give it to another tenant. It also keeps an unreadable record, whose subject is unknown.
 func keepsSubject(realm *v1beta1.Realm, c *v1beta1.ApiClient, secret *corev1.Secret) bool {
 	body, err := record.ReadSubject(secret)
 	if err != nil {

@@ -60,7 +60,7 @@ func (r *Reconciler) perform(ctx context.Context, seen *observed, w write) error
 		return r.putIndex(ctx, seen, nil, body) // A lagging cache can offer an index that the client holds.
 	case retireIndex:
 		body := w.body
-		body.RetiredAt = r.Now().UTC()
+		body.RetiredAt = r.Now().UTC() // not before the record without it was written
 		return r.putIndex(ctx, seen, seen.records[body.Index], body)
 	case releaseIndex:
 		err := r.Records.Delete(ctx, seen.records[w.index])

@@ -72,7 +72,8 @@ func (n *Namespaces) Serves(ctx context.Context, name string) (bool, error) {
 
 // Gone reports whether a namespace was deleted or is being deleted, according to the API server. The
 // operator loses its permissions in such a namespace, possibly before it sees the deletion of an
-// ApiClient there. Gone returns false for a namespace that the operator may not read because it isn't one of the named ones.
+// ApiClient there. Gone returns false for a namespace that the operator may not read because it isn't one
+// of the named ones.
 func (n *Namespaces) Gone(ctx context.Context, name string) (bool, error) {
 	namespace := &corev1.Namespace{}
 	err := n.live.Get(ctx, client.ObjectKey{Name: name}, namespace)

@@ -43,7 +43,8 @@ type Reconciler struct {
 	Sealing *sealing.Sealer
 	// Clients returns the ApiClients that refer to a Realm, from the cache. They must not be changed.
 	Clients func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error)
-	// RolledBackAt returns when this process found that the API server had been rolled back; zero if never.
+	// RolledBackAt returns when this process found that the API server had been rolled back, or adopted that another
+	// operator did; zero if never.
 	RolledBackAt func() time.Time
 
 	Instance *config.Instance

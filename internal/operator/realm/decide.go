@@ -20,7 +20,7 @@ import (
 )
 
 // decide returns the desired state for the observed state, or what it lacks to decide. It is a pure function. It
-// fails only if generating a key fails.
+// fails only if a key can't be generated, or the record can't be encoded.
 func decide(seen *observed, instance *config.Instance, now time.Time, random io.Reader) (decision, error) {
 	realm := seen.realm
 	d := decision{

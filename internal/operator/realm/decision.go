@@ -68,8 +68,7 @@ type decision struct {
 	undecryptedActive []string
 	// rotates means that the active key changes.
 	rotates bool
-	// next is the time of the next reconcile. Zero means that only an object change triggers a
-	// reconcile.
+	// next is the time of the next step of the keys; zero if it depends on an event.
 	next time.Time
 	// nextList is the time of the next change of the status lists; zero if there is none.
 	nextList time.Time

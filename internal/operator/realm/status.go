@@ -23,7 +23,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/signingkey"
 )
 
-// status returns the new status of the Realm. state is nil if the record was not written. It is a
+// status returns the new status of the Realm. state is nil if there is no record, or if its write failed. It is a
 // pure function.
 func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, instance *config.Instance) v1beta1.RealmStatus {
 	issuer := instance.Issuer(realm.Name)
@@ -36,7 +36,7 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		RotationInterval:   &v1beta1.Duration{Duration: realm.Spec.Signing.EffectiveRotationInterval()},
 		PublishAhead:       &v1beta1.Duration{Duration: realm.Spec.Signing.EffectivePublishAhead()},
 		Clients:            &d.clients,
-		// These are replaced below if the record was written.
+		// These are replaced below if the record is as desired.
 		StatusListURI:  realm.Status.StatusListURI,
 		SigningKeys:    realm.Status.SigningKeys,
 		TrustedIssuers: realm.Status.TrustedIssuers,
@@ -113,7 +113,7 @@ func programmed(realm *v1beta1.Realm, d decision, state *acknowledgement.State) 
 	return state.Result()
 }
 
-// storedKeys returns the keys in the record. state is nil if the record was not written.
+// storedKeys returns the keys in the record. state is nil if there is no record, or if its write failed.
 func (d decision) storedKeys(state *acknowledgement.State) []signingkey.Key {
 	if d.record != nil && state != nil {
 		return d.record.Keys

@@ -82,8 +82,9 @@ func (s *Store) Get(ctx context.Context, name string) (*corev1.Secret, error) {
 	return s.Live(ctx, name)
 }
 
-// Cached returns the record with the given name, or nil if the cache contains none. Use it only
-// before creating the record, because the creation fails if the record exists.
+// Cached returns the record with the given name, or nil if the cache contains none. It may be old, and nil may be
+// wrong: a record can be new or have lost its label. Use it where a write that follows fails in these cases, or the
+// API server is asked before it. Use Get or Live elsewhere.
 func (s *Store) Cached(name string) (*corev1.Secret, error) {
 	obj, exists, err := s.informer.GetIndexer().GetByKey(s.namespace + "/" + name)
 	if err != nil {

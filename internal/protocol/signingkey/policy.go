@@ -35,7 +35,7 @@ type Policy struct {
 	// Skew is the constant Skew, except in tests.
 	Skew time.Duration
 	// Unconfirmed means that a token server may not serve the keys. No key becomes Active then, except for
-	// a realm's first key after FirstKeyWait.
+	// a realm's first key after FirstKeyWait. It isn't part of the Realm's policy: the caller of Plan sets it.
 	Unconfirmed bool
 }
 

@@ -1,7 +1,7 @@
-// Package registry keeps in memory the token server's realms, their clients, and the subjects that
-// clients hold.
+// Package registry keeps in memory the token server's realms, their clients, the subjects that clients
+// hold, and the indexes in status lists.
 //
-// Requests read it without locks and without I/O. The feed writes one change at a time. The cost of
+// Token requests read it without locks and without I/O. The feed writes one change at a time. The cost of
 // a change does not depend on the number of clients.
 package registry
 
@@ -15,8 +15,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/statuslist"
 )
 
-// Registry holds realms by name, their clients by client ID, and the subjects that clients hold by
-// issuer and subject. The zero value is not usable; use New.
+// Registry holds realms by name, their clients by client ID, the subjects that clients hold by issuer and
+// subject, and the indexes. The zero value is not usable; use New.
 type Registry struct {
 	served atomic.Pointer[map[string]*Realm] // by name; copied on each change because realms are few
 	loaded atomic.Bool
@@ -243,8 +243,8 @@ func (r *Registry) removeSubject(record string) {
 	r.dropIfUnused(subject.RealmUID)
 }
 
-// tablesOf returns the clients and subjects with a realm UID, in tables that it creates if there are none. They can
-// exist without a realm, because records can arrive in any order.
+// tablesOf returns the clients, subjects, and indexes with a realm UID, in tables that it creates if there are none.
+// They can exist without a realm, because records can arrive in any order.
 func (r *Registry) tablesOf(realmUID string) tables {
 	t, ok := r.tables[realmUID]
 	if !ok {

@@ -19,8 +19,7 @@ var ErrInvalid = errors.New("token not valid")
 // clockSkew is how far ahead the clock of the issuing server may be.
 const clockSkew = 30 * time.Second
 
-// maxToken limits the size of a token in bytes. The largest issued token has 256 scopes of 128
-// characters, 16 audiences and 2 KiB of fixed claims, and is smaller.
+// maxToken limits the size of a token in bytes. No issued token is larger than oauth.MaxTokenBytes.
 const maxToken = 64 << 10
 
 // encoding rejects non-canonical base64, so that no character of a valid token can be changed (RFC

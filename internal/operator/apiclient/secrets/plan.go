@@ -97,20 +97,22 @@ type Plan struct {
 // Step is a step in the life of a generated secret, or the replacement of a provided one.
 type Step string
 
-// Steps in the life of a generated secret.
+// Steps in the life of a generated secret, with the names of docs/architecture.md. First 2, Rotation 2, and what
+// expires in Rotation 5 have no Step, because nothing is counted or confirmed for them.
 const (
-	// StepWriteFirst writes a value to a credentials Secret that has no valid one.
+	// StepWriteFirst is First 1. It writes a value to a credentials Secret that has no valid one.
 	StepWriteFirst Step = "WriteFirst"
-	// StepWriteNext adds the next value to the credentials Secret.
+	// StepWriteNext is Rotation 1. It adds the next value to the credentials Secret.
 	StepWriteNext Step = "WriteNext"
-	// StepPromote makes the next value the current one in the credentials Secret.
+	// StepPromote is Rotation 3. It makes the next value the current one in the credentials Secret.
 	StepPromote Step = "Promote"
-	// StepRetire makes the new secret, generated or provided, the current one in the record, and lets the old
-	// one expire.
+	// StepRetire is Rotation 4. It makes the new secret, generated or provided, the current one in the record,
+	// and lets the old one expire.
 	StepRetire Step = "Retire"
-	// StepRevoke drops the verifiers of values that a user has removed from the credentials Secret.
+	// StepRevoke is Revocation. It drops the verifiers of values that a user has removed from the credentials
+	// Secret.
 	StepRevoke Step = "Revoke"
-	// StepExpireUnused drops the verifier of an old value that is unused.
+	// StepExpireUnused is Rotation 5 for an old value that is unused. It drops its verifier.
 	StepExpireUnused Step = "ExpireUnused"
 )
 
@@ -121,7 +123,7 @@ func (s Step) NeedsConfirmation() bool { return s == StepPromote || s == StepExp
 // Make plans a client's secrets. Make is idempotent: a plan with the facts after its writes yields a plan
 // that writes nothing or takes the next step.
 //
-// Errors come from the random source.
+// Errors come from the random source, or from a provided hash that can't be parsed.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
 	p, err := f.plan(w, now, random)
 	if err != nil {

@@ -109,8 +109,8 @@ func (r *Recorder) Record(client *registry.Client, credential usage.Credential, 
 	last.Store(number(at))
 }
 
-// reportable reports whether a report can contain a credential. Identities in records of an earlier
-// operator have no ID.
+// reportable reports whether a report can contain a credential. The ID of a secret in a record can be empty or too
+// long if someone with the operator's credentials wrote it.
 func reportable(credential usage.Credential) bool {
 	return credential.ID != "" && len(credential.ID) <= usage.MaxIDLength
 }
