@@ -13,7 +13,6 @@ import (
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record/recordsecret"
-	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
@@ -131,24 +130,6 @@ func (r *Reconciler) deleteCredentials(ctx context.Context, secret *corev1.Secre
 		ctrl.LoggerFrom(ctx).Info("Deleted obsolete credentials Secret", "secret", secret.Name)
 	}
 	return err
-}
-
-// follow asks which token servers serve the record, and requests a reconcile when that changes, so that no
-// acknowledgement of this version is missed. Token servers load records in order, so a server that serves the record
-// also serves its content.
-func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
-	if seen.recordSecret == nil {
-		r.Tracker.Forget(acknowledgement.Client, req)
-		seen.acknowledged, seen.state = false, nil
-		return
-	}
-	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
-	state := r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...)
-	seen.acknowledged = state == acknowledgement.Acknowledged
-	if content := seen.recorded.Basis.Content; content != "" {
-		state = r.Tracker.State(seen.served(content)...)
-	}
-	seen.state = &state
 }
 
 // countRotation counts a rotation that has completed or failed.
