@@ -35,12 +35,12 @@ func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observ
 	current := func(ctx context.Context) (recordstore.Orphaned, error) { return r.currentOrphans(ctx, req) }
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
-		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, seen.own), orphaned(uid, realmUID), current); err != nil {
+		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, seen.ofName), orphaned(uid, realmUID), current); err != nil {
 			return err
 		}
 	}
 	var err error
-	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.own), orphaned(uid, realmUID), current)
+	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.ofName), orphaned(uid, realmUID), current)
 	return err
 }
 
@@ -143,20 +143,20 @@ func (r *Reconciler) forget(req ctrl.Request) {
 // valid token refers. It returns when the next one is due; zero if there is none.
 func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (next time.Time, err error) {
 	var orphaned recordstore.Orphaned // according to the API server; nil until it is needed
-	holds := map[types.UID]time.Duration{}
+	retentions := map[types.UID]time.Duration{}
 	for _, secret := range held {
 		if !cached(secret) {
 			continue
 		}
 		body := readOrphan(secret)
-		hold, known := holds[body.RealmUID]
+		retention, known := retentions[body.RealmUID]
 		if !known {
-			if hold, err = r.indexRetention(ctx, body.RealmUID); err != nil {
+			if retention, err = r.indexRetention(ctx, body.RealmUID); err != nil {
 				return next, err
 			}
-			holds[body.RealmUID] = hold
+			retentions[body.RealmUID] = retention
 		}
-		due := body.RetiredAt.Add(hold)
+		due := body.RetiredAt.Add(retention)
 		if !body.RetiredAt.IsZero() && r.Now().Before(due) {
 			next = timestamp.Earliest(next, due)
 			continue
@@ -169,10 +169,10 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 		if !orphaned(secret) {
 			continue
 		}
-		if !body.RetiredAt.IsZero() || hold == 0 {
+		if !body.RetiredAt.IsZero() || retention == 0 {
 			err = r.Records.Delete(ctx, secret)
 		} else if err = r.retireOrphan(ctx, secret, body); err == nil {
-			next = timestamp.Earliest(next, r.Now().Add(hold))
+			next = timestamp.Earliest(next, r.Now().Add(retention))
 		}
 		if err != nil {
 			return next, err

@@ -33,8 +33,8 @@ func newCredentials(seen *observed, current, next secrets.Value) *corev1ac.Secre
 		values[v1beta1.SecretKeyNextClientSecret] = next.Plaintext
 		annotations[v1beta1.NextSecretAnnotation] = secretOwner(seen).Mark(next)
 	}
-	if len(seen.authority) > 0 {
-		values[v1beta1.SecretKeyCACrt] = string(seen.authority)
+	if len(seen.caBundle) > 0 {
+		values[v1beta1.SecretKeyCACrt] = string(seen.caBundle)
 	}
 	data := make(map[string][]byte, len(values))
 	for key, value := range values {

@@ -19,22 +19,22 @@ import (
 // decide returns the desired state for the observed state, or what it lacks. It is a pure function, and fails only
 // with the errors of secrets.Make.
 func decide(seen *observed, now time.Time, random io.Reader) (decision, error) {
-	d := decision{at: now}
+	d := decision{now: now}
 	if d.lagging = seen.lagging(); d.lagging != "" {
 		d.lacks = lacksLive
 		return d, nil
 	}
 	d.accepted, d.obsoleteSubjects = accepted(seen), obsoleteSubjects(seen)
-	d.release = acquiredBy(seen.recordSecret, seen.releaseTime())
-	d.hash = mustHash(seen, d.accepted)
+	d.releaseID = acquiredBy(seen.recordSecret, seen.releaseTime())
+	d.waitsForHash = mustHash(seen, d.accepted)
 	var err error
 	switch {
-	case (d.release || len(d.obsoleteSubjects) > 0 && seen.written) && !seen.live: // What is given up can't be had back.
+	case (d.releaseID || len(d.obsoleteSubjects) > 0 && seen.written) && !seen.live: // What is given up can't be had back.
 		d.lacks |= lacksLive
-	case d.release:
+	case d.releaseID:
 	case seen.unreadable != nil:
-		d.blocked, d.hash = seen.unreadable, false
-	case d.hash && !seen.hashTried:
+		d.blocked, d.waitsForHash = seen.unreadable, false
+	case d.waitsForHash && !seen.hashTried:
 		d.lacks |= lacksHash
 	case d.accepted.Status != metav1.ConditionTrue:
 		d.reject(seen)
@@ -65,7 +65,7 @@ func (d *decision) acquire(seen *observed) {
 
 // accept decides on an accepted client.
 func (d *decision) accept(seen *observed, random io.Reader) error {
-	now := d.at
+	now := d.now
 	if d.acquire(seen); d.lacks != 0 {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	case plan.ConfirmUses:
 		d.lacks |= lacksUses
 	case plan.Step.NeedsConfirmation() && !seen.confirmed:
-		d.lacks |= lacksAcknowledgement
+		d.lacks |= lacksConfirmation
 	}
 	d.index = statusindex.Make(seen.index)
 	if d.incomplete = d.waiting(seen, plan); d.waitsWithoutRecord(seen) {
@@ -91,13 +91,13 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	d.desired = newRecord(seen, coverage, plan)
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
-	d.desired.Disabled = d.desired.Disabled || d.hash && seen.recorded.Disabled || d.index.Waiting != ""
+	d.desired.Disabled = d.desired.Disabled || d.waitsForHash && seen.recorded.Disabled || d.index.Waiting != ""
 	if seen.mayStayDisabled(d.desired) {
 		d.lacks |= lacksLive
 	}
 	setBasis(seen, d.desired, plan.KeepsSecret)
 	d.obsolete = obsolete(seen, plan)
-	if !seen.authorityMissing && plan.Current.Plaintext != "" {
+	if !seen.caMissing && plan.Current.Plaintext != "" {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
 	}
 	return nil
@@ -115,7 +115,7 @@ func (d *decision) order(seen *observed) {
 	if d.lacks != 0 {
 		return
 	}
-	if d.release {
+	if d.releaseID {
 		d.writes = append(d.writes, releaseClientID{})
 	}
 	secretFirst := seen.recordSecret == nil && d.credentials != nil && d.plan.Step == secrets.StepWriteFirst
@@ -180,11 +180,11 @@ func (d *decision) waiting(seen *observed, plan secrets.Plan) *condition.Result 
 	switch {
 	case d.index.Waiting != "":
 		return waitingForIndex(seen, d.index)
-	case seen.authorityMissing && seen.client.GeneratesSecret() && plan.Current.Plaintext == "":
+	case seen.caMissing && seen.client.GeneratesSecret() && plan.Current.Plaintext == "":
 		result := condition.Progressing(fmt.Sprintf(
 			"Waiting for the certificate authority of the token servers in Secret %q in the system namespace. If the Secret stays missing, see the operator log.", authority.SecretName))
 		return &result
-	case d.hash && len(plan.Restored) == 0:
+	case d.waitsForHash && len(plan.Restored) == 0:
 		return new(waitingForHash)
 	}
 	return nil
@@ -200,8 +200,8 @@ func (d *decision) reject(seen *observed) {
 	if seen.recordSecret != nil {
 		current := seen.recorded
 		current.Disabled = true
-		current.Secrets = secrets.Valid(current.Secrets, d.at)
-		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), d.at))
+		current.Secrets = secrets.Valid(current.Secrets, d.now)
+		current.Restored = seen.restoredWith(secrets.Valid(seen.restoredSecrets(), d.now))
 		if seen.index.CurrentLost {
 			current.StatusIndex = nil // It is another client's, whose entry must not depend on this one.
 		}

@@ -44,7 +44,7 @@ func observe(change ...func(*observed)) observed {
 			Secret:   &v1beta1.ClientSecretSource{Generated: &v1beta1.GeneratedSecret{}},
 		},
 	}
-	seen := observed{live: true, delivery: delivery{authority: []byte("PEM")}, request: request{
+	seen := observed{live: true, delivery: delivery{caBundle: []byte("PEM")}, request: request{
 		instance: instance(), at: now,
 		client: &c,
 		realm: &v1beta1.Realm{
@@ -114,7 +114,7 @@ func fetched(t *testing.T, seen *observed, what lacks) {
 		seen.uses[id] = use
 	}
 	seen.realmLive, seen.retentionKnown = true, true
-	seen.hashTried, seen.confirmed = seen.hashTried || what&lacksHash != 0, what&lacksAcknowledgement != 0
+	seen.hashTried, seen.confirmed = seen.hashTried || what&lacksHash != 0, what&lacksConfirmation != 0
 }
 
 // afterWrite returns the observed state after the decision on seen is written.
@@ -251,14 +251,14 @@ func TestConflictInCacheDisablesNothing(t *testing.T) {
 
 // No secret is delivered before the certificate authority that clients must trust exists.
 func TestDecideWaitsForCertificateAuthority(t *testing.T) {
-	d, err := decide(new(observe(func(s *observed) { s.authority, s.authorityMissing = nil, true })), now, rand.Reader)
+	d, err := decide(new(observe(func(s *observed) { s.caBundle, s.caMissing = nil, true })), now, rand.Reader)
 	if err != nil || d.desired != nil || d.credentials != nil || d.blocked == nil || d.blocked.Reason != v1beta1.ReasonProgressing {
 		t.Errorf("decision %+v, error %v", d, err)
 	}
 
 	// Changes to a client that already has a secret, such as suspending it, are not delayed.
 	seen := reconciled(t, observe())
-	seen.authority, seen.authorityMissing = nil, true
+	seen.caBundle, seen.caMissing = nil, true
 	seen.client.Spec.Suspend = true
 	d, err = decide(&seen, now, rand.Reader)
 	if err != nil || d.blocked != nil || d.desired == nil || !d.desired.Disabled || d.credentials != nil {
@@ -385,8 +385,8 @@ func TestDecideRelease(t *testing.T) {
 			for _, live := range []bool{false, true} {
 				seen.live = live
 				d, err := decide(&seen, now, rand.Reader)
-				if err != nil || d.release != test.want || (d.lacks == lacksLive) != (test.want && !live) {
-					t.Errorf("live %t: release %t, lacks %b, error %v", live, d.release, d.lacks, err)
+				if err != nil || d.releaseID != test.want || (d.lacks == lacksLive) != (test.want && !live) {
+					t.Errorf("live %t: release %t, lacks %b, error %v", live, d.releaseID, d.lacks, err)
 				}
 			}
 		})

@@ -15,9 +15,9 @@ import (
 
 // decision is the desired state of everything that the controller writes for an ApiClient.
 type decision struct {
-	// at is the time of the decision. Releases and indexes are judged by request.at instead, so that all decisions
+	// now is the time of the decision. Releases and indexes are judged by request.at instead, so that all decisions
 	// after one read agree about them.
-	at time.Time
+	now time.Time
 	// lacks are the facts that the decision needs. Nothing is written without them, and the other fields are
 	// incomplete. lagging is why caches lag, if that is known.
 	lacks   lacks
@@ -46,15 +46,15 @@ type decision struct {
 	plan secrets.Plan
 	// check is the time at which an old secret may expire because it is unused; zero if there is none.
 	check time.Time
-	// hash reports whether the provided secret must be hashed. Until then, the client keeps the
+	// waitsForHash reports whether the provided secret must be hashed. Until then, the client keeps the
 	// secrets that it has.
-	hash bool
+	waitsForHash bool
 	// credentials is the desired credentials Secret; nil leaves it unchanged.
 	credentials *corev1ac.SecretApplyConfiguration
 	// obsolete are the owned credentials Secrets to delete.
 	obsolete []corev1.Secret
-	// release means that the record is deleted, so that another client can use the client ID.
-	release bool
+	// releaseID means that the record is deleted, so that another client can use the client ID.
+	releaseID bool
 }
 
 // lacks is a set of facts that a decision needs in addition to those that were read.
@@ -78,8 +78,8 @@ const (
 	lacksUses
 	// lacksHash means that the provided secret must be hashed.
 	lacksHash
-	// lacksAcknowledgement means that the API server must confirm that every token server serves the record.
-	lacksAcknowledgement
+	// lacksConfirmation means that the API server must confirm that every token server serves the record.
+	lacksConfirmation
 )
 
 // write is one write of a decision. Its text says what is being done, for errors.

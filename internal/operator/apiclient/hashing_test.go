@@ -40,8 +40,8 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 			before := seen.recorded
 			change(&seen.client.Spec)
 			d := mustDecide(t, seen)
-			if !d.hash || d.desired == nil {
-				t.Fatalf("hash %t, record %+v", d.hash, d.desired)
+			if !d.waitsForHash || d.desired == nil {
+				t.Fatalf("hash %t, record %+v", d.waitsForHash, d.desired)
 			}
 			testkit.Diff(t, "secrets", before.Secrets, d.desired.Secrets)
 			want := newRecord(&seen, covered(&seen.request), secrets.Plan{Secrets: before.Secrets})
@@ -55,8 +55,8 @@ func TestChangesDoNotWaitForHash(t *testing.T) {
 func TestHashingEnablesNoClient(t *testing.T) {
 	seen := rotating(t)
 	seen.recorded.Disabled = true
-	if d := mustDecide(t, seen); d.desired == nil || !d.desired.Disabled || !d.hash {
-		t.Errorf("a disabled client: hash %t, record %+v", d.hash, d.desired)
+	if d := mustDecide(t, seen); d.desired == nil || !d.desired.Disabled || !d.waitsForHash {
+		t.Errorf("a disabled client: hash %t, record %+v", d.waitsForHash, d.desired)
 	}
 }
 
@@ -64,14 +64,14 @@ func TestHashingEnablesNoClient(t *testing.T) {
 func TestRejectedClientIsNotHashed(t *testing.T) {
 	seen := rotating(t)
 	seen.realm.Spec.Grants = nil
-	if d := mustDecide(t, seen); d.hash {
+	if d := mustDecide(t, seen); d.waitsForHash {
 		t.Errorf("a client that no grant covers is hashed: %+v", d.accepted)
 	}
 }
 
 func TestStatusWhileHashing(t *testing.T) {
 	seen := rotating(t)
-	s := status(&seen, mustDecide(t, seen), applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
+	s := status(&seen, mustDecide(t, seen), outcome{written: true, state: new(acknowledgement.Acknowledged)})
 	for _, kind := range []v1beta1.ConditionType{v1beta1.ConditionProgrammed, v1beta1.ConditionReady} {
 		if c := meta.FindStatusCondition(s.Conditions, string(kind)); c.Reason != string(v1beta1.ReasonProgressing) {
 			t.Errorf("%s is %+v", kind, c)
@@ -80,7 +80,7 @@ func TestStatusWhileHashing(t *testing.T) {
 
 	first := observe(withProvided(0))
 	first.provided, first.unhashed = providedVersionOf(1, password), true
-	if d := mustDecide(t, first); d.desired != nil || !d.hash {
-		t.Errorf("before the first hash: hash %t, record %+v", d.hash, d.desired)
+	if d := mustDecide(t, first); d.desired != nil || !d.waitsForHash {
+		t.Errorf("before the first hash: hash %t, record %+v", d.waitsForHash, d.desired)
 	}
 }

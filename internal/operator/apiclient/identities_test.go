@@ -194,7 +194,7 @@ func withKeys(keys ...v1beta1.PublicKey) func(*observed) {
 
 // The record of a client with public keys contains them, sorted, and no secret.
 func TestDecideWithPublicKeys(t *testing.T) {
-	d := decided(t, new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.authority, s.authorityMissing = nil, true })), now)
+	d := decided(t, new(observe(withKeys(onP256, onEd25519), func(s *observed) { s.caBundle, s.caMissing = nil, true })), now)
 	if d.blocked != nil || d.credentials != nil || len(d.desired.Secrets) != 0 {
 		t.Errorf("blocked %v, credentials Secret %v, record %+v", d.blocked, d.credentials, d.desired)
 	}
@@ -204,7 +204,7 @@ func TestDecideWithPublicKeys(t *testing.T) {
 	}
 	testkit.Diff(t, "keys", []string{"a EdDSA", "b ES256"}, got)
 	acknowledged := acknowledgement.Acknowledged
-	s := status(new(observe(withKeys(onP256))), d, applied{written: true, state: &acknowledged}, now)
+	s := status(new(observe(withKeys(onP256))), d, outcome{written: true, state: &acknowledged})
 	if s.SecretName != "" || len(s.Secrets()) != 0 {
 		t.Errorf("status with Secret %q and secrets %v", s.SecretName, s.Secrets())
 	}

@@ -11,12 +11,12 @@ import (
 )
 
 // tokensValidAfter returns the time before which the client's tokens are revoked; zero if none are.
-func tokensValidAfter(seen *observed, restored *record.Restored) time.Time {
+func tokensValidAfter(seen *observed) time.Time {
 	var after time.Time
 	if t := seen.client.Spec.TokensValidAfterTime; t != nil {
 		after = t.UTC()
 	}
-	if restored != nil {
+	if restored := seen.recorded.Restored; restored != nil {
 		after = timestamp.Latest(after, restored.TokensValidAfter)
 	}
 	return after

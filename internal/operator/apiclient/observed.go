@@ -28,11 +28,11 @@ const recheckInterval = time.Minute
 // written, so that the next step is planned from that.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// own, subjects, held indexes, owned, acknowledged, the uses of credentials, and the CA bundle.
+	// ofName, subjects, held indexes, owned, acknowledged, the uses of credentials, and the CA bundle.
 	live bool
 
-	// own are the records of all ApiClients that have or had this name, from the cache.
-	own []*corev1.Secret
+	// ofName are the records of all ApiClients that have or had this name, from the cache.
+	ofName []*corev1.Secret
 	// realmLive reports that the Realm and the namespaces were read from the API server after the record was found
 	// missing.
 	realmLive bool
@@ -80,8 +80,9 @@ type holding struct {
 	// acknowledged reports whether every live token server serves this version of the record. confirmed reports
 	// that the API server confirmed it, and unconfirmed that it didn't.
 	acknowledged, confirmed, unconfirmed bool
-	// state is the state of what workloads depend on in the record at the token servers; nil if there is no record.
-	state *acknowledgement.State
+	// contentState is the state of what workloads depend on in the record at the token servers; nil if there is no
+	// record.
+	contentState *acknowledgement.State
 }
 
 // delivery is what workloads have, and what the credentials Secret must contain.
@@ -95,11 +96,11 @@ type delivery struct {
 	// replanned reports that a decision was already made with it.
 	credentialsErr error
 	replanned      bool
-	// authority contains the certificates that clients must trust in PEM; empty if certificates are
+	// caBundle contains the certificates that clients must trust in PEM; empty if certificates are
 	// not managed by the operator.
-	authority []byte
-	// authorityMissing reports whether the managed CA does not exist yet.
-	authorityMissing bool
+	caBundle []byte
+	// caMissing reports whether the managed CA does not exist yet.
+	caMissing bool
 }
 
 // providedSecret is the Secret that the spec refers to.
@@ -121,11 +122,12 @@ type identitySet struct {
 	// accounts maps the names of service accounts that the spec lists and that exist to their UIDs.
 	accounts map[string]types.UID
 	// subjects are the records of the listed subjects that this client holds. subjectHolders are the
-	// ApiClients that hold other listed subjects. ownSubjects are the records of all subjects that
-	// this client holds, including those that the spec no longer lists.
+	// ApiClients that hold other listed subjects. subjectsOfName are the records of subjects in ofName: those
+	// that this client holds, including those that the spec no longer lists, and until the cache lacks them,
+	// those of deleted ApiClients with its name.
 	subjects       map[subject]*corev1.Secret
 	subjectHolders map[subject]types.NamespacedName
-	ownSubjects    []*corev1.Secret
+	subjectsOfName []*corev1.Secret
 	// freeSubjects are the listed subjects without a record according to the API server. The Realm and the
 	// namespaces were then read after that.
 	freeSubjects map[subject]bool
@@ -229,8 +231,8 @@ func compareSubjects(a, b subject) int {
 	return cmp.Or(cmp.Compare(a.issuerName, b.issuerName), cmp.Compare(a.issuer, b.issuer), cmp.Compare(a.subject, b.subject))
 }
 
-// readSubject stores who holds a subject. The Secret is the subject's record.
-func (seen *observed) readSubject(s subject, secret *corev1.Secret) {
+// setSubject stores who holds a subject. The Secret is the subject's record.
+func (seen *observed) setSubject(s subject, secret *corev1.Secret) {
 	body, err := record.ReadSubject(secret)
 	owner := types.NamespacedName{Namespace: body.Namespace, Name: body.Name}
 	if err != nil {

@@ -95,7 +95,7 @@ func TestOrderOfWrites(t *testing.T) {
 			seen.recordSecret.CreationTimestamp = metav1.NewTime(now.Add(-time.Hour))
 			held := subjectRecord(t, &seen, onGitHub)
 			held.CreationTimestamp = seen.recordSecret.CreationTimestamp
-			seen.ownSubjects = []*corev1.Secret{held}
+			seen.subjectsOfName = []*corev1.Secret{held}
 			releasedAt(now)(&seen)
 			return seen
 		}, [][]string{{"releasing the client ID", "giving up a subject"}}},
@@ -127,7 +127,7 @@ func TestOrderOfWrites(t *testing.T) {
 		"moved subject": {func(t *testing.T) observed {
 			t.Helper()
 			seen := observeFederated([]v1beta1.Identity{exact("gitlab", shop)})
-			seen.ownSubjects = pointers([]corev1.Secret{*subjectRecord(t, &seen, onGitHub)})
+			seen.subjectsOfName = pointers([]corev1.Secret{*subjectRecord(t, &seen, onGitHub)})
 			return seen
 		}, [][]string{{`acquiring subject "` + shop + `"`, putsRecord, "giving up a subject"}}},
 		"secret of another kind": {func(t *testing.T) observed {
@@ -208,9 +208,9 @@ func TestLacks(t *testing.T) {
 		"an older Realm":              {*recordedInCache(t, func(s *observed) { s.recorded.Basis.RealmGeneration = 9 }), lacksLive},
 		"a Secret without a record":   {observe(cached, func(s *observed) { s.owned = []corev1.Secret{{}} }), lacksLive},
 		"a Secret that is missing":    {*recordedInCache(t, func(s *observed) { s.credentials = nil }), lacksLive},
-		"a promotion":                 {*promoting(t), lacksAcknowledgement},
+		"a promotion":                 {*promoting(t), lacksConfirmation},
 		"a lost record":               {*recordedInCache(t, func(s *observed) { s.setRecord(nil); s.client.Status.ObservedGeneration = 1 }), lacksLive},
-		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.ownSubjects, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
+		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.subjectsOfName, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
 		"a record of a namesake":      {observe(cached, func(s *observed) { s.holder = client.ObjectKeyFromObject(s.client) }), lacksLive},
 		"a provided secret":           {observe(cached, withProvided(0), func(s *observed) { s.provided, s.unhashed = providedVersionOf(1, password), true }), lacksHash},
 		"nothing of a reconciled one": {*recordedInCache(t), 0},
@@ -293,7 +293,7 @@ func TestWaitingForIndex(t *testing.T) {
 func TestSecretNeedsNoAuthority(t *testing.T) {
 	seen := reconciled(t, observe())
 	seen.setRecord(nil)
-	seen.authority, seen.authorityMissing = nil, true
+	seen.caBundle, seen.caMissing = nil, true
 	if d := decided(t, &seen, now); d.incomplete != nil || d.desired == nil || d.credentials != nil {
 		t.Errorf("waits for %v, record %+v, Secret %v", d.incomplete, d.desired, d.credentials)
 	}
@@ -314,8 +314,8 @@ func TestUnreadableRecordIsNotHashed(t *testing.T) {
 	seen.setRecord(ownedBy(&seen, unreadable(seen.recordSecret)))
 	withProvided(0)(&seen)
 	seen.provided, seen.unhashed = providedVersionOf(1, password), true
-	if d := testkit.Value(decide(&seen, now, rand.Reader))(t); d.blocked == nil || d.hash || d.lacks != 0 {
-		t.Errorf("blocked %v, hash %t, lacks %b", d.blocked, d.hash, d.lacks)
+	if d := testkit.Value(decide(&seen, now, rand.Reader))(t); d.blocked == nil || d.waitsForHash || d.lacks != 0 {
+		t.Errorf("blocked %v, hash %t, lacks %b", d.blocked, d.waitsForHash, d.lacks)
 	}
 }
 

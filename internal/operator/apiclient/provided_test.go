@@ -158,12 +158,12 @@ func TestHashedSecrets(t *testing.T) {
 	d := step(t, &seen, now)
 	want := []record.ClientSecret{{ID: "a", CreatedAt: now, ExpiresAt: now.Add(2 * time.Hour), Hash: a.Hash, Source: "spec", Role: record.RoleCurrent}}
 	testkit.Diff(t, "secrets", want, d.desired.Secrets)
-	if next := requeueAfter(&seen, d, now.Add(time.Hour)); next != time.Hour || d.credentials != nil {
-		t.Errorf("requeue after %s, want 1h, when the hash expires; credentials Secret %v", next, d.credentials)
+	if next := requeueAfter(&seen, d); next != 2*time.Hour || d.credentials != nil {
+		t.Errorf("requeue after %s, want 2h, when the hash expires; credentials Secret %v", next, d.credentials)
 	}
 	d = step(t, &seen, now.Add(2*time.Hour))
 	wantAccepted(t, &seen, now.Add(2*time.Hour), map[string]bool{"secret-a": false})
-	s := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now)
+	s := status(&seen, d, outcome{written: true, state: new(acknowledgement.Acknowledged)})
 	ready := meta.FindStatusCondition(s.Conditions, string(v1beta1.ConditionReady))
 	if len(s.Secrets()) != 0 || ready.Reason != string(v1beta1.ReasonExpired) {
 		t.Errorf("without a valid hash: %+v", s)
@@ -234,7 +234,7 @@ func TestResultWhileHashing(t *testing.T) {
 			if got := accepted(&seen); got.Reason != test.want {
 				t.Errorf("%s: %s, want %s", got.Reason, got.Message, test.want)
 			}
-			if d := decided(t, &seen, now); !d.hash {
+			if d := decided(t, &seen, now); !d.waitsForHash {
 				t.Errorf("the value is not hashed: %+v", d.accepted)
 			}
 		})

@@ -66,7 +66,7 @@ func (r *Reconciler) readRequest(ctx context.Context, req ctrl.Request, seen *ob
 			return err
 		}
 	}
-	seen.own, err = r.Records.OfOwner(req.NamespacedName)
+	seen.ofName, err = r.Records.OfOwner(req.NamespacedName)
 	return err
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen observed,
 		{lacksRetention, r.readRetention},
 		{lacksUses, r.confirmUses},
 		{lacksHash, r.hash},
-		{lacksAcknowledgement, r.confirmAcknowledgement},
+		{lacksConfirmation, r.confirm},
 	} {
 		if d.lacks&fact.lacks == 0 {
 			continue
@@ -114,9 +114,9 @@ func (r *Reconciler) fetch(ctx context.Context, req ctrl.Request, seen observed,
 // server.
 func (r *Reconciler) readRealm(ctx context.Context, seen *observed) error {
 	if seen.live {
-		return realmOf(ctx, r.Live, r.Namespaces.Live, seen)
+		return readRealmFrom(ctx, r.Live, r.Namespaces.Live, seen)
 	}
-	if err := realmOf(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
+	if err := readRealmFrom(ctx, r.Client, r.Namespaces.Get, seen); err != nil || seen.realm == nil || seen.namespace != nil {
 		return err
 	}
 	var err error
@@ -159,7 +159,7 @@ func (r *Reconciler) readRecord(ctx context.Context, seen *observed) error {
 // Errors: errInconclusive.
 func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 	cached := seen.realm
-	if err := realmOf(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
+	if err := readRealmFrom(ctx, r.Live, r.Namespaces.Live, seen); err != nil {
 		return err
 	}
 	if seen.realm == nil || seen.realm.UID != cached.UID {
@@ -174,7 +174,8 @@ func (r *Reconciler) readLiveRealm(ctx context.Context, seen *observed) error {
 // namespaceReader reads a namespace; nil if it doesn't exist.
 type namespaceReader func(ctx context.Context, name string) (*corev1.Namespace, error)
 
-func realmOf(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
+// readRealmFrom reads the Realm and the namespaces into seen.
+func readRealmFrom(ctx context.Context, from client.Reader, namespace namespaceReader, seen *observed) error {
 	c := seen.client
 	seen.realm, seen.namespace, seen.otherNamespace = nil, nil, ""
 	realm := &v1beta1.Realm{}
@@ -204,10 +205,10 @@ func realmOf(ctx context.Context, from client.Reader, namespace namespaceReader,
 func (r *Reconciler) readSecrets(ctx context.Context, seen *observed) error {
 	var err error
 	if r.Instance.TLS.Managed != nil {
-		if seen.authority, err = r.Authority.Bundle(ctx); err != nil {
+		if seen.caBundle, err = r.Authority.Bundle(ctx); err != nil {
 			return err
 		}
-		seen.authorityMissing = seen.authority == nil
+		seen.caMissing = seen.caBundle == nil
 	}
 
 	if !r.Instance.ManagesCredentialsSecrets() {
@@ -403,16 +404,16 @@ func (r *Reconciler) readAccounts(ctx context.Context, seen *observed) error {
 		if err := from.Get(ctx, key, account); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading ServiceAccount %s: %w", key, err)
 		}
-		if exists(account) {
+		if accountExists(account) {
 			seen.accounts[name] = account.UID
 		}
 	}
 	return nil
 }
 
-// exists reports whether a service account was found and is not being deleted. The API server
+// accountExists reports whether a service account was found and is not being deleted. The API server
 // doesn't issue tokens for an account that is being deleted.
-func exists(account client.Object) bool {
+func accountExists(account client.Object) bool {
 	return account.GetUID() != "" && account.GetDeletionTimestamp().IsZero()
 }
 
@@ -468,7 +469,7 @@ func confirmUses(ctx context.Context, from useReader, live client.Reader, seen *
 // readSubjects reads from the cache which records of subjects the client has or had, and who holds the subjects
 // that it lists.
 func (r *Reconciler) readSubjects(_ context.Context, seen *observed) error {
-	seen.ownSubjects = recordstore.OfKind(record.KindSubject, seen.own)
+	seen.subjectsOfName = recordstore.OfKind(record.KindSubject, seen.ofName)
 	if seen.realm == nil {
 		return nil
 	}
@@ -478,7 +479,7 @@ func (r *Reconciler) readSubjects(_ context.Context, seen *observed) error {
 			return err
 		}
 		if secret != nil {
-			seen.readSubject(s, secret)
+			seen.setSubject(s, secret)
 		}
 	}
 	return nil
@@ -494,7 +495,7 @@ func (r *Reconciler) lookUpSubjects(ctx context.Context, seen *observed) error {
 		if secret == nil {
 			put(&seen.freeSubjects, s, true)
 		} else {
-			seen.readSubject(s, secret)
+			seen.setSubject(s, secret)
 		}
 	}
 	return nil
@@ -515,9 +516,9 @@ func (r *Reconciler) hash(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// confirmAcknowledgement asks the API server whether every token server serves the record, because a step follows
+// confirm asks the API server whether every token server serves the record, because a step follows
 // that can't be undone.
-func (r *Reconciler) confirmAcknowledgement(ctx context.Context, seen *observed) (err error) {
+func (r *Reconciler) confirm(ctx context.Context, seen *observed) (err error) {
 	seen.confirmed, err = r.Tracker.Confirm(ctx, seen.served(seen.recordSecret.ResourceVersion)...)
 	seen.unconfirmed = !seen.confirmed
 	return err
@@ -529,7 +530,7 @@ func (r *Reconciler) confirmAcknowledgement(ctx context.Context, seen *observed)
 func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
 	if seen.recordSecret == nil {
 		r.Tracker.Forget(acknowledgement.Client, req)
-		seen.acknowledged, seen.state = false, nil
+		seen.acknowledged, seen.contentState = false, nil
 		return
 	}
 	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
@@ -538,7 +539,7 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
 	if content := seen.recorded.Basis.Content; content != "" {
 		state = r.Tracker.State(seen.served(content)...)
 	}
-	seen.state = &state
+	seen.contentState = &state
 }
 
 // readIndexes reads the indexes that the client holds.
@@ -550,7 +551,7 @@ func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 	seen.index = statusindex.Facts{
 		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
 		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
-		ValidAfter: tokensValidAfter(seen, seen.recorded.Restored), Suspended: seen.client.Spec.Suspend,
+		ValidAfter: tokensValidAfter(seen), Suspended: seen.client.Spec.Suspend,
 	}
 	if !seen.index.Served && seen.index.Current != nil {
 		// The status can be older than the record.
@@ -560,7 +561,7 @@ func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 		}
 		seen.index.Served = lists != nil && lists.Number != 0
 	}
-	for _, secret := range recordstore.OfKind(record.KindIndex, seen.own) {
+	for _, secret := range recordstore.OfKind(record.KindIndex, seen.ofName) {
 		seen.hold(secret)
 	}
 	return r.readCurrentIndex(ctx, seen)
@@ -639,12 +640,12 @@ func (r *Reconciler) indexRetention(ctx context.Context, realm types.UID) (time.
 		body.Keys = []signingkey.Key{{LongestLifetime: signingkey.MaxLifetime}} // The Realm's status has the error.
 		body.StatusLists = &record.StatusLists{TTLSeconds: maxTTLSeconds}
 	}
-	hold := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)
+	retention := signingkey.LongestLifetime(body.Keys) + 2*r.Instance.Scaled(signingkey.Skew)
 	if lists := body.StatusLists; lists != nil {
 		ttl := time.Duration(lists.TTLSeconds) * time.Second
-		hold += r.Instance.Scaled(statuslist.Lifetime(r.Instance.TokenServer.MaxStaleness.Duration, ttl))
+		retention += r.Instance.Scaled(statuslist.Lifetime(r.Instance.TokenServer.MaxStaleness.Duration, ttl))
 	}
-	return hold, nil
+	return retention, nil
 }
 
 // namespaceFull reports whether too many indexes of the client's namespace are retired. Otherwise, a tenant
@@ -659,13 +660,13 @@ func (r *Reconciler) namespaceFull(ctx context.Context, seen *observed) (bool, e
 	if err != nil {
 		return false, err
 	}
-	hold, err := r.indexRetention(ctx, seen.realm.UID)
+	retention, err := r.indexRetention(ctx, seen.realm.UID)
 	if err != nil {
 		return false, err
 	}
 	for _, secret := range retired {
 		if body, err := record.ReadIndex(secret); err == nil {
-			seen.namespaceRelease = timestamp.Earliest(seen.namespaceRelease, body.RetiredAt.Add(hold))
+			seen.namespaceRelease = timestamp.Earliest(seen.namespaceRelease, body.RetiredAt.Add(retention))
 		}
 	}
 	return true, nil

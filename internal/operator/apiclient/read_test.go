@@ -245,7 +245,7 @@ func TestLiveRealmOfHolder(t *testing.T) {
 // record, because none does.
 func TestUnconfirmedStep(t *testing.T) {
 	seen, api := *promoting(t), &server{}
-	testkit.Do(t, newReconciler(t, api, api).confirmAcknowledgement(t.Context(), &seen))
+	testkit.Do(t, newReconciler(t, api, api).confirm(t.Context(), &seen))
 	if d := testkit.Value(decide(&seen, now, rand.Reader))(t); d.lacks != 0 || d.plan.Step != "" || !seen.unconfirmed {
 		t.Errorf("lacks %b, plans the step %q", d.lacks, d.plan.Step)
 	}

@@ -23,14 +23,14 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 		RealmUID:  seen.realm.UID,
 		RealmName: seen.realm.Name,
 		ClientID:  c.EffectiveClientID(),
-		Identity:  identity(seen),
+		Identity:  identityInTokens(seen),
 		Disabled:  c.Spec.Suspend,
 		Scopes:    slices.Sorted(slices.Values(c.Spec.Scopes)),
 		Audiences: granted.Audiences,
 		Secrets:   plan.Secrets,
 		Restored:  seen.restoredWith(plan.Restored),
 
-		TokensValidAfter: tokensValidAfter(seen, seen.recorded.Restored),
+		TokensValidAfter: tokensValidAfter(seen),
 
 		Restrictions: seen.recorded.Restrictions.Unknown(),
 		SecretSerial: plan.Serial,

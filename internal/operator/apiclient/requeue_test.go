@@ -19,8 +19,8 @@ func TestReleaseDuringReconcileIsNotMissed(t *testing.T) {
 			seen := observe(release, func(s *observed) { s.at = now.Add(-time.Millisecond) })
 			decidedAt := now.Add(time.Millisecond)
 			d := decided(t, &seen, decidedAt)
-			if after := requeueAfter(&seen, d, decidedAt); d.release || after <= 0 || after > time.Millisecond {
-				t.Errorf("released: %t, reconciled again after %s, want immediately", d.release, after)
+			if after := requeueAfter(&seen, d); d.releaseID || after <= 0 || after > time.Millisecond {
+				t.Errorf("released: %t, reconciled again after %s, want immediately", d.releaseID, after)
 			}
 		})
 	}

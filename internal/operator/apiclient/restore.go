@@ -39,9 +39,9 @@ func (seen *observed) restoredWith(secrets []record.ClientSecret) *record.Restor
 	return &kept
 }
 
-// identity returns the client's identity in tokens: the one that its record has, which may be that of a
+// identityInTokens returns the client's identity in tokens: the one that its record has, which may be that of a
 // backup, or its UID.
-func identity(seen *observed) types.UID {
+func identityInTokens(seen *observed) types.UID {
 	if seen.recordSecret != nil {
 		return seen.recorded.Identity
 	}

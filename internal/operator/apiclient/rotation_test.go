@@ -110,7 +110,7 @@ func TestRotationIsInterrupted(t *testing.T) {
 		"credentials deleted":  {func(s *observed) { s.credentials = nil }, false, false},
 		"current overwritten":  {func(s *observed) { s.credentials.Data["client_secret"] = []byte("guessable") }, false, false},
 		"realm recreated":      {func(s *observed) { s.realm.UID = "r2"; s.setRecord(nil) }, false, false},
-		"CA deleted":           {func(s *observed) { s.authority, s.authorityMissing = nil, true }, true, true},
+		"CA deleted":           {func(s *observed) { s.caBundle, s.caMissing = nil, true }, true, true},
 		"the record is lost":   {func(s *observed) { s.setRecord(nil) }, true, true},
 		"Secret not writable":  {func(s *observed) { s.credentialsErr = errUnavailable }, true, true},
 		"another key for both": {func(s *observed) { rename(s) }, true, true},
@@ -165,7 +165,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	step(t, &seen, now)
 	due := now.Add(10 * time.Hour)
 	d := step(t, &seen, due)
-	if got := status(&seen, d, applied{written: true}, due).LastRotationTime; got != nil {
+	if got := status(&seen, d, outcome{written: true}).LastRotationTime; got != nil {
 		t.Errorf("before the delivery the last rotation was at %s", got)
 	}
 	seen.acknowledged = true
@@ -173,7 +173,7 @@ func TestStatusReportsLastRotationLate(t *testing.T) {
 	late := due.Add(5 * time.Hour)
 	for range 2 {
 		d = step(t, &seen, late)
-		if got := status(&seen, d, applied{written: true}, late).LastRotationTime; got == nil || !got.Time.Equal(due) {
+		if got := status(&seen, d, outcome{written: true}).LastRotationTime; got == nil || !got.Time.Equal(due) {
 			t.Errorf("last rotation at %v, want %s", got, due)
 		}
 	}

@@ -26,7 +26,7 @@ func secretFacts(seen *observed) secrets.Facts {
 		Live:         seen.live,
 		Acknowledged: seen.acknowledged,
 		Unconfirmed:  seen.unconfirmed,
-		Unwritable:   seen.credentialsErr != nil || seen.authorityMissing,
+		Unwritable:   seen.credentialsErr != nil || seen.caMissing,
 		Uses:         seen.uses,
 	}
 }

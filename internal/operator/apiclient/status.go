@@ -28,8 +28,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/protocol/timestamp"
 )
 
-// applied is the outcome of writing a decision.
-type applied struct {
+// outcome is what writing a decision led to.
+type outcome struct {
 	// written reports whether the desired record has been written.
 	written bool
 	// delivered reports whether the credentials Secret is as desired.
@@ -41,36 +41,36 @@ type applied struct {
 	created time.Time
 }
 
-// outcome returns the outcome of the writes of a decision.
-func outcome(seen *observed, d *decision) applied {
-	var a applied
+// outcomeOf returns the outcome of the writes of a decision.
+func outcomeOf(seen *observed, d *decision) outcome {
+	var o outcome
 	for _, w := range d.written {
 		switch w.(type) {
 		case putRecord:
-			a.written = true
+			o.written = true
 		case putCredentials:
-			a.delivered = true
+			o.delivered = true
 		}
 	}
-	if seen.recordSecret != nil && (a.written || d.desired == nil) {
-		a.state, a.created = seen.state, seen.recordSecret.CreationTimestamp.Time
+	if seen.recordSecret != nil && (o.written || d.desired == nil) {
+		o.state, o.created = seen.contentState, seen.recordSecret.CreationTimestamp.Time
 	}
-	return a
+	return o
 }
 
 // report writes the status, and returns when to reconcile again. writeErr is the error from the decision's writes.
 func (r *Reconciler) report(ctx context.Context, seen *observed, d *decision, writeErr error) (ctrl.Result, error) {
-	done, applyErr := outcome(seen, d), errors.Join(writeErr, seen.credentialsErr)
-	if wait := firstStatusDelay(seen.client, done, d.at); wait > 0 && applyErr == nil {
+	done, applyErr := outcomeOf(seen, d), errors.Join(writeErr, seen.credentialsErr)
+	if wait := firstStatusDelay(seen.client, done, d.now); wait > 0 && applyErr == nil {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	statusErr := r.writeStatus(ctx, seen, *d, done, d.at)
-	return ctrl.Result{RequeueAfter: requeueAfter(seen, *d, d.at)}, errors.Join(seen.hashErr, applyErr, statusErr)
+	statusErr := r.writeStatus(ctx, seen, *d, done)
+	return ctrl.Result{RequeueAfter: requeueAfter(seen, *d)}, errors.Join(seen.hashErr, applyErr, statusErr)
 }
 
 // status is a pure function that returns the status of the ApiClient. It reports only the parts of
 // the decision that were written.
-func status(seen *observed, d decision, done applied, now time.Time) v1beta1.ApiClientStatus {
+func status(seen *observed, d decision, done outcome) v1beta1.ApiClientStatus {
 	c := seen.client
 	issuer := seen.instance.Issuer(c.Spec.RealmRef.Name)
 	s := v1beta1.ApiClientStatus{
@@ -106,10 +106,10 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 			s.LastRotationTime = timeOrNil(replaced)
 		}
 	}
-	s.Credentials = credentials(&c.Spec, listed)
-	lastuse.Keep(&c.Status, &s, now)
+	s.Credentials = credentialStatuses(&c.Spec, listed)
+	lastuse.Keep(&c.Status, &s, d.now)
 	lastuse.Merge(&s, seen.reported)
-	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(now))
+	conditions := condition.NewSet(c.Status.Conditions, c.Generation, metav1.NewTime(d.now))
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
 	conditions.Put(v1beta1.ConditionProgrammed, programmed)
@@ -119,10 +119,10 @@ func status(seen *observed, d decision, done applied, now time.Time) v1beta1.Api
 	if result := restored(seen, recordedRestore(seen, d, done)); result != nil {
 		conditions.Put(v1beta1.ConditionRestored, *result)
 	}
-	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, now); used != nil {
+	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, d.now); used != nil {
 		conditions.Put(v1beta1.ConditionOldSecretInUse, *used)
 	}
-	ready := summary(seen, d, programmed, now)
+	ready := summary(seen, d, programmed)
 	conditions.Summarize(ready)
 	s.Conditions = conditions.Conditions()
 	return s
@@ -152,8 +152,8 @@ var states = map[record.SecretRole]v1beta1.CredentialState{
 	record.RoleRetiring: v1beta1.CredentialRetiring,
 }
 
-// credentials returns all credentials for the status: the given secrets, and those that the spec lists.
-func credentials(spec *v1beta1.ApiClientSpec, secrets []v1beta1.CredentialStatus) []v1beta1.CredentialStatus {
+// credentialStatuses returns all credentials for the status: the given secrets, and those that the spec lists.
+func credentialStatuses(spec *v1beta1.ApiClientSpec, secrets []v1beta1.CredentialStatus) []v1beta1.CredentialStatus {
 	all := slices.Clip(secrets)
 	for _, k := range spec.PublicKeys {
 		all = append(all, v1beta1.CredentialStatus{Type: v1beta1.CredentialTypePublicKey, Name: k.KeyID})
@@ -175,13 +175,13 @@ func lastRotation(secrets []record.ClientSecret) time.Time {
 	return time.Time{}
 }
 
-func programmed(d decision, done applied) condition.Result {
+func programmed(d decision, done outcome) condition.Result {
 	switch {
 	case d.blocked != nil:
 		return *d.blocked
 	case d.accepted.Status != metav1.ConditionTrue:
 		return d.accepted
-	case d.hash:
+	case d.waitsForHash:
 		return waitingForHash
 	case done.state == nil:
 		return condition.Progressing("Failed to write the record for the token servers; retrying. See the operator log.")
@@ -190,7 +190,7 @@ func programmed(d decision, done applied) condition.Result {
 }
 
 // summary returns the result for the Ready condition: whether the client can get a token now.
-func summary(seen *observed, d decision, programmed condition.Result, now time.Time) condition.Result {
+func summary(seen *observed, d decision, programmed condition.Result) condition.Result {
 	spec := &seen.client.Spec
 	switch {
 	case d.accepted.Status != metav1.ConditionTrue:
@@ -199,13 +199,13 @@ func summary(seen *observed, d decision, programmed condition.Result, now time.T
 		return *d.blocked
 	case spec.Suspend:
 		return condition.NotReady(v1beta1.ReasonSuspended, "The client is suspended and cannot get tokens. Set spec.suspend to false to resume it.")
-	case spec.ExpirationTime != nil && !now.Before(spec.ExpirationTime.Time):
+	case spec.ExpirationTime != nil && !d.now.Before(spec.ExpirationTime.Time):
 		return condition.NotReady(v1beta1.ReasonExpired, "The client has expired and cannot get tokens. Set a later spec.expirationTime or delete the client.")
-	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.hash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.Identities) == 0:
+	case len(secretSource(seen.client).Hashed) > 0 && d.desired != nil && !d.waitsForHash && len(d.plan.Restored)+len(d.desired.Secrets)+len(d.desired.PublicKeys)+len(d.desired.Identities) == 0:
 		return condition.NotReady(v1beta1.ReasonExpired, "Every secret in spec.secret.hashed has expired, so the client cannot get tokens. Add the hash of another secret.")
 	case seen.credentialsErr != nil:
 		return condition.Progressing(fmt.Sprintf("Failed to write Secret %q; retrying: %s", seen.client.EffectiveSecretName(), writeErrorMessage(seen.credentialsErr)))
-	case d.incomplete != nil && !d.hash:
+	case d.incomplete != nil && !d.waitsForHash:
 		return *d.incomplete
 	case programmed.Status != metav1.ConditionTrue:
 		return programmed
@@ -240,9 +240,9 @@ func realmReadiness(realm *v1beta1.Realm) condition.Result {
 
 // recordedSecrets returns the secrets in the client's record, which may include some that the spec
 // no longer lists.
-func recordedSecrets(seen *observed, d decision, done applied) []record.ClientSecret {
+func recordedSecrets(seen *observed, d decision, done outcome) []record.ClientSecret {
 	switch {
-	case d.release:
+	case d.releaseID:
 		return nil
 	case d.desired != nil && done.written:
 		return d.desired.Secrets
@@ -251,9 +251,9 @@ func recordedSecrets(seen *observed, d decision, done applied) []record.ClientSe
 }
 
 // recordedRestore returns what the client's record says about its restore; nil if it was not restored.
-func recordedRestore(seen *observed, d decision, done applied) *record.Restored {
+func recordedRestore(seen *observed, d decision, done outcome) *record.Restored {
 	switch {
-	case d.release:
+	case d.releaseID:
 		return nil
 	case d.desired != nil && done.written:
 		return d.desired.Restored
@@ -321,13 +321,13 @@ func oldSecretInUse(seen *observed, recorded []record.ClientSecret, s *v1beta1.A
 //
 // New uses are written together with other changes. Without other changes, they are written only if
 // the usage store grants it, because busy clients would otherwise cost too many writes.
-func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision, done applied, now time.Time) error {
+func (r *Reconciler) writeStatus(ctx context.Context, seen *observed, d decision, done outcome) error {
 	c := seen.client
-	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done, now)) && !r.Usage.Granted(c.UID) {
+	if equality.Semantic.DeepEqual(c.Status, status(seen, d, done)) && !r.Usage.Granted(c.UID) {
 		return nil
 	}
 	seen.reported = r.Usage.Uses(c.UID)
-	s := status(seen, d, done, now)
+	s := status(seen, d, done)
 	if equality.Semantic.DeepEqual(c.Status, s) {
 		return nil
 	}
@@ -349,7 +349,7 @@ const maxFirstStatusDelay = 5 * time.Second
 
 // firstStatusDelay returns how long to wait before the first status is written; 0 if it is written
 // now. Until then, the default of status.observedGeneration reports that the client is not reconciled.
-func firstStatusDelay(c *v1beta1.ApiClient, done applied, now time.Time) time.Duration {
+func firstStatusDelay(c *v1beta1.ApiClient, done outcome, now time.Time) time.Duration {
 	if c.Status.ObservedGeneration > 0 || done.state == nil || *done.state != acknowledgement.Waiting {
 		return 0
 	}
@@ -367,8 +367,8 @@ const confirmDelay = time.Second
 // requeueAfter returns the time until the next change that doesn't trigger a watch event; zero if
 // there is none. The decision may lack a change whose time has come since the reads. The client is then
 // reconciled again immediately.
-func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
-	if d.hash {
+func requeueAfter(seen *observed, d decision) time.Duration {
+	if d.waitsForHash {
 		return wait.Jitter(hashDelay, 1)
 	}
 	if seen.unconfirmed {
@@ -379,7 +379,7 @@ func requeueAfter(seen *observed, d decision, now time.Time) time.Duration {
 		return recheckInterval
 	}
 	times := slices.Concat(transitionTimes(seen.client, d), seen.releaseTimes(), []time.Time{nextIndexChange(seen, d.index), seen.orphanRelease})
-	return queue.After(timestamp.Next(seen.at, times...), now)
+	return queue.After(timestamp.Next(seen.at, times...), d.now)
 }
 
 // transitionTimes returns the times at which the client's state changes without a watch event.

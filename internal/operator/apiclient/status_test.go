@@ -53,7 +53,7 @@ func TestReadyFollowsRealm(t *testing.T) {
 				}
 			})
 			d := decided(t, &seen, now)
-			conditions := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, now).Conditions
+			conditions := status(&seen, d, outcome{written: true, state: new(acknowledgement.Acknowledged)}).Conditions
 			ready := meta.FindStatusCondition(conditions, string(v1beta1.ConditionReady))
 			if ready.Status != test.want || ready.Reason != string(test.wantReason) {
 				t.Errorf("Ready is %s: %s: %s; want %s: %s", ready.Status, ready.Reason, ready.Message, test.want, test.wantReason)
@@ -85,9 +85,9 @@ func TestFirstStatusDelay(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := &v1beta1.ApiClient{Status: v1beta1.ApiClientStatus{ObservedGeneration: test.observedGeneration}}
-			done := applied{state: &test.state, created: created}
+			done := outcome{state: &test.state, created: created}
 			if test.unrecorded {
-				done = applied{}
+				done = outcome{}
 			}
 			if got := firstStatusDelay(c, done, created.Add(test.after)); max(got, 0) != test.want {
 				t.Errorf("firstStatusDelay() = %s, want %s", got, test.want)
@@ -162,18 +162,18 @@ func TestEffectiveValues(t *testing.T) {
 		s.realm.Spec.Grants[0].Audiences = []string{"orders", "billing"}
 		s.client.Spec.Scopes = []string{"write", "read"}
 	})
-	after := func(done applied) v1beta1.ApiClientStatus {
+	after := func(done outcome) v1beta1.ApiClientStatus {
 		t.Helper()
-		return status(&seen, decided(t, &seen, now), done, now)
+		return status(&seen, decided(t, &seen, now), done)
 	}
-	written := applied{written: true, state: new(acknowledgement.Acknowledged)}
+	written := outcome{written: true, state: new(acknowledgement.Acknowledged)}
 	want := func(s v1beta1.ApiClientStatus, grant string, scopes, audiences []string) {
 		t.Helper()
 		testkit.Diff(t, "grant", grant, s.Grant)
 		testkit.Diff(t, "scopes", scopes, s.Scopes)
 		testkit.Diff(t, "audiences", audiences, s.Audiences)
 	}
-	want(after(applied{}), "", nil, nil)
+	want(after(outcome{}), "", nil, nil)
 	s := after(written)
 	want(s, "all", []string{"read", "write"}, []string{"billing", "orders"})
 	testkit.Diff(t, "URLs", []string{
@@ -181,31 +181,31 @@ func TestEffectiveValues(t *testing.T) {
 	}, []string{s.Issuer, s.TokenEndpoint, s.ClusterTokenEndpoint, s.JWKSURI})
 	seen.client.Status = s
 	seen.client.Spec.Scopes = []string{"read"}
-	want(after(applied{}), "all", []string{"read", "write"}, []string{"billing", "orders"})
+	want(after(outcome{}), "all", []string{"read", "write"}, []string{"billing", "orders"})
 	seen.realm.Spec.Grants[0].Scopes = nil
 	want(after(written), "", nil, nil)
 }
 
 // The status reports a record and a Secret only if they were written, and an older record only if no other is desired.
 func TestOutcome(t *testing.T) {
-	recorded := holding{recordSecret: &corev1.Secret{}, state: new(acknowledgement.Acknowledged)}
+	recorded := holding{recordSecret: &corev1.Secret{}, contentState: new(acknowledgement.Acknowledged)}
 	desired := &record.Client{}
 	for name, test := range map[string]struct {
 		seen      holding
 		desired   *record.Client
 		written   []write
-		want      applied
+		want      outcome
 		wantState bool
 	}{
-		"everything is written":      {recorded, desired, []write{putRecord{}, putCredentials{}}, applied{written: true, delivered: true}, true},
-		"the Secret isn't written":   {recorded, desired, []write{putRecord{}}, applied{written: true}, true},
-		"the record isn't written":   {recorded, desired, []write{holdIndex{}}, applied{}, false},
-		"no record is desired":       {recorded, nil, nil, applied{}, true},
-		"there is no record":         {holding{state: recorded.state}, nil, nil, applied{}, false},
-		"only the Secret is written": {holding{}, desired, []write{putCredentials{}}, applied{delivered: true}, false},
+		"everything is written":      {recorded, desired, []write{putRecord{}, putCredentials{}}, outcome{written: true, delivered: true}, true},
+		"the Secret isn't written":   {recorded, desired, []write{putRecord{}}, outcome{written: true}, true},
+		"the record isn't written":   {recorded, desired, []write{holdIndex{}}, outcome{}, false},
+		"no record is desired":       {recorded, nil, nil, outcome{}, true},
+		"there is no record":         {holding{contentState: recorded.contentState}, nil, nil, outcome{}, false},
+		"only the Secret is written": {holding{}, desired, []write{putCredentials{}}, outcome{delivered: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := outcome(&observed{holding: test.seen}, &decision{desired: test.desired, credentials: &corev1ac.SecretApplyConfiguration{}, written: test.written})
+			got := outcomeOf(&observed{holding: test.seen}, &decision{desired: test.desired, credentials: &corev1ac.SecretApplyConfiguration{}, written: test.written})
 			if got.written != test.want.written || got.delivered != test.want.delivered || (got.state != nil) != test.wantState {
 				t.Errorf("got %+v", got)
 			}

@@ -58,7 +58,7 @@ func obsoleteSubjects(seen *observed) []*corev1.Secret {
 		return nil
 	}
 	until := seen.releaseTime()
-	return slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(secret *corev1.Secret) bool {
+	return slices.DeleteFunc(slices.Clone(seen.subjectsOfName), func(secret *corev1.Secret) bool {
 		return !acquiredBy(secret, until) && keepsSubject(seen.realm, seen.client, secret)
 	})
 }

@@ -82,7 +82,7 @@ func TestDecideSubjects(t *testing.T) {
 			seen := seen
 			seen.subjects, seen.subjectHolders = nil, nil
 			for s, secret := range test.records {
-				seen.readSubject(s, secret)
+				seen.setSubject(s, secret)
 			}
 			free := len(seen.unknownSubjects())
 			_, d := settled(t, seen, now)
@@ -159,15 +159,17 @@ func TestObsoleteSubjects(t *testing.T) {
 		"released":          {held, func(s *observed) { s.live = true; releasedAt(now)(s) }, 2},
 		"acquired after a release": {held, func(s *observed) {
 			releasedAt(now.Add(-time.Hour))(s)
-			for i := range s.ownSubjects {
-				s.ownSubjects[i].CreationTimestamp = metav1.NewTime(now)
+			for i := range s.subjectsOfName {
+				s.subjectsOfName[i].CreationTimestamp = metav1.NewTime(now)
 			}
 		}, 0},
 		"unreadable":       {[]corev1.Secret{unreadable}, func(s *observed) { s.client.Spec.Identities = nil }, 0},
 		"realm is deleted": {held, func(s *observed) { s.realm = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := observeFederated(federated, func(s *observed) { s.accounts, s.ownSubjects = map[string]types.UID{"robot": "1"}, pointers(test.own) }, test.change)
+			seen := observeFederated(federated, func(s *observed) {
+				s.accounts, s.subjectsOfName = map[string]types.UID{"robot": "1"}, pointers(test.own)
+			}, test.change)
 			if d := decided(t, &seen, now); len(d.obsoleteSubjects) != test.want {
 				t.Errorf("%d subjects are given up, want %d", len(d.obsoleteSubjects), test.want)
 			}

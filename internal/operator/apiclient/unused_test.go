@@ -57,7 +57,7 @@ func TestUnusedSecretEnds(t *testing.T) {
 	unused(time.Hour)
 	at := delivered.Add(2 * time.Hour)
 	d := step(t, &seen, at)
-	if want := at.Add(23 * time.Hour); len(d.desired.Secrets) != 2 || !d.check.Equal(want) || requeueAfter(&seen, d, at) != 23*time.Hour {
+	if want := at.Add(23 * time.Hour); len(d.desired.Secrets) != 2 || !d.check.Equal(want) || requeueAfter(&seen, d) != 23*time.Hour {
 		t.Fatalf("%d secrets, next check at %s; want 2 and %s", len(d.desired.Secrets), d.check, want)
 	}
 	seen.uses = nil
@@ -68,8 +68,8 @@ func TestUnusedSecretEnds(t *testing.T) {
 	seen.unconfirmed = true
 	at = delivered.Add(25 * time.Hour)
 	d = step(t, &seen, at)
-	if result := meta.FindStatusCondition(status(&seen, d, applied{written: true}, at).Conditions, string(v1beta1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d, at) != confirmDelay {
-		t.Fatalf("unconfirmed: %d secrets, condition %v, next check %s", len(d.desired.Secrets), result, requeueAfter(&seen, d, at))
+	if result := meta.FindStatusCondition(status(&seen, d, outcome{written: true}).Conditions, string(v1beta1.ConditionOldSecretInUse)); len(d.desired.Secrets) != 2 || result != nil || requeueAfter(&seen, d) != confirmDelay {
+		t.Fatalf("unconfirmed: %d secrets, condition %v, next check %s", len(d.desired.Secrets), result, requeueAfter(&seen, d))
 	}
 	seen.unconfirmed, seen.confirmed = false, false
 	if d = step(t, &seen, at); len(d.desired.Secrets) != 1 || d.desired.Secrets[0].ID == old.ID || !d.check.IsZero() {
@@ -219,7 +219,7 @@ func TestOldSecretInUse(t *testing.T) {
 				seen.reported = lastuse.Uses{{Type: usage.Secret, ID: old.ID}: test.reported}
 			}
 			d := step(t, &seen, at)
-			s := status(&seen, d, applied{written: true, state: new(acknowledgement.Acknowledged)}, at)
+			s := status(&seen, d, outcome{written: true, state: new(acknowledgement.Acknowledged)})
 			got := meta.FindStatusCondition(s.Conditions, "OldSecretInUse")
 			if got != nil {
 				got.Message = strings.ReplaceAll(got.Message, old.ID, "OLD")

@@ -106,7 +106,7 @@ func (r *Reconciler) clientsOfSecret(ctx context.Context, secret client.Object) 
 func (r *Reconciler) accountSource() source.Source {
 	return source.Kind(r.Accounts, client.Object(metadataOf("ServiceAccount")), handler.EnqueueRequestsFromMapFunc(r.clientsOfAccount), afterStart,
 		predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || exists(e.ObjectOld) != exists(e.ObjectNew)
+			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || accountExists(e.ObjectOld) != accountExists(e.ObjectNew)
 		}})
 }
 
@@ -162,7 +162,7 @@ func (r *Reconciler) lostGrant(ctx context.Context, c *v1beta1.ApiClient) bool {
 		return false
 	}
 	seen := observed{request: request{instance: r.Instance, client: c}}
-	if err := realmOf(ctx, r.Client, r.Namespaces.Get, &seen); err != nil {
+	if err := readRealmFrom(ctx, r.Client, r.Namespaces.Get, &seen); err != nil {
 		return false
 	}
 	if seen.realm == nil {

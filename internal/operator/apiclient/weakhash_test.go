@@ -25,11 +25,11 @@ const (
 func conditionsOf(t *testing.T, seen observed, written bool, now time.Time) []metav1.Condition {
 	t.Helper()
 	d := decided(t, &seen, now)
-	done := applied{written: d.desired != nil && written}
+	done := outcome{written: d.desired != nil && written}
 	if state := acknowledgement.Acknowledged; done.written {
 		done.state = &state
 	}
-	return status(&seen, d, done, now).Conditions
+	return status(&seen, d, done).Conditions
 }
 
 func argon2id(t *testing.T, id string) v1beta1.HashedSecret {

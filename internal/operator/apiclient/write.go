@@ -51,7 +51,7 @@ func (r *Reconciler) perform(ctx context.Context, seen *observed, w write) error
 	case holdSubject:
 		return r.holdSubject(ctx, seen, w.body)
 	case giveUpSubject:
-		seen.ownSubjects = slices.DeleteFunc(slices.Clone(seen.ownSubjects), func(s *corev1.Secret) bool { return s == w.secret })
+		seen.subjectsOfName = slices.DeleteFunc(slices.Clone(seen.subjectsOfName), func(s *corev1.Secret) bool { return s == w.secret })
 		return r.Records.Delete(ctx, w.secret)
 	case holdIndex:
 		body := w.body

@@ -211,7 +211,7 @@ func TestWritesAreObserved(t *testing.T) {
 	holdingIndex(t, &seen, held)
 	seen.records[7].ResourceVersion = "1"
 	former := subjectRecord(t, &seen, onGitHub)
-	seen.ownSubjects = []*corev1.Secret{former}
+	seen.subjectsOfName = []*corev1.Secret{former}
 	api := &server{}
 	r := newReconciler(t, api, api)
 	perform := func(w write) {
@@ -246,8 +246,8 @@ func TestWritesAreObserved(t *testing.T) {
 		t.Errorf("after writing the Secret: %v", seen.credentials)
 	}
 	perform(giveUpSubject{former})
-	if len(seen.ownSubjects) != 0 {
-		t.Errorf("after giving up a subject: %v", seen.ownSubjects)
+	if len(seen.subjectsOfName) != 0 {
+		t.Errorf("after giving up a subject: %v", seen.subjectsOfName)
 	}
 	perform(releaseClientID{})
 	if seen.recordSecret != nil {
@@ -347,7 +347,7 @@ func TestReconcilePromotes(t *testing.T) {
 		"0": {"STATUS "},
 	} {
 		seen := promoting(t)
-		seen.instance.TLS.Managed, seen.authority = nil, nil
+		seen.instance.TLS.Managed, seen.caBundle = nil, nil
 		seen.credentials = testkit.Value(apply.Convert[corev1.Secret](newCredentials(seen, ownCredentials(seen).Current, ownCredentials(seen).Next)))(t)
 		api, recorded := serverOf(t, seen, "1")
 		served := leaseOf(version)
@@ -388,8 +388,8 @@ func TestFollow(t *testing.T) {
 	follow := func(content string, wantAcknowledged bool, want acknowledgement.State) {
 		t.Helper()
 		seen.recorded.Basis.Content = content
-		if r.follow(billing, &seen); seen.acknowledged != wantAcknowledged || *seen.state != want {
-			t.Errorf("acknowledged %t, state %v; want %t, %v", seen.acknowledged, *seen.state, wantAcknowledged, want)
+		if r.follow(billing, &seen); seen.acknowledged != wantAcknowledged || *seen.contentState != want {
+			t.Errorf("acknowledged %t, state %v; want %t, %v", seen.acknowledged, *seen.contentState, wantAcknowledged, want)
 		}
 	}
 	leases := r.Tracker.Handler()
@@ -401,8 +401,8 @@ func TestFollow(t *testing.T) {
 	testkit.Diff(t, "requests", []reconcile.Request{billing}, queue.got)
 
 	seen.setRecord(nil)
-	if r.follow(billing, &seen); seen.acknowledged || seen.state != nil {
-		t.Errorf("without a record: acknowledged %t, state %v", seen.acknowledged, seen.state)
+	if r.follow(billing, &seen); seen.acknowledged || seen.contentState != nil {
+		t.Errorf("without a record: acknowledged %t, state %v", seen.acknowledged, seen.contentState)
 	}
 	leases.OnUpdate(nil, leaseOf("1"))
 	if len(queue.got) > 1 {
@@ -438,7 +438,7 @@ func TestFirstStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := reconciled(t, observe())
-			seen.recordSecret.CreationTimestamp, seen.state = metav1.NewTime(now), new(acknowledgement.Waiting)
+			seen.recordSecret.CreationTimestamp, seen.contentState = metav1.NewTime(now), new(acknowledgement.Waiting)
 			api := &server{}
 			d := decided(t, &seen, now)
 			d.written = d.writes
