@@ -31,10 +31,10 @@ type Provided struct {
 	Overlap time.Duration
 }
 
-// plan adopts the provided value. If only the Secret's version changed, the recorded version is
+// planProvided adopts the provided value. If only the Secret's version changed, the recorded version is
 // updated. The previous secret remains valid for the overlap. Until the value is hashed, the plan
 // keeps the current secrets.
-func (w *Provided) plan(recorded []record.ClientSecret, now time.Time) (Plan, error) {
+func (w *Provided) planProvided(recorded []record.ClientSecret, now time.Time) (Plan, error) {
 	newest := len(recorded) - 1
 	if newest >= 0 && w.matches(recorded[newest]) {
 		recorded[newest].Source = w.Source

@@ -34,20 +34,20 @@ type rotation struct {
 	plan   Plan
 }
 
-// plan plans the next step of a client's generated secret. What the credentials Secret contains decides.
-func (s *Schedule) plan(f *Facts, recorded []record.ClientSecret, now time.Time, random io.Reader) (Plan, error) {
+// planGenerated plans the next step of a client's generated secret. What the credentials Secret contains decides.
+func (s *Schedule) planGenerated(f *Facts, recorded []record.ClientSecret, now time.Time, random io.Reader) (Plan, error) {
 	r := rotation{s, f, now, random, Plan{Secrets: recorded}}
-	err := r.step(recorded)
+	err := r.step()
 	return r.plan, err
 }
 
 // step plans the next step, with the names of docs/architecture.md: First 2 adopts the value that the Secret contains;
 // First 1 or Revocation writes one, or first removes the verifiers; Rotation 1 to 3 and 5 continue from the current
 // secret; Rotation 4 finishes a promotion. A value that a user wrote back is accepted again.
-func (r *rotation) step(recorded []record.ClientSecret) error {
+func (r *rotation) step() error {
 	secret, value := r.inUse()
 	r.plan.Current = value
-	restored := secret != nil && !slices.ContainsFunc(recorded, func(s record.ClientSecret) bool { return s.ID == secret.ID })
+	restored := secret != nil && !slices.ContainsFunc(r.plan.Secrets, func(s record.ClientSecret) bool { return s.ID == secret.ID })
 	switch {
 	case secret == nil && r.adoptable(r.Credentials.current()):
 		return r.adoptCurrent()

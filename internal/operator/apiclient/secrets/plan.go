@@ -125,24 +125,24 @@ func (s Step) NeedsConfirmation() bool { return s == StepPromote || s == StepExp
 //
 // Errors come from the random source, or from a provided hash that can't be parsed.
 func Make(f Facts, w Want, now time.Time, random io.Reader) (Plan, error) {
-	p, err := f.plan(w, now, random)
+	p, err := f.planFor(w, now, random)
 	if err != nil {
 		return Plan{}, err
 	}
 	p.Serial = max(p.Serial, f.Serial)
-	p.Restored = f.accepted(w, p.Secrets, now)
+	p.Restored = f.stillRestored(w, p.Secrets, now)
 	return p, nil
 }
 
-func (f *Facts) plan(w Want, now time.Time, random io.Reader) (Plan, error) {
+func (f *Facts) planFor(w Want, now time.Time, random io.Reader) (Plan, error) {
 	recorded := Valid(f.Recorded, now)
 	switch {
 	case w.Provided != nil:
-		return w.Provided.plan(recorded, now)
+		return w.Provided.planProvided(recorded, now)
 	case len(w.Hashed) > 0:
 		return planHashed(w.Hashed, f.Recorded, now), nil
 	case w.Generated != nil:
-		return w.Generated.plan(f, recorded, now, random)
+		return w.Generated.planGenerated(f, recorded, now, random)
 	}
 	// Previous secrets expire immediately, like hashes that are removed from the spec.
 	return Plan{Secrets: []record.ClientSecret{}}, nil
