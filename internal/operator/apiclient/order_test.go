@@ -19,7 +19,7 @@ import (
 // withLists enables status lists.
 func withLists(seen *observed) {
 	seen.realm.Spec.StatusList.Enabled = true
-	seen.index.Served, seen.index.Free, seen.searched = true, statusindex.None, true
+	seen.index.HasList, seen.index.Free, seen.searched = true, statusindex.None, true
 	seen.index.Retention, seen.retentionKnown = time.Hour, true
 }
 

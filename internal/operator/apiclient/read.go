@@ -549,17 +549,17 @@ func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	seen.index = statusindex.Facts{
-		Served:  seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
+		HasList: seen.realm.Spec.StatusList.Enabled || seen.realm.Status.StatusListURI != "",
 		Current: seen.recorded.StatusIndex, Serial: seen.recorded.IndexSerial, Free: statusindex.None,
 		ValidAfter: tokensValidAfter(seen), Suspended: seen.client.Spec.Suspend,
 	}
-	if !seen.index.Served && seen.index.Current != nil {
+	if !seen.index.HasList && seen.index.Current != nil {
 		// The status can be older than the record.
 		lists, err := r.statusLists(ctx, seen.realm.UID)
 		if err != nil {
 			return err
 		}
-		seen.index.Served = lists != nil && lists.Number != 0
+		seen.index.HasList = lists != nil && lists.Number != 0
 	}
 	for _, secret := range recordstore.OfKind(record.KindIndex, seen.ofName) {
 		seen.hold(secret)

@@ -218,7 +218,7 @@ func TestIndexMissingInCache(t *testing.T) {
 			seen.recorded.StatusIndex, seen.recorded.IndexSerial = &record.StatusIndex{Index: 3}, 1
 			api := &server{objects: test.objects}
 			testkit.Do(t, newReconciler(t, api, api).readIndexes(t.Context(), &seen))
-			if len(seen.index.Held) != test.wantHeld || seen.index.CurrentLost != test.wantLost || seen.index.Served != test.wantList {
+			if len(seen.index.Held) != test.wantHeld || seen.index.CurrentLost != test.wantLost || seen.index.HasList != test.wantList {
 				t.Errorf("got %+v", seen.index)
 			}
 		})

@@ -33,8 +33,8 @@ const None = -1
 
 // Facts are what a plan depends on.
 type Facts struct {
-	// Served means that tokens of the realm refer to a list, or that such tokens can still be valid.
-	Served bool
+	// HasList means that tokens of the realm refer to a list, or that such tokens can still be valid.
+	HasList bool
 	// Current and Serial are StatusIndex and IndexSerial of the client's record.
 	Current *record.StatusIndex
 	Serial  int64
@@ -79,13 +79,13 @@ type Plan struct {
 
 // NeedsFree reports whether the client needs a free index.
 func NeedsFree(f Facts) bool {
-	return f.Served && !f.Suspended && !f.keeps() && f.unused() == nil
+	return f.HasList && !f.Suspended && !f.keeps() && f.unused() == nil
 }
 
 // Make plans the index of a client.
 func Make(f Facts) Plan {
 	switch {
-	case !f.Served:
+	case !f.HasList:
 		return Plan{Serial: f.Serial}
 	case f.keeps():
 		// If ValidAfter is earlier than it was, later times must be later than this one to revoke tokens.

@@ -165,12 +165,12 @@ func TestMake(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.facts.Served = true
+			tt.facts.HasList = true
 			testkit.Diff(t, "plan", tt.want, statusindex.Make(tt.facts))
 			if got := statusindex.NeedsFree(tt.facts); got != tt.wantsFree {
 				t.Errorf("NeedsFree = %t, want %t", got, tt.wantsFree)
 			}
-			tt.facts.Served = false
+			tt.facts.HasList = false
 			testkit.Diff(t, "plan without lists", statusindex.Plan{Serial: tt.facts.Serial}, statusindex.Make(tt.facts))
 			if statusindex.NeedsFree(tt.facts) {
 				t.Error("the client needs a free index without lists")
@@ -211,7 +211,7 @@ func TestObsolete(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			facts := statusindex.Facts{Served: true, Current: tt.current, Serial: tt.serial, Held: tt.held, Retention: hold}
+			facts := statusindex.Facts{HasList: true, Current: tt.current, Serial: tt.serial, Held: tt.held, Retention: hold}
 			retire, release, next := statusindex.Obsolete(facts, now)
 			got := []any{indexes(retire), indexes(release), next}
 			if diff := cmp.Diff([]any{tt.wantRetire, tt.wantRelease, tt.wantNext}, got, cmpopts.EquateEmpty()); diff != "" {
@@ -225,7 +225,7 @@ func TestObsolete(t *testing.T) {
 // rejects the record, doesn't acquire more indexes than a client can have.
 func TestIndexesAreBoundedWithoutRecord(t *testing.T) {
 	var abandoned []record.Index
-	f := statusindex.Facts{Served: true, Current: index(0, time.Time{}), Serial: 1}
+	f := statusindex.Facts{HasList: true, Current: index(0, time.Time{}), Serial: 1}
 	for i := range 20 {
 		f.Held, f.Free, f.ValidAfter = append([]record.Index{held(0, 1, time.Time{}, time.Time{})}, abandoned...), 1+i, now.Add(time.Duration(i)*time.Second)
 		if plan := statusindex.Make(f); plan.Create != nil {

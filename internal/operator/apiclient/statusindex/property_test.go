@@ -193,7 +193,7 @@ func (m *model) reconcile(o *operator, name string, live bool) {
 	if !exists || c.generation < read.generation || realms.realm.generation < read.realm {
 		return
 	}
-	facts := statusindex.Facts{Served: realms.realm.served, Current: read.current, Serial: read.serial, ValidAfter: c.validAfter, Retention: hold, Free: m.free()}
+	facts := statusindex.Facts{HasList: realms.realm.served, Current: read.current, Serial: read.serial, ValidAfter: c.validAfter, Retention: hold, Free: m.free()}
 	versions := map[int]int{}
 	for i, held := range indexes.indexes {
 		if held.UID == c.uid {
