@@ -19,10 +19,10 @@ type Basis struct {
 	// Namespace is the version of the labels of the client's namespace; zero if no grant or exchange of the
 	// Realm selects namespaces by their labels.
 	Namespace NamespaceBasis `json:"namespace,omitzero"`
-	// Content is the resource version since which only the basis, generated secrets, the status index, or
+	// ContentVersion is the resource version since which only the basis, generated secrets, the status index, or
 	// keys have changed. It is empty if anything else changed with the latest write of the record. The status
 	// counts acknowledgements from this version on.
-	Content string `json:"content,omitempty"`
+	ContentVersion string `json:"content,omitempty"`
 }
 
 // NamespaceBasis is the version of the labels of a Namespace.

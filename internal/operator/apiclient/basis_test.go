@@ -59,7 +59,7 @@ func TestBasisIsRecorded(t *testing.T) {
 		want   record.Basis
 	}{
 		"the Secret is deleted":   {func(s *observed) { s.credentials = nil }, record.Basis{Generation: 2, RealmGeneration: 5}},
-		"an edit without effect":  {func(s *observed) { s.client.Generation = 3 }, record.Basis{Generation: 3, RealmGeneration: 5, Content: "1"}},
+		"an edit without effect":  {func(s *observed) { s.client.Generation = 3 }, record.Basis{Generation: 3, RealmGeneration: 5, ContentVersion: "1"}},
 		"another Realm":           {func(s *observed) { s.realm.Generation = 6 }, record.Basis{Generation: 2, RealmGeneration: 5}},
 		"a suspension":            {func(s *observed) { s.client.Generation, s.client.Spec.Suspend, s.realm.Generation = 3, true, 6 }, record.Basis{Generation: 3, RealmGeneration: 6}},
 		"the grant is removed":    {func(s *observed) { s.realm.Generation, s.realm.Spec.Grants = 6, nil }, record.Basis{Generation: 2, RealmGeneration: 6}},

@@ -536,8 +536,8 @@ func (r *Reconciler) follow(req ctrl.Request, seen *observed) {
 	// The state of the version itself is what a change triggers a reconcile for, because steps depend on it.
 	state := r.Tracker.Follow(acknowledgement.Client, req, seen.served(seen.recordSecret.ResourceVersion)...)
 	seen.acknowledged = state == acknowledgement.Acknowledged
-	if content := seen.recorded.Basis.Content; content != "" {
-		state = r.Tracker.State(seen.served(content)...)
+	if version := seen.recorded.Basis.ContentVersion; version != "" {
+		state = r.Tracker.State(seen.served(version)...)
 	}
 	seen.contentState = &state
 }

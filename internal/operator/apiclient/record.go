@@ -119,24 +119,24 @@ func (seen *observed) lagging() string {
 	return ""
 }
 
-// setBasis completes a desired record with its basis. continuous reports whether a change of the secrets
+// setBasis completes a desired record with its basis. keepsSecret reports whether a change of the secrets
 // leaves workloads with a valid one, so that they don't depend on which token servers have loaded it.
-func setBasis(seen *observed, desired *record.Client, continuous bool) {
+func setBasis(seen *observed, desired *record.Client, keepsSecret bool) {
 	full, before := basis(seen), seen.recorded
 	if seen.recordSecret == nil {
 		desired.Basis = full
 		return
 	}
-	content := cmp.Or(before.Basis.Content, seen.recordSecret.ResourceVersion)
+	version := cmp.Or(before.Basis.ContentVersion, seen.recordSecret.ResourceVersion)
 	desired.Basis = before.Basis
 	switch {
 	case record.Equal(before, *desired):
 		if full.Generation == before.Basis.Generation {
 			return
 		}
-		desired.Basis.Generation, desired.Basis.Content = full.Generation, content
-	case continuous && differInSecretsOnly(before, *desired):
-		desired.Basis, desired.Basis.Content = full, content
+		desired.Basis.Generation, desired.Basis.ContentVersion = full.Generation, version
+	case keepsSecret && differInSecretsOnly(before, *desired):
+		desired.Basis, desired.Basis.ContentVersion = full, version
 	default:
 		desired.Basis = full
 	}

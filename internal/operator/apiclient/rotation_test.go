@@ -85,13 +85,13 @@ func TestRotationKeepsContentRevision(t *testing.T) {
 	seen.acknowledged = true
 	for _, at := range []time.Duration{10 * time.Hour, 10 * time.Hour, 12 * time.Hour} {
 		step(t, &seen, now.Add(at))
-		if seen.recordSecret.ResourceVersion == revision || seen.recorded.Basis.Content != revision {
-			t.Fatalf("after %s: revision %s with content of revision %q, want %s", at, seen.recordSecret.ResourceVersion, seen.recorded.Basis.Content, revision)
+		if seen.recordSecret.ResourceVersion == revision || seen.recorded.Basis.ContentVersion != revision {
+			t.Fatalf("after %s: revision %s with content of revision %q, want %s", at, seen.recordSecret.ResourceVersion, seen.recorded.Basis.ContentVersion, revision)
 		}
 	}
 	seen.client.Spec.Suspend = true
-	if step(t, &seen, now.Add(12*time.Hour)); seen.recorded.Basis.Content != "" {
-		t.Errorf("a suspended client has content of revision %s", seen.recorded.Basis.Content)
+	if step(t, &seen, now.Add(12*time.Hour)); seen.recorded.Basis.ContentVersion != "" {
+		t.Errorf("a suspended client has content of revision %s", seen.recorded.Basis.ContentVersion)
 	}
 }
 

@@ -387,7 +387,7 @@ func TestFollow(t *testing.T) {
 	seen.recordSecret.ResourceVersion = "2"
 	follow := func(content string, wantAcknowledged bool, want acknowledgement.State) {
 		t.Helper()
-		seen.recorded.Basis.Content = content
+		seen.recorded.Basis.ContentVersion = content
 		if r.follow(billing, &seen); seen.acknowledged != wantAcknowledged || *seen.contentState != want {
 			t.Errorf("acknowledged %t, state %v; want %t, %v", seen.acknowledged, *seen.contentState, wantAcknowledged, want)
 		}

@@ -21,7 +21,7 @@ func nextBasis(generation int64, current record.Realm, stored *corev1.Secret, de
 	case unchanged && current.Basis.Generation == generation:
 		return current.Basis
 	case unchanged || differInKeysOnly(current, desired):
-		next.Content = cmp.Or(current.Basis.Content, stored.ResourceVersion)
+		next.ContentVersion = cmp.Or(current.Basis.ContentVersion, stored.ResourceVersion)
 	}
 	return next
 }

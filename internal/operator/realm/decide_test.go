@@ -304,7 +304,7 @@ func TestBasis(t *testing.T) {
 	active := func(content string) *corev1.Secret {
 		secret := settled(t, acme(unchanged), sealing.Off)
 		body := testkit.Value(record.ReadRealm(secret))(t)
-		body.Basis.Content = content
+		body.Basis.ContentVersion = content
 		return written(t, acme(unchanged), decision{record: &body})
 	}
 	for name, test := range map[string]struct {
@@ -315,11 +315,11 @@ func TestBasis(t *testing.T) {
 		"new":                          {unchanged, nil, record.Basis{Generation: 3}},
 		"first key is active":          {unchanged, written(t, acme(unchanged), first), record.Basis{Generation: 3}},
 		"unchanged":                    {unchanged, active(""), record.Basis{Generation: 3}},
-		"another edit without effect":  {next(unchanged), active("5"), record.Basis{Generation: 4, Content: "5"}},
-		"rotation":                     {next(rotate), active(""), record.Basis{Generation: 4, Content: "10"}},
+		"another edit without effect":  {next(unchanged), active("5"), record.Basis{Generation: 4, ContentVersion: "5"}},
+		"rotation":                     {next(rotate), active(""), record.Basis{Generation: 4, ContentVersion: "10"}},
 		"suspended":                    {next(func(r *v1beta1.Realm) { r.Spec.Suspend = true }), active("5"), record.Basis{Generation: 4}},
 		"rejected, which disables it":  {next(func(r *v1beta1.Realm) { r.Spec.TokenLifetime = &v1beta1.Duration{Duration: 2 * time.Hour} }), active("5"), record.Basis{Generation: 4}},
-		"restored, without generation": {unchanged, withoutBasis(t, active("")), record.Basis{Generation: 3, Content: "10"}},
+		"restored, without generation": {unchanged, withoutBasis(t, active("")), record.Basis{Generation: 3, ContentVersion: "10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observed{realm: acme(test.change), record: test.record, state: acknowledgement.Acknowledged}

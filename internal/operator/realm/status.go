@@ -202,19 +202,19 @@ func (r *Reconciler) report(ctx context.Context, req ctrl.Request, seen *observe
 	if apply.IsStale(err) {
 		return ctrl.Result{}, err // The decision may be based on stale data.
 	}
-	var state *acknowledgement.State // of the record's content
+	var contentState *acknowledgement.State
 	if err == nil && seen.record != nil {
 		if len(d.writes) > 0 {
 			r.follow(req, seen) // The keys wait for this version.
 		}
 		version := seen.record.ResourceVersion
 		if d.record != nil {
-			version = cmp.Or(d.record.Basis.Content, version)
+			version = cmp.Or(d.record.Basis.ContentVersion, version)
 		}
-		state = new(r.Tracker.State(acknowledgement.Record{Name: seen.record.Name, Version: version}))
+		contentState = new(r.Tracker.State(acknowledgement.Record{Name: seen.record.Name, Version: version}))
 	}
-	r.measure(req.Name, d, state, err)
-	desired := status(seen.realm, d, state, r.Instance)
+	r.measure(req.Name, d, contentState, err)
+	desired := status(seen.realm, d, contentState, r.Instance)
 	held := countWait(seen.realm, desired, d.now)
 	if held == 0 {
 		err = errors.Join(err, r.writeStatus(ctx, seen.realm, desired))
