@@ -44,7 +44,7 @@ func decide(seen *observed, instance *config.Instance, now time.Time, random io.
 	case !seen.live: // A lagging cache must not cause new keys, and the status says whether the realm had any.
 		return decision{lacks: lacksLive}, nil
 	default:
-		if d.blocked, d.next = keysMissing(realm, now); d.blocked != nil {
+		if d.blocked, d.nextKeyStep = keysMissing(realm, now); d.blocked != nil {
 			return d, nil
 		}
 	}
@@ -79,7 +79,7 @@ func (d *decision) decideAccepted(seen *observed, current *record.Realm, instanc
 		d.lacks = lacksConfirmation
 		return nil
 	}
-	d.next, d.generate = plan.next, plan.generate
+	d.nextKeyStep, d.generate = plan.next, plan.generate
 	d.encryption.waiting, d.encryption.failed = d.generate != "" && seen.mode == sealing.Encrypt, seen.failed
 	if seen.record == nil && d.generate != "" {
 		return nil // the realm gets its first key from the Sealer

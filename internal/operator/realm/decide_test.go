@@ -164,8 +164,8 @@ func TestDecide(t *testing.T) {
 			if d.record != nil {
 				got.Keys, got.Disabled = states(d.record.Keys), d.record.Disabled
 			}
-			if !d.next.IsZero() {
-				got.Next = d.next.Sub(now)
+			if !d.nextKeyStep.IsZero() {
+				got.Next = d.nextKeyStep.Sub(now)
 			}
 			testkit.Diff(t, "result", test.want, got)
 		})

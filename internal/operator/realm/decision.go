@@ -68,8 +68,8 @@ type decision struct {
 	undecryptedActive []string
 	// rotates means that the active key changes.
 	rotates bool
-	// next is the time of the next step of the keys; zero if it depends on an event.
-	next time.Time
+	// nextKeyStep is the time of the next step of the keys; zero if it depends on an event.
+	nextKeyStep time.Time
 	// nextList is the time of the next change of the status lists; zero if there is none.
 	nextList time.Time
 	// nextRotation is the time at which the next key becomes active. Zero means unknown.

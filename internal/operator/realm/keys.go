@@ -47,9 +47,10 @@ type keyPlan struct {
 	generate signingkey.Algorithm
 }
 
-// planKeys returns the plan for the keys in the record, which are stored as given. A step that depends on the
-// token servers waits until each one serves the record. A Pending key doesn't count as published until each one
-// can sign with it. No key is added while the configuration of the KMS plugin is missing.
+// planKeys returns the plan for the keys in the record, which are stored as given. A new key that takes long, because
+// it is an RSA key or the KMS plugin encrypts it, comes from the Sealer. A step that depends on the token servers waits
+// until each one serves the record. A Pending key doesn't count as published until each one can sign with it. No key
+// is added while the configuration of the KMS plugin is missing.
 func planKeys(seen *observed, keys []signingkey.Key, stored encryption, policy signingkey.Policy, now time.Time, random io.Reader) (plan keyPlan, err error) {
 	before := keys
 	policy.Unconfirmed = seen.unconfirmed || seen.state != acknowledgement.Acknowledged || len(stored.undecrypted) > 0

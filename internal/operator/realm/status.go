@@ -45,8 +45,8 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 		s.StatusListURI = statusListURI(issuer, d.record.StatusLists)
 		s.SigningKeys = signingKeys(d)
 		s.TrustedIssuers = d.issuers
-		if !d.next.IsZero() {
-			s.NextKeyTransitionTime = &metav1.Time{Time: d.next}
+		if !d.nextKeyStep.IsZero() {
+			s.NextKeyTransitionTime = &metav1.Time{Time: d.nextKeyStep}
 		}
 	}
 	conditions := condition.NewSet(realm.Status.Conditions, realm.Generation, metav1.NewTime(d.now))
@@ -54,7 +54,7 @@ func status(realm *v1beta1.Realm, d decision, state *acknowledgement.State, inst
 	if d.accepted.Status == metav1.ConditionTrue && d.blocked == nil {
 		d.putResolved(conditions, realm, s.TrustedIssuers)
 	}
-	d.putOptional(conditions, realm.Name, state)
+	d.putKeysEncrypted(conditions, realm.Name, state)
 	programmed := programmed(realm, d, state)
 	conditions.Put(v1beta1.ConditionProgrammed, programmed)
 	switch {
@@ -86,8 +86,8 @@ func (d decision) putResolved(conditions *condition.Set, realm *v1beta1.Realm, i
 	}
 }
 
-// putOptional puts the condition of encrypted keys, if it applies.
-func (d decision) putOptional(conditions *condition.Set, realm string, state *acknowledgement.State) {
+// putKeysEncrypted puts the KeysEncrypted condition, if encryption is configured or in use.
+func (d decision) putKeysEncrypted(conditions *condition.Set, realm string, state *acknowledgement.State) {
 	stored := encryptionOf(d.encryption.mode, d.storedKeys(state), d.encryption.undecrypted)
 	stored.waiting, stored.failed = d.encryption.waiting, d.encryption.failed
 	if encrypted := stored.condition(realm); encrypted != nil && d.blocked == nil {
@@ -231,7 +231,7 @@ func requeueAfter(seen *observed, d decision, held time.Duration) (after time.Du
 	if seen.unconfirmed {
 		after = confirmDelay
 	}
-	for _, wait := range []time.Duration{d.next.Sub(d.now), d.nextList.Sub(d.now), seen.retryAfter, held} { // Zero times are in the past.
+	for _, wait := range []time.Duration{d.nextKeyStep.Sub(d.now), d.nextList.Sub(d.now), seen.retryAfter, held} { // Zero times are in the past.
 		if wait > 0 && (after == 0 || wait < after) {
 			after = wait
 		}

@@ -190,10 +190,10 @@ func (s *Store) Delete(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// CurrentUID reads the UID of an object from the API server. The UID is empty if the object does
-// not exist or is being deleted.
-func CurrentUID(ctx context.Context, live client.Reader, key client.ObjectKey, into client.Object) (types.UID, error) {
-	err := live.Get(ctx, key, into)
+// CurrentUID reads an object, and returns its UID. The UID is empty if the object does not exist or is being
+// deleted.
+func CurrentUID(ctx context.Context, from client.Reader, key client.ObjectKey, into client.Object) (types.UID, error) {
+	err := from.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) || err == nil && !into.GetDeletionTimestamp().IsZero() {
 		return "", nil
 	}
