@@ -40,7 +40,7 @@ func decide(seen *observed, instance *config.Instance, now time.Time, random io.
 			d.blocked = keysUnreadable(realm, err)
 			return d, nil
 		}
-		current.Keys = signingkey.Until(now, current.Keys)
+		current.Keys = signingkey.WithoutFutureTimes(now, current.Keys)
 	case !seen.live: // A lagging cache must not cause new keys, and the status says whether the realm had any.
 		return decision{lacks: lacksLive}, nil
 	default:

@@ -10,10 +10,10 @@ import (
 // MaxLifetime is the longest lifetime of a token that the API allows.
 const MaxLifetime = 24 * time.Hour
 
-// Until returns the keys without times after now, rounded up to a second: such a time becomes now. Only a wrong
-// clock, or someone with the credentials of the operator, writes one. With it, a Retiring key would be published
-// for longer than its last token is valid, and another key would never be replaced.
-func Until(now time.Time, keys []Key) []Key {
+// WithoutFutureTimes returns the keys without times after now, rounded up to a second: such a time becomes now.
+// Only a wrong clock, or someone with the credentials of the operator, writes one. With it, a Retiring key would
+// be published for longer than its last token is valid, and another key would never be replaced.
+func WithoutFutureTimes(now time.Time, keys []Key) []Key {
 	now = timestamp.RoundUp(now.UTC())
 	keys = slices.Clone(keys)
 	for i := range keys {
