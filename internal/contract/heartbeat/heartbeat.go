@@ -83,11 +83,11 @@ type Heartbeat struct {
 	UsageResolution time.Duration
 	// Refresh contains the server's requests for keys. The Lease contains the latest MaxRefreshes.
 	Refresh []Refresh
-	// UndecryptedNext contains the names of Realms whose Pending signing key the server has not decrypted
+	// UndecryptedPending contains the names of Realms whose Pending signing key the server has not decrypted
 	// yet, and UndecryptedActive those of Realms whose Active one it has not, so that they get no tokens from
 	// it. The two differ, because an Active key that can't be decrypted must not hold up the next one, which
 	// replaces it. The Lease contains All instead of more than MaxNames names.
-	UndecryptedNext, UndecryptedActive []string
+	UndecryptedPending, UndecryptedActive []string
 	// Unreadable contains the names of the records that the server could not read, of which it serves the last
 	// known good version, and of those with a restriction that it doesn't know, with the same limit.
 	Unreadable []string
@@ -117,7 +117,7 @@ func (h *Heartbeat) Lease(namespace string) *coordinationv1.Lease {
 		annotations[RefreshAnnotation] = requests
 	}
 	for annotation, names := range map[string][]string{
-		UndecryptedNextAnnotation: h.UndecryptedNext, UndecryptedActiveAnnotation: h.UndecryptedActive, UnreadableAnnotation: h.Unreadable,
+		UndecryptedPendingAnnotation: h.UndecryptedPending, UndecryptedActiveAnnotation: h.UndecryptedActive, UnreadableAnnotation: h.Unreadable,
 	} {
 		if encoded := encodeNames(names); encoded != "" {
 			annotations[annotation] = encoded
@@ -156,10 +156,10 @@ func Parse(lease *coordinationv1.Lease) (Heartbeat, error) {
 	}
 	return Heartbeat{
 		Server: *lease.Spec.HolderIdentity, Version: version, Software: parseSoftware(lease.Annotations[SoftwareAnnotation]), Renewed: lease.Spec.RenewTime.Time, UsageUntil: until, UsageResolution: resolution,
-		UndecryptedNext:   parseNames(lease.Annotations[UndecryptedNextAnnotation]),
-		UndecryptedActive: parseNames(lease.Annotations[UndecryptedActiveAnnotation]),
-		Unreadable:        parseNames(lease.Annotations[UnreadableAnnotation]),
-		Dead:              lease.Annotations[DeadAnnotation] == DeadMark(lease),
+		UndecryptedPending: parseNames(lease.Annotations[UndecryptedPendingAnnotation]),
+		UndecryptedActive:  parseNames(lease.Annotations[UndecryptedActiveAnnotation]),
+		Unreadable:         parseNames(lease.Annotations[UnreadableAnnotation]),
+		Dead:               lease.Annotations[DeadAnnotation] == DeadMark(lease),
 	}, nil
 }
 

@@ -183,19 +183,19 @@ func TestNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			beat := sample
-			beat.UndecryptedNext, beat.UndecryptedActive, beat.Unreadable = test.names, test.names, test.names
+			beat.UndecryptedPending, beat.UndecryptedActive, beat.Unreadable = test.names, test.names, test.names
 			got := testkit.Value(heartbeat.Parse(stored(t, &beat)))(t)
-			testkit.Diff(t, "undecrypted next keys", test.want, got.UndecryptedNext)
+			testkit.Diff(t, "undecrypted next keys", test.want, got.UndecryptedPending)
 			testkit.Diff(t, "undecrypted active keys", test.want, got.UndecryptedActive)
 			testkit.Diff(t, "unreadable", test.want, got.Unreadable)
 			for _, name := range test.names {
-				if got.DecryptedNext(name) || got.DecryptedActive(name) || got.Serves(name, sample.Version) {
+				if got.DecryptedPending(name) || got.DecryptedActive(name) || got.Serves(name, sample.Version) {
 					t.Errorf("the server has decrypted the key of %s or serves it", name)
 				}
 			}
 			other := len(test.names) <= heartbeat.MaxNames
-			if got.DecryptedNext("other") != other || got.DecryptedActive("other") != other || got.Serves("other", sample.Version) != other {
-				t.Errorf("another name: next key decrypted %t, active key %t, served %t", got.DecryptedNext("other"), got.DecryptedActive("other"), got.Serves("other", sample.Version))
+			if got.DecryptedPending("other") != other || got.DecryptedActive("other") != other || got.Serves("other", sample.Version) != other {
+				t.Errorf("another name: next key decrypted %t, active key %t, served %t", got.DecryptedPending("other"), got.DecryptedActive("other"), got.Serves("other", sample.Version))
 			}
 		})
 	}
@@ -208,11 +208,11 @@ func TestNamesAreLimited(t *testing.T) {
 		"a long name": strings.Repeat("a", 100_000),
 	} {
 		l := stored(t, &sample)
-		for _, annotation := range []string{heartbeat.UndecryptedNextAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation} {
+		for _, annotation := range []string{heartbeat.UndecryptedPendingAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation} {
 			l.Annotations[annotation] = value
 		}
 		got := testkit.Value(heartbeat.Parse(l))(t)
 		all := []string{heartbeat.All}
-		testkit.Diff(t, name, [][]string{all, all, all}, [][]string{got.UndecryptedNext, got.UndecryptedActive, got.Unreadable})
+		testkit.Diff(t, name, [][]string{all, all, all}, [][]string{got.UndecryptedPending, got.UndecryptedActive, got.Unreadable})
 	}
 }

@@ -7,10 +7,10 @@ import (
 
 // Annotations that contain names, or All. They are absent if there are none.
 const (
-	// UndecryptedNextAnnotation and UndecryptedActiveAnnotation contain the names of Realms whose Pending or
+	// UndecryptedPendingAnnotation and UndecryptedActiveAnnotation contain the names of Realms whose Pending or
 	// Active signing key the server has not decrypted yet.
-	UndecryptedNextAnnotation   = "auth.realmkeeper.dev/undecrypted-next-keys"
-	UndecryptedActiveAnnotation = "auth.realmkeeper.dev/undecrypted-active-keys"
+	UndecryptedPendingAnnotation = "auth.realmkeeper.dev/undecrypted-next-keys"
+	UndecryptedActiveAnnotation  = "auth.realmkeeper.dev/undecrypted-active-keys"
 	// UnreadableAnnotation contains the names of records that the server could not read or enforce.
 	UnreadableAnnotation = "auth.realmkeeper.dev/unreadable-records"
 )
@@ -52,9 +52,11 @@ func contains(names []string, name string) bool {
 	return slices.Contains(names, name) || slices.Contains(names, All)
 }
 
-// DecryptedNext reports whether the server has decrypted the Pending signing key of a Realm, or doesn't
+// DecryptedPending reports whether the server has decrypted the Pending signing key of a Realm, or doesn't
 // need to.
-func (h *Heartbeat) DecryptedNext(realm string) bool { return !contains(h.UndecryptedNext, realm) }
+func (h *Heartbeat) DecryptedPending(realm string) bool {
+	return !contains(h.UndecryptedPending, realm)
+}
 
 // DecryptedActive reports whether the server has decrypted the Active signing key of a Realm, or doesn't
 // need to.

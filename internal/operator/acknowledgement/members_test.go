@@ -390,10 +390,10 @@ func TestConfirm(t *testing.T) {
 		}},
 		"the watch has not delivered a key that is not decrypted": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
 			c.frozen = true
-			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedNext: []string{"acme"}})
+			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedPending: []string{"acme"}})
 		}},
 		"the key of another realm is not decrypted": {servers: map[string]string{"a": "100"}, change: func(t *testing.T, c *cluster) {
-			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedNext: []string{"shop"}})
+			c.apply(t, &heartbeat.Heartbeat{Server: "b", Version: "100", Renewed: c.now, UndecryptedPending: []string{"shop"}})
 		}, want: true},
 	}
 	for name, tc := range tests {

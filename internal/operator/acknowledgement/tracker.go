@@ -138,7 +138,7 @@ func (t *Tracker) Follow(kind Kind, object reconcile.Request, records ...Record)
 // Undecrypted returns the names of the live token servers that haven't decrypted the Pending signing key of
 // a Realm, and of those that haven't decrypted the Active one, sorted. The Realm is reconciled again when
 // they change, if Follow was called for it.
-func (t *Tracker) Undecrypted(realm string) (next, active []string) {
+func (t *Tracker) Undecrypted(realm string) (pending, active []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.undecrypted(realm)
@@ -176,22 +176,22 @@ func (t *Tracker) state(records []Record) State {
 // serves reports whether a server serves all records.
 func serves(h *heartbeat.Heartbeat, records []Record) bool {
 	return !slices.ContainsFunc(records, func(r Record) bool {
-		return !h.Serves(r.Name, r.Version) || r.PendingKeyOf != "" && !h.DecryptedNext(r.PendingKeyOf)
+		return !h.Serves(r.Name, r.Version) || r.PendingKeyOf != "" && !h.DecryptedPending(r.PendingKeyOf)
 	})
 }
 
-func (t *Tracker) undecrypted(realm string) (next, active []string) {
+func (t *Tracker) undecrypted(realm string) (pending, active []string) {
 	for lease, s := range t.servers {
-		if s.counts() && !s.DecryptedNext(realm) {
-			next = append(next, serverOf(lease))
+		if s.counts() && !s.DecryptedPending(realm) {
+			pending = append(pending, serverOf(lease))
 		}
 		if s.counts() && !s.DecryptedActive(realm) {
 			active = append(active, serverOf(lease))
 		}
 	}
-	slices.Sort(next)
+	slices.Sort(pending)
 	slices.Sort(active)
-	return next, active
+	return pending, active
 }
 
 // serverOf returns the name of the server with a Lease, which is that of its Pod. A server can write only
@@ -202,8 +202,8 @@ func serverOf(lease string) string { return strings.TrimPrefix(lease, heartbeat.
 func (t *Tracker) answer(w watch, records []Record) answer {
 	a := answer{state: t.state(records)}
 	if w.kind == Realm {
-		next, active := t.undecrypted(w.request.Name)
-		a.undecrypted = strings.Join(next, ",") + "/" + strings.Join(active, ",")
+		pending, active := t.undecrypted(w.request.Name)
+		a.undecrypted = strings.Join(pending, ",") + "/" + strings.Join(active, ",")
 	}
 	return a
 }
@@ -227,7 +227,7 @@ func (t *Tracker) setLease(lease *coordinationv1.Lease) {
 		t.serversChanged.Enqueue(t.observer)
 	}
 	switch {
-	case known.counts() != current.counts(), !slices.Equal(known.UndecryptedNext, current.UndecryptedNext),
+	case known.counts() != current.counts(), !slices.Equal(known.UndecryptedPending, current.UndecryptedPending),
 		!slices.Equal(known.UndecryptedActive, current.UndecryptedActive), !slices.Equal(known.Unreadable, current.Unreadable):
 		enqueueChanged(t, t.watched)
 	case known.Version == current.Version:

@@ -211,8 +211,8 @@ func TestObjectIsEnqueuedOnlyWhenItsStateChanges(t *testing.T) {
 // A Realm is reconciled when the token servers change that haven't decrypted its next or its active key.
 func TestUndecrypted(t *testing.T) {
 	for annotation, undecrypted := range map[string]func(*acknowledgement.Tracker) []string{
-		heartbeat.UndecryptedNextAnnotation:   func(t *acknowledgement.Tracker) []string { next, _ := t.Undecrypted("acme"); return next },
-		heartbeat.UndecryptedActiveAnnotation: func(t *acknowledgement.Tracker) []string { _, active := t.Undecrypted("acme"); return active },
+		heartbeat.UndecryptedPendingAnnotation: func(t *acknowledgement.Tracker) []string { next, _ := t.Undecrypted("acme"); return next },
+		heartbeat.UndecryptedActiveAnnotation:  func(t *acknowledgement.Tracker) []string { _, active := t.Undecrypted("acme"); return active },
 	} {
 		t.Run(annotation, func(t *testing.T) { testUndecrypted(t, annotation, undecrypted) })
 	}

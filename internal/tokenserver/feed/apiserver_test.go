@@ -178,7 +178,7 @@ func (a *apiServer) client() *fake.Clientset {
 			return true, nil, err
 		}
 		a.beats = append(a.beats, beat{
-			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), next: parsed.UndecryptedNext, active: parsed.UndecryptedActive, unreadable: parsed.Unreadable,
+			at: time.Now(), version: parsed.Version, requests: heartbeat.ParseRefresh(lease), next: parsed.UndecryptedPending, active: parsed.UndecryptedActive, unreadable: parsed.Unreadable,
 			usageUntil: parsed.UsageUntil, lists: a.lists,
 		})
 		return true, lease, a.writes

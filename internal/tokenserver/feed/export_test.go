@@ -20,7 +20,7 @@ func (f *Feed) WaitingKeys() int {
 }
 
 // UndecryptedRealms returns the realms that the heartbeat reports.
-func (f *Feed) UndecryptedRealms() (next, active []string) { return f.keys.undecrypted() }
+func (f *Feed) UndecryptedRealms() (pending, active []string) { return f.keys.undecrypted() }
 
 // WaitsForKeys reports whether keys of a record aren't decrypted yet.
 func (f *Feed) WaitsForKeys(record string) bool {

@@ -255,18 +255,18 @@ func (k *keyring) observe(err error) {
 // undecrypted returns the names of the realms with a Pending key that isn't decrypted yet, and of those
 // with such an Active key. The latter are empty until the server is ready, because it gets no requests
 // before. Otherwise, the status of all Realms would change whenever a server starts.
-func (k *keyring) undecrypted() (next, active []string) {
+func (k *keyring) undecrypted() (pending, active []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, r := range k.realms {
 		if r.waitsForState(signingkey.Pending) {
-			next = append(next, r.realm.Name)
+			pending = append(pending, r.realm.Name)
 		}
 		if k.ready.Load() && r.waitsForState(signingkey.Active) {
 			active = append(active, r.realm.Name)
 		}
 	}
-	return next, active
+	return pending, active
 }
 
 // updatePlaintext notes whether any key is in plaintext, and reports whether all have been encrypted since

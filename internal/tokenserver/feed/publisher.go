@@ -183,11 +183,11 @@ func (p *publisher) write(ctx context.Context) error {
 	now, reached := p.Now(), p.progress.reached()
 	beat := heartbeat.Heartbeat{Server: p.Server, Software: version.Version, Renewed: now, Refresh: p.requests.current(now)}
 	if reached == "" {
-		beat.Version, beat.UndecryptedNext, beat.UndecryptedActive = p.previous.Version, p.previous.UndecryptedNext, p.previous.UndecryptedActive
+		beat.Version, beat.UndecryptedPending, beat.UndecryptedActive = p.previous.Version, p.previous.UndecryptedPending, p.previous.UndecryptedActive
 		beat.Unreadable = p.previous.Unreadable
 	} else {
 		beat.Version, beat.Unreadable = reached, p.unreadable() // of at least the records up to reached
-		beat.UndecryptedNext, beat.UndecryptedActive = p.keys.undecrypted()
+		beat.UndecryptedPending, beat.UndecryptedActive = p.keys.undecrypted()
 	}
 	if p.Usage != nil {
 		beat.UsageUntil, beat.UsageResolution = p.Usage.Until(), p.Usage.Resolution

@@ -138,7 +138,7 @@ func TestLeaseKeepsPreviousReport(t *testing.T) {
 				api := &apiServer{reads: errDown, version: 200, previous: &coordinationv1.Lease{
 					ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: heartbeat.LeaseName("a"), Annotations: map[string]string{
 						heartbeat.LoadedAnnotation: "100", heartbeat.UnreadableAnnotation: "broken",
-						heartbeat.UndecryptedNextAnnotation: "acme", heartbeat.UndecryptedActiveAnnotation: "shop",
+						heartbeat.UndecryptedPendingAnnotation: "acme", heartbeat.UndecryptedActiveAnnotation: "shop",
 					}},
 					Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: new(metav1.NowMicro())},
 				}}

@@ -65,7 +65,7 @@ var metadataFields = newFields(map[string]string{
 	"kubectl.kubernetes.io/restartedAt", "kubectl.kubernetes.io/default-container", "auth.realmkeeper.dev/configured-replicas",
 	v1beta1.AllowDeletionAnnotation, v1beta1.OwnerAnnotation, v1beta1.ReleaseAnnotation,
 	heartbeat.LoadedAnnotation, heartbeat.SoftwareAnnotation, heartbeat.DeadAnnotation, heartbeat.UsageAnnotation, heartbeat.ResolutionAnnotation,
-	heartbeat.UndecryptedNextAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation,
+	heartbeat.UndecryptedPendingAnnotation, heartbeat.UndecryptedActiveAnnotation, heartbeat.UnreadableAnnotation,
 )
 
 // keys adds the keys of a map, which can contain dots.
