@@ -157,14 +157,14 @@ var errNotSynced = errors.New("caches are not synced")
 func (c *caches) synced(r *http.Request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	if !c.areSynced(ctx) {
+	if !c.waitForSync(ctx) {
 		return errNotSynced
 	}
 	return nil
 }
 
-// areSynced waits until the caches are synced, or ctx is done.
-func (c *caches) areSynced(ctx context.Context) bool {
+// waitForSync waits until the caches are synced, or ctx is done.
+func (c *caches) waitForSync(ctx context.Context) bool {
 	for _, one := range []cache.Cache{c.manager, c.system, c.records} {
 		if !one.WaitForCacheSync(ctx) {
 			return false

@@ -116,7 +116,7 @@ func withClock(cfg *rest.Config, registerer prometheus.Registerer) (*rest.Config
 
 // newManager returns a manager with the controllers, and the operator's caches. It sends no requests. Its metrics
 // are registered with registerer. ctx must end when the manager has stopped.
-func newManager(ctx context.Context, cfg *rest.Config, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
+func newManager(ctx context.Context, cfg *rest.Config, o Options, served []string, rolledBack *rollbacks, now func() time.Time, registerer prometheus.Registerer) (ctrl.Manager, *caches, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, nil, err
@@ -156,10 +156,10 @@ func newManager(ctx context.Context, cfg *rest.Config, o Options, served []strin
 			return nil, nil, err
 		}
 	}
-	return mgr, caches, addControllers(ctx, mgr, caches, o, served, found, now, registerer)
+	return mgr, caches, addControllers(ctx, mgr, caches, o, served, rolledBack, now, registerer)
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, found *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Options, served []string, rolledBack *rollbacks, now func() time.Time, registerer prometheus.Registerer) error {
 	tracker := acknowledgement.NewTracker(mgr.GetAPIReader(), o.Instance.RecordsNamespace, now)
 	operatorMetrics := metrics.New(registerer)
 	records, err := recordstore.New(caches.recordInformer, mgr.GetAPIReader(), mgr.GetClient(), o.Instance.RecordsNamespace)
@@ -191,7 +191,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		Clients: func(ctx context.Context, realm string) ([]v1beta1.ApiClient, error) {
 			return apiclient.OfRealm(ctx, mgr.GetClient(), realm)
 		},
-		RolledBackAt: found.RolledBackAt,
+		RolledBackAt: rolledBack.RolledBackAt,
 		Instance:     o.Instance, Metrics: operatorMetrics, Events: events.NewRecorder(recorder), Now: now, Random: rand.Reader,
 	}
 	if err := realms.SetupWithManager(mgr); err != nil {
@@ -220,7 +220,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		realms.ReconcileAll(ctx)
 		clients.ReconcileAll(ctx)
 	}
-	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, found, recovered); err != nil {
+	if err := addBeacon(mgr, caches, o.Instance.RecordsNamespace, rolledBack, recovered); err != nil {
 		return err
 	}
 	service := &tokenservice.Reconciler{

@@ -42,9 +42,9 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 	servers.Go(func() error {
-		found := rollbacks{now: time.Now}
+		rolledBack := rollbacks{now: time.Now}
 		for {
-			err := runOnce(ctx, cfg, &o, &found, &ready)
+			err := runOnce(ctx, cfg, &o, &rolledBack, &ready)
 			if err == nil || ctx.Err() != nil {
 				return errStopped
 			}
@@ -65,7 +65,7 @@ func Run(ctx context.Context, cfg *rest.Config, o Options) error {
 var errStopped = errors.New("the operator stops")
 
 // runOnce runs the operator until it fails or ctx is done.
-func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks, ready *readiness) error {
+func runOnce(ctx context.Context, cfg *rest.Config, o *Options, rolledBack *rollbacks, ready *readiness) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	registerer := &scope{Registerer: ctrlmetrics.Registry}
@@ -82,13 +82,13 @@ func runOnce(ctx context.Context, cfg *rest.Config, o *Options, found *rollbacks
 	if err != nil {
 		return err
 	}
-	mgr, caches, err := newManager(ctx, cfg, *o, served, found, now, registerer)
+	mgr, caches, err := newManager(ctx, cfg, *o, served, rolledBack, now, registerer)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfiguration, err) // newManager sends no requests.
 	}
-	memory := &memoryWatch{client: direct, pod: o.Pod, synced: caches.areSynced, clients: caches.countClients, live: liveMemory}
+	memory := &memoryWatch{client: direct, pod: o.Pod, synced: caches.waitForSync, clients: caches.countClients, live: liveMemory}
 	go wait.UntilWithContext(ctx, memory.check, memoryInterval)
-	go collectLess(ctx, caches.areSynced)
+	go collectLess(ctx, caches.waitForSync)
 	ready.check.Store(new(healthz.Checker(caches.synced)))
 	defer ready.check.Store(nil)
 	return mgr.Start(ctx)
