@@ -59,7 +59,7 @@ func pbkdf2Hash(t testing.TB, secret string) clientsecret.Verifier {
 	return testkit.Value(clientsecret.ParseVerifier(hash))(t)
 }
 
-func withSecrets(secrets ...clientsecret.Credential) func(*registry.Client) {
+func withSecrets(secrets ...clientsecret.Stored) func(*registry.Client) {
 	return func(c *registry.Client) { c.Secrets = secrets }
 }
 
@@ -69,8 +69,8 @@ func startArgon2id(t testing.TB, options ...func(*tokenserver.Options)) *server 
 	t.Helper()
 	s := startLoaded(t, options...)
 	s.registry.SetRealm(newRealm(t, "argon2id", nil))
-	hashed := func(secret string, expiration time.Time) clientsecret.Credential {
-		return clientsecret.Credential{Verifier: sharedHashes()[secret], ExpiresAt: expiration}
+	hashed := func(secret string, expiration time.Time) clientsecret.Stored {
+		return clientsecret.Stored{Verifier: sharedHashes()[secret], ExpiresAt: expiration}
 	}
 	for id, change := range map[string]func(*registry.Client){
 		"hmac":      nil,
@@ -159,7 +159,7 @@ func TestSecretsWithSpecialCharacters(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					inBubble(t, func(t *testing.T) {
 						s := startArgon2id(t)
-						s.registry.SetClient(newClient(t, "argon2id", "special", withSecrets(clientsecret.Credential{Verifier: verifier})))
+						s.registry.SetClient(newClient(t, "argon2id", "special", withSecrets(clientsecret.Stored{Verifier: verifier})))
 						tc.request.path = argon2idPath
 						for range 2 { // then it is remembered
 							expectStatus(t, "response", tc.want, s.send(t, s.direct(), tc.request))
@@ -180,7 +180,7 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	at := now
 	s := startArgon2id(t, func(o *tokenserver.Options) { o.Now = func() time.Time { return at } })
 	client := s.direct()
-	original := newClient(t, "argon2id", "argon2id", withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, password)}))
+	original := newClient(t, "argon2id", "argon2id", withSecrets(clientsecret.Stored{Verifier: argon2idHash(t, password)}))
 	s.registry.SetClient(original)
 	send := func(secret string, want int) {
 		t.Helper()
@@ -209,7 +209,7 @@ func TestArgon2idRunsOncePerSecret(t *testing.T) {
 	change(func(c *registry.Client) { c.ExpiresAt = now })
 	send(password, 401)
 	expect(4, 1, 2)
-	change(withSecrets(clientsecret.Credential{Verifier: original.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
+	change(withSecrets(clientsecret.Stored{Verifier: original.Secrets[0].Verifier, ExpiresAt: now.Add(time.Second)}))
 	send(password, 200)
 	expect(5, 1, 2)
 	at = now.Add(time.Second)
@@ -310,7 +310,7 @@ func startUndecoded(t *testing.T) *server {
 	s.registry.SetRealm(newRealm(t, "undecoded", nil))
 	for id, awkward := range awkwardSecrets {
 		s.registry.SetClient(newClient(t, "undecoded", id, func(c *registry.Client) { c.Secrets = credentials(t, awkward, time.Time{}) }))
-		s.registry.SetClient(newClient(t, "undecoded", "slow-"+id, withSecrets(clientsecret.Credential{Verifier: argon2idHash(t, awkward)})))
+		s.registry.SetClient(newClient(t, "undecoded", "slow-"+id, withSecrets(clientsecret.Stored{Verifier: argon2idHash(t, awkward)})))
 	}
 	return s
 }

@@ -83,7 +83,7 @@ func (e *tokenEndpoint) authorizeExchange(ctx context.Context, request *clientRe
 	subject, err := e.subject(ctx, request)
 	if err == nil {
 		var a authorization
-		if a, err = decide(request, subject, audience, oauth.ErrInvalidSubject); err == nil {
+		if a, err = authorizeSubject(request, subject, audience, oauth.ErrInvalidSubject); err == nil {
 			a.issuedType = oauth.TypeAccessToken
 			return a, nil
 		}
@@ -149,7 +149,7 @@ func (e *tokenEndpoint) authorizeIDJAG(request *clientRequest) (authorization, e
 	subject, audience, err := e.idJAGSubject(request)
 	if err == nil {
 		var a authorization
-		if a, err = decide(request, subject, audience, oauth.ErrInvalidGrant); err == nil {
+		if a, err = authorizeSubject(request, subject, audience, oauth.ErrInvalidGrant); err == nil {
 			a.jkt = subject.JKT
 			return a, nil
 		}
@@ -182,10 +182,11 @@ func (e *tokenEndpoint) idJAGSubject(request *clientRequest) (*exchange.Subject,
 	return subject, resource, nil
 }
 
-// decide applies the realm's rules. It records the subject for the audit log, even if no rule allows the request.
+// authorizeSubject applies the realm's rules. It records the subject for the audit log, even if no rule allows the
+// request.
 //
 // Errors: invalid or oauth.ErrOwnToken, with the reason; oauth.ErrInvalidTarget; oauth.ErrInvalidScope.
-func decide(request *clientRequest, subject *exchange.Subject, audience string, invalid *oauth.Error) (authorization, error) {
+func authorizeSubject(request *clientRequest, subject *exchange.Subject, audience string, invalid *oauth.Error) (authorization, error) {
 	request.subject = subject
 	result, err := exchange.Decide(request.realm, request.client, subject, exchange.Request{Audience: audience, Scope: request.parameters.Scope}, request.now)
 	switch {

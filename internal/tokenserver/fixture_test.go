@@ -231,10 +231,10 @@ func newClient(t testing.TB, realm, id string, change func(*registry.Client)) *r
 
 // credentials returns the credentials of a client with one secret. If expiration is zero, the secret
 // does not expire.
-func credentials(t testing.TB, secret string, expiration time.Time) []clientsecret.Credential {
+func credentials(t testing.TB, secret string, expiration time.Time) []clientsecret.Stored {
 	t.Helper()
 	verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(t)
-	return []clientsecret.Credential{{Verifier: verifier, ExpiresAt: expiration}}
+	return []clientsecret.Stored{{Verifier: verifier, ExpiresAt: expiration}}
 }
 
 func basic(id, secret string) string {

@@ -195,6 +195,6 @@ func TestRealmWithSealedKey(t *testing.T) {
 	other := request{path: "/other/oauth2/token", body: grant, authorization: basic("billing", secret)}
 	expectStatus(t, "other realm", http.StatusOK, s.send(t, client, other))
 
-	realm.Open(&active)
+	realm.SignWith(&active)
 	expectStatus(t, "after the key was decrypted", http.StatusOK, s.send(t, client, request{body: grant, authorization: basic("billing", secret)}))
 }

@@ -119,7 +119,7 @@ func TestFailureLimitAcceptsCorrectArgon2idSecrets(t *testing.T) {
 		s := startArgon2id(t, behindProxy)
 		client := s.direct()
 		s.registry.SetClient(newClient(t, "argon2id", "guessed", withSecrets(
-			clientsecret.Credential{Verifier: argon2idHash(t, password)}, clientsecret.Credential{Verifier: argon2idHash(t, newPassword)})))
+			clientsecret.Stored{Verifier: argon2idHash(t, password)}, clientsecret.Stored{Verifier: argon2idHash(t, newPassword)})))
 		guess := func(secret string) request {
 			return from("192.0.2.1", request{path: argon2idPath, query: grant, authorization: basic("guessed", secret)})
 		}

@@ -147,11 +147,11 @@ func TestTokenOfThisSecond(t *testing.T) {
 			})
 			expectStatus(t, "sealed", http.StatusServiceUnavailable, s.send(t, s.direct(), naive("")))
 			opened := keyIn(signingkey.Active, signingkey.ES256)
-			s.registry.Realm("acme").Open(&opened)
+			s.registry.Realm("acme").SignWith(&opened)
 		}},
 		"key opened again": {change: func(_ *testing.T, s *server) {
 			opened := keyIn(signingkey.Active, signingkey.ES256)
-			s.registry.Realm("acme").Open(&opened)
+			s.registry.Realm("acme").SignWith(&opened)
 		}},
 
 		"suspended client":            {change: client(func(c *registry.Client) { c.Disabled = true }), want: 401},

@@ -76,10 +76,10 @@ const defaultInFlight = 256
 // New returns the handler for the public port.
 func New(o Options) http.Handler {
 	mux := http.NewServeMux()
-	recent := token.NewRecent(token.MaxLast)
+	reuse := token.NewReuse(token.MaxLast)
 	o.memory = token.NewMemory(token.MemoryBytes)
 	if o.SignAndVerifyAlways {
-		recent, o.memory = token.NewRecent(0), nil
+		reuse, o.memory = token.NewReuse(0), nil
 	}
 	waiting := max(1, min(cmp.Or(o.InFlight, defaultInFlight), defaultInFlight)/4)
 	clients := clientEndpoint{
@@ -93,7 +93,7 @@ func New(o Options) http.Handler {
 	}
 	proofs := &proofs{used: replay.New(cmp.Or(o.storedProofs, maxStoredProofs)), metrics: o.Metrics, logger: o.Logger}
 	(&introspectionEndpoint{clients}).mount(mux)
-	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs, recent: recent}).mount(mux)
+	(&tokenEndpoint{clientEndpoint: clients, tokenRates: ratelimit.NewRateLimiter(), proofs: proofs, reuse: reuse}).mount(mux)
 	verifier := &verificationEndpoint{o, proofs}
 	verifier.mount(mux)
 	public := publicDocuments{mux}

@@ -19,7 +19,7 @@ type tokenEndpoint struct {
 	clientEndpoint
 	tokenRates *ratelimit.RateLimiter
 	proofs     *proofs
-	recent     *token.Recent
+	reuse      *token.Reuse
 }
 
 func (e *tokenEndpoint) mount(mux *http.ServeMux) {
@@ -130,7 +130,7 @@ func (e *tokenEndpoint) issue(request *clientRequest, authorized *authorization,
 		tokenType, jkt = oauth.TokenTypeDPoP, proof.JKT
 	}
 	scope := strings.Join(authorized.scopes, " ")
-	issued, err := e.recent.Sign(realm.Signer(), token.Claims{
+	issued, err := e.reuse.Issue(realm.Signer(), token.Claims{
 		Issuer:   realm.Issuer,
 		ClientID: client.ID,
 		Identity: client.Identity,

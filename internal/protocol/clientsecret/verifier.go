@@ -116,8 +116,8 @@ func (v *Verifier) Verify(secret string) bool {
 	return subtle.ConstantTimeCompare(mac[:], v.mac[:]) == 1
 }
 
-// Credential is a verifier with an ID and an expiration.
-type Credential struct {
+// Stored is a stored secret: a verifier with an ID and an expiration.
+type Stored struct {
 	// ID identifies the secret in status and audit events. It reveals nothing about the secret.
 	ID       string
 	Verifier Verifier
@@ -125,25 +125,25 @@ type Credential struct {
 	ExpiresAt time.Time
 }
 
-// Unexpired reports whether the credential is unexpired.
-func (c *Credential) Unexpired(now time.Time) bool {
-	return c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt)
+// Unexpired reports whether the secret is unexpired.
+func (s *Stored) Unexpired(now time.Time) bool {
+	return s.ExpiresAt.IsZero() || now.Before(s.ExpiresAt)
 }
 
-// VerifyHMAC returns the credential that accepts secret, or nil. It considers only current
-// credentials with an HMAC. It always evaluates all HMACs, or a dummy if there are none. Its
-// running time therefore reveals neither whether a credential matched nor which one.
-func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credential {
+// VerifyHMAC returns the stored secret that accepts secret, or nil. It considers only unexpired ones with
+// an HMAC. It always evaluates all HMACs, or a dummy if there are none. Its running time therefore reveals
+// neither whether a stored secret matched nor which one.
+func VerifyHMAC(stored []Stored, secret string, now time.Time) *Stored {
 	matched, evaluated := -1, 0
-	for i := range credentials {
-		c := &credentials[i]
-		if c.Verifier.slow != nil {
+	for i := range stored {
+		s := &stored[i]
+		if s.Verifier.slow != nil {
 			continue
 		}
 		evaluated++
-		mac := c.Verifier.sum(secret)
-		match := subtle.ConstantTimeCompare(mac[:], c.Verifier.mac[:])
-		if !c.Unexpired(now) {
+		mac := s.Verifier.sum(secret)
+		match := subtle.ConstantTimeCompare(mac[:], s.Verifier.mac[:])
+		if !s.Unexpired(now) {
 			match = 0
 		}
 		matched = subtle.ConstantTimeSelect(match, i, matched)
@@ -154,10 +154,10 @@ func VerifyHMAC(credentials []Credential, secret string, now time.Time) *Credent
 	if matched < 0 {
 		return nil
 	}
-	return &credentials[matched]
+	return &stored[matched]
 }
 
-// dummy is the verifier for clients that don't exist or have no HMAC credentials. Its result is
+// dummy is the verifier for clients that don't exist or have no secrets with an HMAC. Its result is
 // never used. Only a preimage of the all-zero MAC would match it.
 var dummy Verifier
 

@@ -47,15 +47,15 @@ func TestHash(t *testing.T) {
 
 func TestVerifyHMAC(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	expiring := func(secret string, at time.Time) clientsecret.Credential {
-		return clientsecret.Credential{Verifier: hash(t, secret), ExpiresAt: at}
+	expiring := func(secret string, at time.Time) clientsecret.Stored {
+		return clientsecret.Stored{Verifier: hash(t, secret), ExpiresAt: at}
 	}
-	permanent := func(secret string) clientsecret.Credential { return expiring(secret, time.Time{}) }
-	all := []clientsecret.Credential{permanent("first"), permanent("second"), permanent("third")}
-	rotated := []clientsecret.Credential{expiring("old", now.Add(time.Second)), permanent("new")}
-	expired := []clientsecret.Credential{expiring("old", now), expiring("older", now.Add(-time.Hour)), permanent("new")}
+	permanent := func(secret string) clientsecret.Stored { return expiring(secret, time.Time{}) }
+	all := []clientsecret.Stored{permanent("first"), permanent("second"), permanent("third")}
+	rotated := []clientsecret.Stored{expiring("old", now.Add(time.Second)), permanent("new")}
+	expired := []clientsecret.Stored{expiring("old", now), expiring("older", now.Add(-time.Hour)), permanent("new")}
 	tests := map[string]struct {
-		credentials []clientsecret.Credential
+		credentials []clientsecret.Stored
 		secret      string
 		want        bool
 	}{
@@ -63,12 +63,12 @@ func TestVerifyHMAC(t *testing.T) {
 		"last secret":                     {all, "third", true},
 		"unknown secret":                  {all, "fourth", false},
 		"no verifiers, empty secret":      {nil, "", false},
-		"zero verifier":                   {make([]clientsecret.Credential, 1), "", false},
+		"zero verifier":                   {make([]clientsecret.Stored, 1), "", false},
 		"old secret before it expires":    {rotated, "old", true},
 		"old secret at its expiration":    {expired, "old", false},
-		"Argon2id and HMAC":               {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}, permanent("new")}, "new", true},
-		"only Argon2id":                   {[]clientsecret.Credential{{Verifier: hashArgon2id(t, "human")}}, "human", false},
-		"same secret expired and current": {[]clientsecret.Credential{expiring("same", now), permanent("same")}, "same", true},
+		"Argon2id and HMAC":               {[]clientsecret.Stored{{Verifier: hashArgon2id(t, "human")}, permanent("new")}, "new", true},
+		"only Argon2id":                   {[]clientsecret.Stored{{Verifier: hashArgon2id(t, "human")}}, "human", false},
+		"same secret expired and current": {[]clientsecret.Stored{expiring("same", now), permanent("same")}, "same", true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +161,7 @@ func TestVerifyHashesOfOtherImplementations(t *testing.T) {
 			if !verifier.IsSlow() || verifier.IsWeak() != tc.wantWeak || verifier.Memory() == 0 || tc.wantWeak && verifier.Memory() > 64<<10 {
 				t.Errorf("IsSlow() = %t, IsWeak() = %t, Memory() = %d", verifier.IsSlow(), verifier.IsWeak(), verifier.Memory())
 			}
-			if credentials := []clientsecret.Credential{{Verifier: verifier}}; clientsecret.VerifyHMAC(credentials, tc.secret, time.Now()) != nil {
+			if credentials := []clientsecret.Stored{{Verifier: verifier}}; clientsecret.VerifyHMAC(credentials, tc.secret, time.Now()) != nil {
 				t.Error("verified as an HMAC")
 			}
 		})

@@ -36,7 +36,7 @@ func (c *Credentials) Secrets() []string {
 // It reports false for anything else: another scheme, invalid Base64, invalid percent encoding in
 // the ID, no colon, an empty ID or secret, invalid UTF-8, or control characters.
 func ParseBasic(header string) (Credentials, bool) {
-	encoded, ok := cutScheme(header, "Basic")
+	encoded, ok := cutBasic(header)
 	if !ok || strings.ContainsAny(encoded, "\r\n") { // the decoder ignores line breaks
 		return Credentials{}, false
 	}
@@ -72,7 +72,7 @@ func formEncodingReplaces(r rune) bool {
 // IsBasic reports whether an Authorization header has the Basic scheme, even if the rest is
 // malformed.
 func IsBasic(header string) bool {
-	_, ok := cutScheme(header, "Basic")
+	_, ok := cutBasic(header)
 	return ok
 }
 
@@ -90,7 +90,8 @@ func ValidCredential(s string) bool {
 	return true
 }
 
-func cutScheme(header, scheme string) (rest string, ok bool) {
+func cutBasic(header string) (rest string, ok bool) {
+	const scheme = "Basic"
 	if len(header) < len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
 		return "", false
 	}

@@ -32,7 +32,7 @@ func assertions(b *testing.B) workload {
 	b.Helper()
 	key := benchKey(b, signingkey.ES256)
 	p := newPopulation(b, signingkey.ES256, func(*tokenserver.Options) {}, func(c *registry.Client) {
-		c.Secrets, c.PublicKeys = []clientsecret.Credential{}, []signingkey.PublicKey{key.Public()}
+		c.Secrets, c.PublicKeys = []clientsecret.Stored{}, []signingkey.PublicKey{key.Public()}
 	})
 	var made atomic.Int64
 	requests := signedAhead(func() []byte {

@@ -92,7 +92,7 @@ func newPopulation(b *testing.B, algorithm signingkey.Algorithm, option func(*to
 		uid := fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i)
 		client := &registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: uid, Identity: uid, RealmUID: realm.UID, ID: clientID(i), Audiences: []string{orders},
-			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Credential{{ID: verifier.ID(), Verifier: verifier}},
+			Scopes: []string{"orders:read", "orders:write"}, Secrets: []clientsecret.Stored{{ID: verifier.ID(), Verifier: verifier}},
 		}
 		for _, f := range change {
 			f(client)

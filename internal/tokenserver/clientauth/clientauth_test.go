@@ -126,7 +126,7 @@ func TestChangesDuringVerification(t *testing.T) {
 	verifier := testkit.Value(clientsecret.HashArgon2id("the correct secret", rand.Reader))(t)
 	original := registry.Client{
 		Record: "record", UID: "client", RealmUID: "realm", ID: "slow",
-		Secrets: []clientsecret.Credential{{ID: "only", Verifier: verifier}},
+		Secrets: []clientsecret.Stored{{ID: "only", Verifier: verifier}},
 	}
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	for name, tc := range changesWhileWaiting(t, &original, key) {

@@ -25,17 +25,17 @@ import (
 // Errors: oauth.ErrInvalidClient; oauth.ErrBusy; oauth.ErrTooManyFailures.
 func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, credentials oauth.Credentials, source netip.Addr, now time.Time) (Caller, error) {
 	client := realm.Client(credentials.ClientID)
-	matched, slow, err := a.match(ctx, client, credentials.Secrets(), now)
+	matched, slow, err := a.matchSecret(ctx, client, credentials.Secrets(), now)
 	if current := realm.Client(credentials.ClientID); slow && err == nil && current != client {
 		// The client was suspended or changed meanwhile. The result is remembered, so matching again
 		// takes no time if the hash is the same.
 		client = current
-		matched, _, err = a.match(ctx, client, credentials.Secrets(), now)
+		matched, _, err = a.matchSecret(ctx, client, credentials.Secrets(), now)
 	}
 	if err != nil {
 		return Caller{clientID: credentials.ClientID, Client: client}, err
 	}
-	caller, err := a.decide(realm, client, matched, credentials.ClientID, now)
+	caller, err := a.callerOf(realm, client, matched, credentials.ClientID, now)
 	if err == nil {
 		a.RecordUse(client, usage.Credential{Type: usage.Secret, ID: matched.ID}, now)
 		return caller, nil
@@ -46,26 +46,26 @@ func (a *Authenticator) bySecret(ctx context.Context, realm *registry.Realm, cre
 	return caller, err
 }
 
-// match returns the unexpired credential of the client that one of the secrets matches, or nil, and
-// whether a slow hash was used. A nil client has no credentials.
+// matchSecret returns the unexpired secret of the client that one of those sent matches, or nil, and whether a
+// slow hash was used. A nil client has no secrets.
 //
 // The error is oauth.ErrBusy.
-func (a *Authenticator) match(ctx context.Context, client *registry.Client, secrets []string, now time.Time) (matched *clientsecret.Credential, slow bool, err error) {
-	var credentials []clientsecret.Credential
+func (a *Authenticator) matchSecret(ctx context.Context, client *registry.Client, secrets []string, now time.Time) (matched *clientsecret.Stored, slow bool, err error) {
+	var stored []clientsecret.Stored
 	if client != nil {
-		credentials = client.Secrets
+		stored = client.Secrets
 	}
 	for _, secret := range secrets {
-		if matched := clientsecret.VerifyHMAC(credentials, secret, now); matched != nil {
+		if matched := clientsecret.VerifyHMAC(stored, secret, now); matched != nil {
 			return matched, false, nil
 		}
 	}
 	var (
-		candidates []*clientsecret.Credential
+		candidates []*clientsecret.Stored
 		verifiers  []slowhash.Verifier
 	)
-	for i := range credentials {
-		if c := &credentials[i]; c.Verifier.IsSlow() && c.Unexpired(now) {
+	for i := range stored {
+		if c := &stored[i]; c.Verifier.IsSlow() && c.Unexpired(now) {
 			candidates, verifiers = append(candidates, c), append(verifiers, &c.Verifier)
 		}
 	}
@@ -79,11 +79,11 @@ func (a *Authenticator) match(ctx context.Context, client *registry.Client, secr
 	return candidates[i], true, err
 }
 
-// decide returns the caller, and an error if the client must not get a token now.
+// callerOf returns the caller, and why it must not get a token now; nil if it may.
 // The client is nil if the client ID is unknown. matched is nil if the secret is wrong.
 //
 // The error is oauth.ErrInvalidClient with the reason.
-func (a *Authenticator) decide(realm *registry.Realm, client *registry.Client, matched *clientsecret.Credential, clientID string, now time.Time) (Caller, error) {
+func (a *Authenticator) callerOf(realm *registry.Realm, client *registry.Client, matched *clientsecret.Stored, clientID string, now time.Time) (Caller, error) {
 	caller := Caller{clientID: clientID, Client: client}
 	if matched != nil {
 		caller.CredentialID = matched.ID

@@ -57,7 +57,7 @@ type Feed struct {
 	Options
 	progress  *progress
 	monitor   *beacon.Monitor
-	heartbeat *publisher
+	publisher *publisher
 	saved     *snapshot.Log  // the records for the next process
 	previous  snapshot.State // of the previous process's records; zero after the first load
 	requests  *keyRequests
@@ -84,7 +84,7 @@ func New(o Options) *Feed {
 		Recovered: f.progress.notify, // The operator should know soon that this server is current again.
 	})
 	f.keys = newKeyring(o, f.progress.notify)
-	f.heartbeat = newPublisher(o, f.progress, f.requests, f.keys, f.unreadableRecords, f.Staleness)
+	f.publisher = newPublisher(o, f.progress, f.requests, f.keys, f.unreadableRecords, f.Staleness)
 	f.openSnapshot()
 	o.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "realmkeeper_registry_unreadable_records",
@@ -166,7 +166,7 @@ func (f *Feed) Run(ctx context.Context) {
 		Backoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4, Cap: 2 * time.Second},
 	})
 	var running sync.WaitGroup
-	running.Go(func() { f.heartbeat.run(ctx) })
+	running.Go(func() { f.publisher.run(ctx) })
 	running.Go(func() { f.loadSaved(ctx) })
 	running.Go(func() { f.keys.run(ctx) })
 	running.Go(func() { f.monitor.Run(ctx) })
@@ -175,7 +175,7 @@ func (f *Feed) Run(ctx context.Context) {
 	// Without the Lease, the operator doesn't wait for this server, so the next process must not serve what
 	// is saved.
 	f.saved.Delete()
-	f.heartbeat.remove(context.WithoutCancel(ctx))
+	f.publisher.remove(context.WithoutCancel(ctx))
 }
 
 // watch opens a watch of the records. One that starts with a list is consistent.
@@ -206,7 +206,7 @@ func (f *Feed) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface
 
 // join makes the operator count this server before the server lists the records for the first time.
 func (f *Feed) join(ctx context.Context) error {
-	err := f.heartbeat.join(ctx)
+	err := f.publisher.join(ctx)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		f.Logger.Warn("Failed to write heartbeat Lease before listing the records, will retry", "error", err)
 	}
@@ -400,7 +400,7 @@ func (f *Feed) unchanged(secret *corev1.Secret) any {
 func (f *Feed) Replace(list []any, version string) error {
 	f.loading.Lock()
 	defer f.loading.Unlock()
-	if !f.Registry.Loaded() && f.heartbeat.rejoinIfTooLate() {
+	if !f.Registry.Loaded() && f.publisher.rejoinIfTooLate() {
 		f.progress.reach(version, f.Now())
 		return errTooLate
 	}

@@ -101,7 +101,7 @@ func (k *keyring) track(realm *registry.Realm) {
 			continue
 		}
 		now.known[key.ID] = key
-		realm.Open(&key)
+		realm.SignWith(&key)
 	}
 	if before != nil && slices.ContainsFunc(now.waiting, before.waitsFor) {
 		now.rejected = before.rejected
@@ -218,7 +218,7 @@ func (k *keyring) finish(record string, key, opened *signingkey.Key, err error) 
 		r.waiting = slices.Delete(r.waiting, at, at+1)
 		r.known[key.ID] = *opened
 		r.rejected = rejections{}
-		r.realm.Open(opened)
+		r.realm.SignWith(opened)
 		k.decrypted()
 	case !errors.Is(err, keyencryption.ErrUnavailable):
 		if r.rejected.err == nil || r.rejected.err.Error() != err.Error() {
@@ -271,11 +271,11 @@ func (k *keyring) undecrypted() (pending, active []string) {
 
 // updatePlaintext notes whether any key is in plaintext, and reports whether all have been encrypted since
 // the last call. The saved records then still contain older versions with keys in plaintext.
-func (k *keyring) updatePlaintext() bool {
+func (k *keyring) updatePlaintext() (replaced bool) {
 	plaintext := k.count(func(r *realmKeys) int { return r.realm.PlaintextKeys }) > 0
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	replaced := k.plaintext && !plaintext
+	replaced = k.plaintext && !plaintext
 	k.plaintext = plaintext
 	return replaced
 }

@@ -188,7 +188,7 @@ func TestTokensOfKeysThatAreDecryptedLate(t *testing.T) {
 	claims := token.Claims{Issuer: "https://api.example.com/acme", ClientID: "client", Identity: "uid", Audience: []string{"orders"}, IssuedAt: now, Lifetime: time.Minute}
 	elsewhere, _, err := token.NewSigner(key.Signer()).Sign(claims, rand.Reader)
 	testkit.Do(t, err)
-	recent, memory := token.NewRecent(1), token.NewMemory(1<<20)
+	reuse, memory := token.NewReuse(1), token.NewMemory(1<<20)
 	s.plugin.Stop()
 	s.list(realmRecord(t, "acme", first))
 	s.registry.SetClient(&registry.Client{Record: "client", UID: "uid", Identity: "uid", RealmUID: uidOf("acme"), ID: "client"})
@@ -219,7 +219,7 @@ func TestTokensOfKeysThatAreDecryptedLate(t *testing.T) {
 		step.change()
 		realm, got := s.registry.Realm("acme"), "none"
 		if realm.Signer() != nil {
-			issued := testkit.Value(recent.Sign(realm.Signer(), claims, realm.Client("client").LastToken(), token.Credential{}, rand.Reader))(t)
+			issued := testkit.Value(reuse.Issue(realm.Signer(), claims, realm.Client("client").LastToken(), token.Credential{}, rand.Reader))(t)
 			got = map[bool]string{true: "the last one", false: "new"}[issued.Reused]
 			if _, _, err := realm.Verify(memory, issued.JWT, now); err != nil {
 				t.Errorf("%s: the issued token is rejected: %v", step.name, err)

@@ -203,13 +203,13 @@ func prepareClient(secret *corev1.Secret) (*registry.Client, error) {
 		accepted = slices.Concat(accepted, c.Restored.Secrets)
 	}
 	unenforced := cannotEnforce(c.Disabled, c.Restrictions)
-	secrets := make([]clientsecret.Credential, 0, len(accepted))
+	secrets := make([]clientsecret.Stored, 0, len(accepted))
 	for _, s := range accepted {
 		verifier, err := clientsecret.ParseVerifier(s.Hash)
 		if err != nil {
 			return nil, err
 		}
-		secrets = append(secrets, clientsecret.Credential{ID: s.ID, Verifier: verifier, ExpiresAt: s.ExpiresAt})
+		secrets = append(secrets, clientsecret.Stored{ID: s.ID, Verifier: verifier, ExpiresAt: s.ExpiresAt})
 	}
 	identity := string(c.Identity)
 	if c.Identity == c.UID {

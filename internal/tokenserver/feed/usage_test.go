@@ -68,7 +68,7 @@ func startReporting(t *testing.T, killed, down bool) *reporting {
 
 // use records the use of a secret.
 func (r *reporting) use() {
-	reg, c := registry.New(), &registry.Client{UID: "c1", Secrets: []clientsecret.Credential{{ID: "s1"}}}
+	reg, c := registry.New(), &registry.Client{UID: "c1", Secrets: []clientsecret.Stored{{ID: "s1"}}}
 	reg.SetClient(c)
 	r.Record(c, usage.Credential{Type: usage.Secret, ID: "s1"}, time.Now())
 }

@@ -96,7 +96,7 @@ func newLookup(b *testing.B, size int) *lookup {
 		verifier := testkit.Value(clientsecret.Hash(secret, rand.Reader))(b)
 		reg.SetClient(&registry.Client{
 			Record: fmt.Sprintf("client-%064x", i), UID: fmt.Sprintf("5c9e2c5e-0000-4000-8000-%012d", i), RealmUID: realm.UID, ID: clientID(i),
-			Audiences: []string{"https://orders.example"}, Secrets: []clientsecret.Credential{{Verifier: verifier}},
+			Audiences: []string{"https://orders.example"}, Secrets: []clientsecret.Stored{{Verifier: verifier}},
 		})
 	}
 	lookups[size] = &lookup{realm: realm, secret: secret, size: size}

@@ -49,7 +49,7 @@ type Client struct {
 	NamespaceSelectors []string
 	Audiences          []string // granted, at least one
 	Introspects        []string // audiences whose tokens the client can introspect
-	Secrets            []clientsecret.Credential
+	Secrets            []clientsecret.Stored
 	// PublicKeys verify assertions signed by the client.
 	PublicKeys []signingkey.PublicKey
 	// Identities lists the service accounts, and the tokens of the realm's trusted issuers, that

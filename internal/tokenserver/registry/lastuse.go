@@ -30,7 +30,7 @@ func (c *Client) indexOf(credential usage.Credential) int {
 	first, i := 0, -1
 	switch credential.Type {
 	case usage.Secret:
-		i = slices.IndexFunc(c.Secrets, func(s clientsecret.Credential) bool { return s.ID == credential.ID })
+		i = slices.IndexFunc(c.Secrets, func(s clientsecret.Stored) bool { return s.ID == credential.ID })
 	case usage.PublicKey:
 		first = len(c.Secrets)
 		i = slices.IndexFunc(c.PublicKeys, func(k signingkey.PublicKey) bool { return k.ID() == credential.ID })

@@ -122,7 +122,7 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		if key.InPlaintext() {
 			realm.PlaintextKeys++
 		}
-		realm.Open(key)
+		realm.SignWith(key)
 	}
 	var err error
 	if realm.verifier, err = token.NewVerifier(s.Issuer, public); err != nil {
@@ -167,8 +167,8 @@ func optional(s *RealmSettings) oauth.Optional {
 	return has
 }
 
-// Open makes the realm sign with key if it is the active one and isn't sealed.
-func (r *Realm) Open(key *signingkey.Key) {
+// SignWith makes the realm sign with key if it is the active one and isn't sealed.
+func (r *Realm) SignWith(key *signingkey.Key) {
 	for i := range r.Keys {
 		if r.Keys[i].ID == key.ID && r.Keys[i].State == signingkey.Active && key.Sealed() == nil {
 			r.active.Store(&activeKey{tokens: token.NewSigner(key.Signer()), lists: key.ListSigner()})

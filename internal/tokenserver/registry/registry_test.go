@@ -114,10 +114,10 @@ func TestReplaceRemovesAllButListedAndKept(t *testing.T) {
 // always matches its ID.
 func TestConcurrentReadersSeeConsistentStates(t *testing.T) {
 	reg := registry.New()
-	credentials := map[string][]clientsecret.Credential{}
+	credentials := map[string][]clientsecret.Stored{}
 	for _, id := range []string{"a", "b"} {
 		verifier := testkit.Value(clientsecret.Hash(id, rand.Reader))(t)
-		credentials[id] = []clientsecret.Credential{{Verifier: verifier}}
+		credentials[id] = []clientsecret.Stored{{Verifier: verifier}}
 	}
 	with := func(c *registry.Client) { c.Secrets = credentials[c.ID] }
 	var (
@@ -183,9 +183,9 @@ func TestLastTokenEndsWithTheVersionOfTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, version := registry.New(), client("a", "r", "a")
 			r.SetClient(version)
-			recent, signer := token.NewRecent(10), realm(t, "r", "acme").Signer()
+			reuse, signer := token.NewReuse(10), realm(t, "r", "acme").Signer()
 			reused := func(c *registry.Client) bool {
-				return testkit.Value(recent.Sign(signer, token.Claims{ClientID: "a", IssuedAt: now}, c.LastToken(), token.Credential{}, rand.Reader))(t).Reused
+				return testkit.Value(reuse.Issue(signer, token.Claims{ClientID: "a", IssuedAt: now}, c.LastToken(), token.Credential{}, rand.Reader))(t).Reused
 			}
 			reused(version)
 			if !reused(version) {

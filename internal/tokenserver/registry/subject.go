@@ -48,14 +48,14 @@ func (r *Realm) Holder(issuerName, issuer, subject string) *Client {
 		return nil
 	}
 	client := r.Client(held.ClientID)
-	if client == nil || client.UID != held.ClientUID || !client.lists(key) {
+	if client == nil || client.UID != held.ClientUID || !client.names(key) {
 		return nil
 	}
 	return client
 }
 
-// lists reports whether tokens with the exact subject authenticate the client.
-func (c *Client) lists(key subjectKey) bool {
+// names reports whether tokens with the exact subject authenticate the client.
+func (c *Client) names(key subjectKey) bool {
 	for i := range c.Identities {
 		switch identity := &c.Identities[i]; {
 		case key.issuerName == clientassertion.IssuerKubernetes:

@@ -183,10 +183,10 @@ func (c *Checker) await(ctx context.Context, asked *turn, candidates []candidate
 	return c.lookup(candidates)
 }
 
-func (c *Checker) verifies(w *turn) bool {
+func (c *Checker) verifies(t *turn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return w.client.running == w
+	return t.client.running == t
 }
 
 // lookup returns which verifier one of the secrets is known to match. If none is, it also returns the secrets

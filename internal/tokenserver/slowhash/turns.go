@@ -47,14 +47,14 @@ func (c *Checker) start(now time.Time) {
 			}
 			return
 		}
-		w := next.waiting[0]
+		t := next.waiting[0]
 		for _, other := range next.waiting {
-			if other.before(w) {
-				w = other
+			if other.before(t) {
+				t = other
 			}
 		}
 		memory := int64(0)
-		for _, s := range w.candidates {
+		for _, s := range t.candidates {
 			for _, v := range s.verifiers {
 				memory = max(memory, v.Memory())
 			}
@@ -63,11 +63,11 @@ func (c *Checker) start(now time.Time) {
 		if c.used+memory > c.memory {
 			return // a running verification calls start when it ends
 		}
-		c.take(w)
-		next.running = w
+		c.take(t)
+		next.running = t
 		c.running++
 		c.used += memory
-		go c.verify(w, memory)
+		go c.verify(t, memory)
 	}
 }
 
@@ -76,9 +76,9 @@ func (c *Checker) start(now time.Time) {
 // have neither secrets nor a pause, unless wrong secrets still count.
 func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 	for uid, cl := range c.clients {
-		for _, w := range slices.Clone(cl.waiting) {
-			if now.Sub(w.last) > keepWaiting {
-				c.drop(w)
+		for _, t := range slices.Clone(cl.waiting) {
+			if now.Sub(t.last) > keepWaiting {
+				c.drop(t)
 			}
 		}
 		paused := cl.pausedUntil.After(now)
@@ -100,9 +100,9 @@ func (c *Checker) next(now time.Time) (next *client, pauseEnds time.Time) {
 }
 
 // verify verifies secrets until one is correct, remembers the results, and starts the next verification.
-func (c *Checker) verify(w *turn, memory int64) {
+func (c *Checker) verify(t *turn, memory int64) {
 	started := time.Now()
-	verified, correct, wrong := w.verify()
+	verified, correct, wrong := t.verify()
 	now := time.Now()
 	c.checks.WithLabelValues(outcomeVerified).Add(float64(verified))
 
@@ -111,25 +111,25 @@ func (c *Checker) verify(w *turn, memory int64) {
 	for _, id := range wrong {
 		c.wrong.set(id, struct{}{})
 	}
-	cl := w.client
+	cl := t.client
 	if correct != nil {
 		c.correct.set(*correct, struct{}{})
 		cl.wrong, cl.pausedUntil = 0, now
 	} else {
 		cl.pausedUntil = now.Add(cl.pauseAfter(verified, now.Sub(started)))
 	}
-	c.requests.remove(w.id)
+	c.requests.remove(t.id)
 	cl.running, cl.since = nil, cl.pausedUntil
 	c.running--
 	c.used -= memory
-	close(w.done)
+	close(t.done)
 	c.start(now)
 }
 
 // verify verifies the secrets until one is correct. It returns the number of secrets that it verified, and the
 // fingerprints of the correct one, if any, and of the wrong ones.
-func (w *turn) verify() (verified int, correct *fingerprint, wrong []fingerprint) {
-	for n, s := range w.candidates {
+func (t *turn) verify() (verified int, correct *fingerprint, wrong []fingerprint) {
+	for n, s := range t.candidates {
 		for i, v := range s.verifiers {
 			if v.Verify(s.secret) {
 				return n + 1, &s.ids[i], wrong
@@ -137,7 +137,7 @@ func (w *turn) verify() (verified int, correct *fingerprint, wrong []fingerprint
 			wrong = append(wrong, s.ids[i])
 		}
 	}
-	return len(w.candidates), nil, wrong
+	return len(t.candidates), nil, wrong
 }
 
 // remembersWrong reports whether the wrong secrets of a client still count.

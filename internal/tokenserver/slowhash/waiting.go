@@ -125,28 +125,28 @@ func (cl *client) find(id fingerprint) *turn {
 	if cl.running != nil && cl.running.id == id {
 		return cl.running
 	}
-	for _, w := range cl.waiting {
-		if w.id == id {
-			return w
+	for _, t := range cl.waiting {
+		if t.id == id {
+			return t
 		}
 	}
 	return nil
 }
 
-// before reports whether w is verified before other: if it was in more requests, or in equally many
+// before reports whether t is verified before other: if it was in more requests, or in equally many
 // and waits longer.
-func (w *turn) before(other *turn) bool {
-	if w.requests != other.requests {
-		return w.requests > other.requests
+func (t *turn) before(other *turn) bool {
+	if t.requests != other.requests {
+		return t.requests > other.requests
 	}
-	return w.first.Before(other.first)
+	return t.first.Before(other.first)
 }
 
 // makeRoom makes room for a secret and reports whether there is room. If its client has too many
 // waiting secrets, it must have been in more requests than the last of them, which is dropped. If
 // there are too many in all, the clients with the most lose one.
-func (c *Checker) makeRoom(w *turn) bool {
-	own := len(w.client.waiting)
+func (c *Checker) makeRoom(t *turn) bool {
+	own := len(t.client.waiting)
 	most := own
 	switch {
 	case own >= maxWaitingPerClient:
@@ -159,7 +159,7 @@ func (c *Checker) makeRoom(w *turn) bool {
 	}
 	var last *turn
 	for _, cl := range c.clients {
-		if len(cl.waiting) != most || own >= maxWaitingPerClient && cl != w.client {
+		if len(cl.waiting) != most || own >= maxWaitingPerClient && cl != t.client {
 			continue
 		}
 		for _, other := range cl.waiting {
@@ -168,7 +168,7 @@ func (c *Checker) makeRoom(w *turn) bool {
 			}
 		}
 	}
-	if most <= own+1 && last.requests >= w.requests {
+	if most <= own+1 && last.requests >= t.requests {
 		return false
 	}
 	c.drop(last)
@@ -176,13 +176,13 @@ func (c *Checker) makeRoom(w *turn) bool {
 }
 
 // drop removes a waiting secret. Requests that wait for it get a 503.
-func (c *Checker) drop(w *turn) {
-	c.take(w)
-	close(w.done)
+func (c *Checker) drop(t *turn) {
+	c.take(t)
+	close(t.done)
 }
 
 // take removes a secret from those that wait.
-func (c *Checker) take(w *turn) {
-	w.client.waiting = slices.DeleteFunc(w.client.waiting, func(other *turn) bool { return other == w })
+func (c *Checker) take(t *turn) {
+	t.client.waiting = slices.DeleteFunc(t.client.waiting, func(other *turn) bool { return other == t })
 	c.waiting--
 }

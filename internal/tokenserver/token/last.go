@@ -30,15 +30,15 @@ type Issued struct {
 	Reused bool
 }
 
-// Recent signs tokens, and issues the last one of a client again within the same second. It limits how many
+// Reuse signs tokens, and issues the last one of a client again within the same second. It limits how many
 // clients have one: the client that has had one for the longest time loses it. It is safe for concurrent use.
-type Recent struct {
+type Reuse struct {
 	next    atomic.Uint64
 	clients []atomic.Pointer[Last]
 }
 
-// NewRecent returns a Recent for the given number of clients. With 0, it signs every token.
-func NewRecent(clients int) *Recent { return &Recent{clients: make([]atomic.Pointer[Last], clients)} }
+// NewReuse returns a Reuse for the given number of clients. With 0, it signs every token.
+func NewReuse(clients int) *Reuse { return &Reuse{clients: make([]atomic.Pointer[Last], clients)} }
 
 // Last holds the last token of a client. There must be another one for each version of the client. The zero value
 // holds none.
@@ -65,12 +65,12 @@ type last struct {
 	id  ID
 }
 
-// Sign returns a token with the given claims, whose client was authenticated by the credential. If the client has
+// Issue returns a token with the given claims, whose client was authenticated by the credential. If the client has
 // got such a token in this second, with the same credential, the result is this one. A new token would differ
 // only in "jti". Tokens that are bound to a key or act for another subject are always new.
 //
 // Errors: those of Signer.Sign.
-func (r *Recent) Sign(s *Signer, claims Claims, l *Last, by Credential, random io.Reader) (Issued, error) {
+func (r *Reuse) Issue(s *Signer, claims Claims, l *Last, by Credential, random io.Reader) (Issued, error) {
 	keep := len(r.clients) > 0 && claims.JKT == "" && claims.Delegation == nil
 	if have := l.last.Load(); keep && have != nil && have.signer == s.self && have.issuedAt == claims.IssuedAt.Unix() && have.lifetime == claims.Lifetime &&
 		have.scope == claims.Scope && slices.Equal(have.audience, claims.Audience) && have.credential == by {
@@ -90,7 +90,7 @@ func (r *Recent) Sign(s *Signer, claims Claims, l *Last, by Credential, random i
 }
 
 // add adds a client that has a token now, in place of the one that was added first.
-func (r *Recent) add(l *Last) {
+func (r *Reuse) add(l *Last) {
 	i := (r.next.Add(1) - 1) % uint64(len(r.clients))
 	if first := r.clients[i].Swap(l); first != nil && first != l {
 		first.Drop()

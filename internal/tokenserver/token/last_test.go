@@ -15,9 +15,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tokenserver/token"
 )
 
-// clients are clients whose tokens a Recent signs.
+// clients are clients whose tokens a Reuse issues.
 type clients struct {
-	recent *token.Recent
+	reuse  *token.Reuse
 	signer *token.Signer
 	last   []token.Last
 }
@@ -25,13 +25,13 @@ type clients struct {
 func newClients(t testing.TB, limit, number int) *clients {
 	t.Helper()
 	key := newKey(t, signingkey.ES256)
-	return &clients{token.NewRecent(limit), token.NewSigner(key.Signer()), make([]token.Last, number)}
+	return &clients{token.NewReuse(limit), token.NewSigner(key.Signer()), make([]token.Last, number)}
 }
 
 func (c *clients) sign(t testing.TB, client int, scope string) token.Issued {
 	t.Helper()
 	claims := token.Claims{Issuer: issuer, ClientID: "client", Audience: []string{"orders"}, Scope: scope, IssuedAt: now, Lifetime: time.Minute}
-	return testkit.Value(c.recent.Sign(c.signer, claims, &c.last[client], token.Credential{ID: "secret"}, rand.Reader))(t)
+	return testkit.Value(c.reuse.Issue(c.signer, claims, &c.last[client], token.Credential{ID: "secret"}, rand.Reader))(t)
 }
 
 // The clients that have had a token for the longest time lose it.
@@ -93,7 +93,7 @@ func TestWhatLastTokensDependOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClients(t, 1, 1)
 			sign := func(claims token.Claims, by token.Credential) token.Issued {
-				return testkit.Value(c.recent.Sign(c.signer, claims, &c.last[0], by, rand.Reader))(t)
+				return testkit.Value(c.reuse.Issue(c.signer, claims, &c.last[0], by, rand.Reader))(t)
 			}
 			claims, by := first, token.Credential{ID: "secret"}
 			issued := sign(claims, by)

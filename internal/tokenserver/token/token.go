@@ -63,7 +63,7 @@ type Signer struct {
 	self   weak.Pointer[Signer] // made once, because making one takes a lock
 }
 
-// NewSigner returns a Signer that uses the given key. Each version of a realm needs another one; see Recent.
+// NewSigner returns a Signer that uses the given key. Each version of a realm needs another one; see Reuse.
 func NewSigner(key *signingkey.Signer) *Signer {
 	s := &Signer{key: key, header: encodedHeader(key.Algorithm(), key.KeyID(), Type) + "."}
 	s.self = weak.Make(s)

@@ -80,7 +80,7 @@ func (f *fixture) setClock(now time.Time) { f.set(func() { f.now = now }) }
 func (f *fixture) client(uid string, secrets ...string) *registry.Client {
 	c := &registry.Client{Record: "client-" + uid, UID: uid, RealmUID: "realm", ID: uid}
 	for _, id := range secrets {
-		c.Secrets = append(c.Secrets, clientsecret.Credential{ID: id})
+		c.Secrets = append(c.Secrets, clientsecret.Stored{ID: id})
 	}
 	f.registry.SetClient(c)
 	return c
