@@ -115,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("deciding on Realm %q: %w", req.Name, err)
 		}
 		if d.lacks == 0 {
-			err := perform(ctx, r.Records, &seen, d.writes)
+			err := write(ctx, r.Records, &seen, d.put)
 			result, err := r.report(ctx, req, &seen, d, err)
 			if seen.live || !apply.IsStale(err) {
 				return result, err

@@ -95,7 +95,7 @@ func (d *decision) decideAccepted(seen *observed, current *record.Realm, instanc
 	return nil
 }
 
-// conclude completes the decision with the writes that replace the current record by the desired one.
+// conclude completes the decision with the write that replaces the current record by the desired one.
 func (d *decision) conclude(seen *observed, current record.Realm) error {
 	if d.record != nil {
 		d.record.Basis = nextBasis(seen.realm.Generation, current, seen.record, *d.record)
@@ -104,12 +104,12 @@ func (d *decision) conclude(seen *observed, current record.Realm) error {
 			return err
 		}
 		if !apply.Unchanged(seen.record, secret) {
-			d.writes = []write{putRecord{secret}}
+			d.put = secret
 		}
 	}
 	// A key that takes long delays no restriction: every other change is written first, and its event triggers the
 	// next decision.
-	if d.generate != "" && len(d.writes) == 0 && seen.retryAfter == 0 {
+	if d.generate != "" && d.put == nil && seen.retryAfter == 0 {
 		d.lacks = lacksKey
 	}
 	return nil

@@ -24,24 +24,14 @@ const (
 	lacksKey
 )
 
-// write is a write that a decision consists of.
-type write interface{ String() string }
-
-// putRecord creates or changes the record that the decision is based on.
-type putRecord struct {
-	secret *corev1ac.SecretApplyConfiguration
-}
-
-func (putRecord) String() string { return "put record" }
-
 // decision is the desired state of a Realm.
 type decision struct {
 	// now is the time of the decision.
 	now time.Time
 	// lacks are the facts that the decision lacks. If there are any, the other fields are incomplete.
 	lacks lacks
-	// writes lead to the desired state, in this order.
-	writes   []write
+	// put is the record to write; nil if it is as desired.
+	put      *corev1ac.SecretApplyConfiguration
 	accepted condition.Result
 	// blocked is the reason why no record is written, or nil: the record can't be read, and token servers
 	// keep serving its last known good version, or it is gone together with the realm's keys.

@@ -195,7 +195,7 @@ func countWait(realm *v1beta1.Realm, after v1beta1.RealmStatus, now time.Time) t
 	return apply.StatusPause(realm, now)
 }
 
-// report writes the status that follows from a decision, whose writes failed with err unless it is nil, and returns
+// report writes the status that follows from a decision, whose write failed with err unless it is nil, and returns
 // when to reconcile again.
 func (r *Reconciler) report(ctx context.Context, req ctrl.Request, seen *observed, d decision, err error) (ctrl.Result, error) {
 	r.Issuers.Want(req.Name, d.fetchIssuers)
@@ -204,7 +204,7 @@ func (r *Reconciler) report(ctx context.Context, req ctrl.Request, seen *observe
 	}
 	var contentState *acknowledgement.State
 	if err == nil && seen.record != nil {
-		if len(d.writes) > 0 {
+		if d.put != nil {
 			r.follow(req, seen) // The keys wait for this version.
 		}
 		version := seen.record.ResourceVersion
