@@ -32,7 +32,7 @@ type NamespaceBasis struct {
 	// Version is the resource version of the Namespace. It also grows with changes that don't affect the
 	// labels.
 	Version string `json:"version,omitempty"`
-	// Labels is a digest of the labels.
+	// Labels is the Digest of the labels.
 	Labels string `json:"labels,omitempty"`
 }
 
@@ -71,6 +71,3 @@ func (n *NamespaceBasis) older(recorded *NamespaceBasis) bool {
 	order, err := resourceversion.CompareResourceVersion(n.Version, recorded.Version)
 	return err == nil && order < 0
 }
-
-// DigestOfLabels returns the digest of a Namespace's labels for NamespaceBasis.Labels.
-func DigestOfLabels(labels map[string]string) string { return Digest(labels) }

@@ -39,15 +39,15 @@ func EncodeClaims(claims []Claim) []byte {
 	return encoded
 }
 
-// IsReservedClaim reports whether name is reserved, regardless of case. No fixed claim can have such a
+// isReservedClaim reports whether name is reserved, regardless of case. No fixed claim can have such a
 // name.
-func IsReservedClaim(name string) bool {
+func isReservedClaim(name string) bool {
 	return slices.Contains(v1beta1.ReservedClaims, strings.ToLower(name))
 }
 
 // withoutReservedClaims returns the claims whose names are not reserved. It may change the argument.
 func withoutReservedClaims(claims []Claim) []Claim {
-	return slices.DeleteFunc(claims, func(c Claim) bool { return IsReservedClaim(c.Name) })
+	return slices.DeleteFunc(claims, func(c Claim) bool { return isReservedClaim(c.Name) })
 }
 
 func validClaims(claims []Claim) bool {

@@ -16,7 +16,7 @@ func MergeClaims(lists ...v1beta1.Claims) []Claim {
 	var merged []Claim
 	for _, list := range lists {
 		for _, claim := range list {
-			if !IsReservedClaim(string(claim.Name)) {
+			if !isReservedClaim(string(claim.Name)) {
 				merged = append(merged, Claim{Name: string(claim.Name), Value: encodeClaim(claim)})
 			}
 		}
@@ -30,7 +30,7 @@ func MergeClaims(lists ...v1beta1.Claims) []Claim {
 func DescribeReservedClaims(lists ...v1beta1.Claims) string {
 	var names []string
 	for _, claim := range slices.Concat(lists...) {
-		if IsReservedClaim(string(claim.Name)) {
+		if isReservedClaim(string(claim.Name)) {
 			names = append(names, string(claim.Name))
 		}
 	}

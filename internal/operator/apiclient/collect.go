@@ -33,15 +33,21 @@ func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observ
 		realmUID = seen.realm.UID
 	}
 	current := func(ctx context.Context) (recordstore.Orphaned, error) { return r.currentOrphans(ctx, req) }
+	var err error
+	seen.orphanRelease, err = r.discard(ctx, seen.ofName, orphaned(uid, realmUID), current)
+	return err
+}
+
+// discard deletes those of the given records that are orphaned, and retires or releases their indexes. It returns when
+// the next index is due; zero if there is none.
+func (r *Reconciler) discard(ctx context.Context, records []*corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (time.Time, error) {
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
-		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, seen.ofName), orphaned(uid, realmUID), current); err != nil {
-			return err
+		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, records), cached, current); err != nil {
+			return time.Time{}, err
 		}
 	}
-	var err error
-	seen.orphanRelease, err = r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, seen.ofName), orphaned(uid, realmUID), current)
-	return err
+	return r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, records), cached, current)
 }
 
 // currentOrphans returns which records are orphaned according to the API server.
@@ -86,36 +92,25 @@ func orphaned(uid, realmUID types.UID) recordstore.Orphaned {
 // records.
 func (r *Reconciler) withdraw(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.forget(req)
-	own, err := r.Records.OfOwner(req.NamespacedName)
-	if err != nil || len(own) == 0 {
+	ofName, err := r.Records.OfOwner(req.NamespacedName)
+	if err != nil || len(ofName) == 0 {
 		return ctrl.Result{}, err
 	}
-	clients, subjects := recordstore.OfKind(record.KindClient, own), recordstore.OfKind(record.KindSubject, own)
 	gone, err := r.Namespaces.Gone(ctx, req.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	for _, secret := range clients {
-		if gone {
-			err = r.Records.Delete(ctx, secret)
-		} else {
-			err = r.disable(ctx, secret)
-		}
-		if err != nil {
-			return ctrl.Result{}, fmt.Errorf("withdrawing the record of ApiClient %s, whose namespace is not served: %w", req, err)
-		}
+	if gone {
+		every := orphaned("", "")
+		next, err := r.discard(ctx, ofName, every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
+		return ctrl.Result{RequeueAfter: queue.After(next, r.Now())}, err
 	}
-	if !gone {
-		return ctrl.Result{}, nil
-	}
-	for _, secret := range subjects {
-		if err := r.Records.Delete(ctx, secret); err != nil {
-			return ctrl.Result{}, fmt.Errorf("withdrawing a subject of ApiClient %s, whose namespace is not served: %w", req, err)
+	for _, secret := range recordstore.OfKind(record.KindClient, ofName) {
+		if err := r.disable(ctx, secret); err != nil {
+			return ctrl.Result{}, fmt.Errorf("disabling the record of ApiClient %s, whose namespace is not served: %w", req, err)
 		}
 	}
-	every := orphaned("", "")
-	next, err := r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, own), every, func(context.Context) (recordstore.Orphaned, error) { return every, nil })
-	return ctrl.Result{RequeueAfter: queue.After(next, r.Now())}, err
+	return ctrl.Result{}, nil
 }
 
 // disable makes token servers reject the client of a record. They report an unreadable record.

@@ -87,8 +87,8 @@ type holding struct {
 
 // delivery is what workloads have, and what the credentials Secret must contain.
 type delivery struct {
-	// credentials is the Secret with the credentials Secret's name, regardless of owner. If the
-	// client's secret is not generated, credentials is one of owned.
+	// credentials is the Secret with the credentials Secret's name, regardless of owner; nil if the client's secret is
+	// not generated.
 	credentials *corev1.Secret
 	// owned are the credentials Secrets that this client owns.
 	owned []corev1.Secret

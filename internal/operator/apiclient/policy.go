@@ -41,7 +41,7 @@ func (seen *request) scopesInRealm() *condition.Result {
 }
 
 func (seen *request) audiencesInRealm() *condition.Result {
-	spec, defined := &seen.client.Spec, realmAudiences(seen.realm, seen.instance)
+	spec, defined := &seen.client.Spec, seen.realm.Spec.EffectiveAudiences(seen.instance.Issuer(seen.realm.Name))
 	for _, of := range []struct {
 		field     string
 		audiences []string

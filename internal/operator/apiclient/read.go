@@ -223,9 +223,6 @@ func (r *Reconciler) readSecrets(ctx context.Context, seen *observed) error {
 	if err := r.readLarge(ctx, seen); err != nil {
 		return err
 	}
-	if len(seen.owned) > 0 {
-		seen.credentials = &seen.owned[0]
-	}
 	if err := r.readHashes(ctx, seen); err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func newRecord(seen *observed, granted coverage, plan secrets.Plan) *record.Clie
 func basis(seen *observed) record.Basis {
 	b := record.Basis{Generation: seen.client.Generation, RealmGeneration: seen.realm.Generation}
 	if namespace := seen.namespace; namespace != nil && selectsLabels(seen.realm) {
-		b.Namespace = record.NamespaceBasis{UID: namespace.UID, Version: namespace.ResourceVersion, Labels: record.DigestOfLabels(namespace.Labels)}
+		b.Namespace = record.NamespaceBasis{UID: namespace.UID, Version: namespace.ResourceVersion, Labels: record.Digest(namespace.Labels)}
 	}
 	return b
 }

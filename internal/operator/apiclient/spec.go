@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
-	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/protocol/clientsecret"
 )
 
@@ -89,9 +87,4 @@ func authenticatingIssuer(realm *v1beta1.Realm, name string) *v1beta1.TrustedIss
 		return nil
 	}
 	return issuer
-}
-
-// realmAudiences returns the Realm's audiences, sorted. There is at least one.
-func realmAudiences(realm *v1beta1.Realm, instance *config.Instance) []string {
-	return slices.Sorted(slices.Values(realm.Spec.EffectiveAudiences(instance.Issuer(realm.Name))))
 }

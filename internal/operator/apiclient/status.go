@@ -113,13 +113,14 @@ func status(seen *observed, d decision, done outcome) v1beta1.ApiClientStatus {
 	conditions.Put(v1beta1.ConditionAccepted, d.accepted)
 	programmed := programmed(d, done)
 	conditions.Put(v1beta1.ConditionProgrammed, programmed)
-	if weak := weakHash(recordedSecrets(seen, d, done)); weak != nil {
+	recorded := recordNow(seen, d, done)
+	if weak := weakHash(recorded.Secrets); weak != nil {
 		conditions.Put(v1beta1.ConditionWeaklyHashed, *weak)
 	}
-	if result := restored(seen, recordedRestore(seen, d, done)); result != nil {
+	if result := restored(seen, recorded.Restored); result != nil {
 		conditions.Put(v1beta1.ConditionRestored, *result)
 	}
-	if used := oldSecretInUse(seen, recordedSecrets(seen, d, done), &s, d.now); used != nil {
+	if used := oldSecretInUse(seen, recorded.Secrets, &s, d.now); used != nil {
 		conditions.Put(v1beta1.ConditionOldSecretInUse, *used)
 	}
 	ready := summary(seen, d, programmed)
@@ -238,27 +239,16 @@ func realmReadiness(realm *v1beta1.Realm) condition.Result {
 	return condition.Ready("The client can get tokens.")
 }
 
-// recordedSecrets returns the secrets in the client's record, which may include some that the spec
-// no longer lists.
-func recordedSecrets(seen *observed, d decision, done outcome) []record.ClientSecret {
+// recordNow returns the client's record, whose secrets may include some that the spec no longer lists. It is empty if
+// there is none.
+func recordNow(seen *observed, d decision, done outcome) *record.Client {
 	switch {
 	case d.releaseID:
-		return nil
+		return &record.Client{}
 	case d.desired != nil && done.written:
-		return d.desired.Secrets
+		return d.desired
 	}
-	return seen.recorded.Secrets
-}
-
-// recordedRestore returns what the client's record says about its restore; nil if it was not restored.
-func recordedRestore(seen *observed, d decision, done outcome) *record.Restored {
-	switch {
-	case d.releaseID:
-		return nil
-	case d.desired != nil && done.written:
-		return d.desired.Restored
-	}
-	return seen.recorded.Restored
+	return &seen.recorded
 }
 
 // weakHash returns the WeaklyHashed condition of a client with the given secrets, or nil if all of their

@@ -18,15 +18,10 @@ type Use struct {
 	Confirmed bool
 }
 
-// Unused returns how long a replaced secret has certainly been unused since its replacement was
+// unused returns how long a replaced secret has certainly been unused since its replacement was
 // delivered.
-func (u Use) Unused(s record.ClientSecret) time.Duration {
+func (u Use) unused(s record.ClientSecret) time.Duration {
 	return u.Until.Sub(timestamp.Latest(u.Last, s.ReplacedAt))
-}
-
-// ExpiresUnused reports whether a replaced secret expires because it has not been used for the time in the schedule.
-func (s *Schedule) ExpiresUnused(use Use, old record.ClientSecret) bool {
-	return s.UnusedFor > 0 && use.Unused(old) >= s.UnusedFor
 }
 
 // expireUnused drops the replaced secrets that have not been used for the time in the schedule since
@@ -42,13 +37,13 @@ func (r *rotation) expireUnused() bool {
 			return false
 		}
 		use, known := r.Uses[s.ID]
-		if known && r.ExpiresUnused(use, s) && !r.Unconfirmed {
+		if known && use.unused(s) >= r.UnusedFor && !r.Unconfirmed {
 			r.plan.ConfirmUses = r.plan.ConfirmUses || !use.Confirmed
 			return use.Confirmed
 		}
 		check := r.now
 		if known {
-			check = r.now.Add(r.UnusedFor - use.Unused(s))
+			check = r.now.Add(r.UnusedFor - use.unused(s))
 		}
 		if r.plan.Check.IsZero() || check.Before(r.plan.Check) {
 			r.plan.Check = check

@@ -14,6 +14,7 @@
 package statusindex
 
 import (
+	"slices"
 	"time"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
@@ -91,7 +92,7 @@ func Make(f Facts) Plan {
 		// If ValidAfter is earlier than it was, later times must be later than this one to revoke tokens.
 		current := &record.StatusIndex{Index: f.Current.Index, ValidAfter: f.ValidAfter}
 		p := Plan{Current: current, Serial: f.Serial}
-		if f.held(current.Index) == nil { // A user has deleted the record.
+		if !slices.ContainsFunc(f.Held, func(h record.Index) bool { return h.Index == current.Index }) { // A user has deleted the record.
 			p.Create = &record.Index{StatusIndex: *current, Serial: max(1, f.Serial)}
 		}
 		return p
@@ -139,15 +140,6 @@ func Obsolete(f Facts, now time.Time) (retire, release []record.Index, next time
 // keeps reports whether the client keeps its index.
 func (f *Facts) keeps() bool {
 	return f.Current != nil && !f.CurrentLost && !f.ValidAfter.After(f.Current.ValidAfter)
-}
-
-func (f *Facts) held(index int) *record.Index {
-	for i := range f.Held {
-		if f.Held[i].Index == index {
-			return &f.Held[i]
-		}
-	}
-	return nil
 }
 
 // unused returns the latest index that the client holds and whose serial its record doesn't have yet, if the
