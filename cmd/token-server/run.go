@@ -67,7 +67,7 @@ func run(o options) error {
 		Registry: reg, SnapshotDir: o.snapshotDir, Logger: logger, Metrics: metrics, Now: time.Now,
 	})
 	auditLog.RegisterMetrics(metrics)
-	clusterKeys := newClusterKeys(client.GetKeys, o.acceptedIssuers, metrics, logger)
+	clusterKeys := clusterkeys.New(clusterkeys.Options{Get: client.GetKeys, Accepted: o.acceptedIssuers, Logger: logger, Metrics: metrics, Now: time.Now})
 
 	// The feed must outlive the public port, because a draining server must still apply changes.
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
@@ -138,13 +138,6 @@ func newKeyDecrypter(o options, metrics prometheus.Registerer) (*keyencryption.E
 		return nil, err
 	}
 	return keyencryption.New(plugin), nil
-}
-
-// newClusterKeys returns the keys that verify service account tokens, fetched from the API server.
-func newClusterKeys(get func(ctx context.Context, path string) ([]byte, error), accepted []clusterkeys.AcceptedIssuer, metrics prometheus.Registerer, logger *slog.Logger) *clusterkeys.Keys {
-	return clusterkeys.New(clusterkeys.Options{
-		Get: get, Accepted: accepted, Logger: logger, Metrics: metrics, Now: time.Now,
-	})
 }
 
 // newLogger returns a logger that writes to standard error, because standard output is for the

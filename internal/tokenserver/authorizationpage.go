@@ -33,12 +33,8 @@ const authorizationPage = `<!DOCTYPE html>
 
 // ServeHTTP responds with the page.
 func (e *authorizationEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !e.registry.Loaded() {
-		writeError(w, oauth.ErrNotLoaded)
-		return
-	}
-	if e.registry.Realm(r.PathValue("realm")) == nil {
-		writeError(w, oauth.ErrUnknownRealm)
+	if _, rejection := realmOf(e.registry, r.PathValue("realm")); rejection != nil {
+		writeError(w, rejection)
 		return
 	}
 	header := w.Header()

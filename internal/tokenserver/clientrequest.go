@@ -63,13 +63,11 @@ func (e *clientEndpoint) receive(realmName string, r *http.Request) (clientReque
 	if r.Method != http.MethodPost {
 		return request, oauth.ErrMethod
 	}
-	if !e.Registry.Loaded() {
-		return request, oauth.ErrNotLoaded
+	realm, rejection := realmOf(e.Registry, realmName)
+	if rejection != nil {
+		return request, rejection
 	}
-	request.realm = e.Registry.Realm(realmName)
-	if request.realm == nil {
-		return request, oauth.ErrUnknownRealm
-	}
+	request.realm = realm
 	body, err := readForm(r)
 	if err != nil {
 		return request, err

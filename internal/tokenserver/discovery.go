@@ -33,14 +33,9 @@ var documentContentType = []string{"application/json"}
 // document serves the document that of returns. If it returns nil, the document doesn't exist.
 func (d *discovery) document(of func(*registry.Realm, *http.Request) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		name := r.PathValue("realm")
-		if !d.registry.Loaded() {
-			writeError(w, oauth.ErrNotLoaded)
-			return
-		}
-		realm := d.registry.Realm(name)
-		if realm == nil {
-			writeError(w, oauth.ErrUnknownRealm)
+		realm, rejection := realmOf(d.registry, r.PathValue("realm"))
+		if rejection != nil {
+			writeError(w, rejection)
 			return
 		}
 		document := of(realm, r)

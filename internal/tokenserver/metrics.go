@@ -57,41 +57,43 @@ const (
 
 // NewMetrics registers the token server's metrics.
 func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metrics {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_token_requests_total",
-		Help: `Token requests by realm, result and reason. The realm is empty if it does not exist. The result is "issued" or the OAuth 2.0 error code. The reason is the same as in the audit log.`,
-	}, []string{"realm", "result", "reason"})
-	durations := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "realmkeeper_token_request_duration_seconds",
-		Help: "Time to process a token request by realm, including the signature but not the delay of rejected requests.",
-		// The buckets cover fast signatures, RSA on a busy machine, and slow hashes.
-		Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
-	}, []string{"realm"})
-	slowChecks := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_slow_secret_checks_total",
-		Help: `Checks of slowly hashed secrets by outcome: "remembered" if the secret was known to be correct, "rejected" if it was known to be wrong, "verified" if a slow hash was computed, or "busy" if the response was 503.`,
-	}, []string{"outcome"})
-	introspections := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_introspections_total",
-		Help: `Introspection requests by result: "active", "inactive", "not_allowed" if the client may not introspect the token, or the OAuth 2.0 error code.`,
-	}, []string{"result"})
-	verifications := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_verifications_total",
-		Help: `Verification requests from gateways by result: "valid", or the OAuth 2.0 error code.`,
-	}, []string{"result"})
-	proofs := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_dpop_proofs_total",
-		Help: `DPoP proofs by endpoint ("token" or "verify") and result: "valid", "invalid", "replayed", "missing" if the request needs one, or "full" if the response was 503.`,
-	}, []string{"endpoint", "result"})
-	assertions := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_assertions_total",
-		Help: `JWTs that clients presented to authenticate or as a grant, by realm, issuer and result. The issuer is the name of a trusted issuer, "kubernetes" for service accounts of the cluster, "self" if the client signed it, or empty if it states none of them. The result is "accepted", the reason in the audit log, or an OAuth 2.0 error code.`,
-	}, []string{"realm", "issuer", "result"})
-	exchanges := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "realmkeeper_exchanges_total",
-		Help: `Token exchanges and ID-JAGs of authenticated clients by realm, rule and result. The rule is empty unless the result is "issued". The result is "issued", the reason in the audit log, or an OAuth 2.0 error code.`,
-	}, []string{"realm", "rule", "result"})
-	registerer.MustRegister(requests, durations, proofs, slowChecks, assertions, exchanges, introspections, verifications,
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_token_requests_total",
+			Help: `Token requests by realm, result and reason. The realm is empty if it does not exist. The result is "issued" or the OAuth 2.0 error code. The reason is the same as in the audit log.`,
+		}, []string{"realm", "result", "reason"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "realmkeeper_token_request_duration_seconds",
+			Help: "Time to process a token request by realm, including the signature but not the delay of rejected requests.",
+			// The buckets cover fast signatures, RSA on a busy machine, and slow hashes.
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
+		}, []string{"realm"}),
+		slowChecks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_slow_secret_checks_total",
+			Help: `Checks of slowly hashed secrets by outcome: "remembered" if the secret was known to be correct, "rejected" if it was known to be wrong, "verified" if a slow hash was computed, or "busy" if the response was 503.`,
+		}, []string{"outcome"}),
+		introspections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_introspections_total",
+			Help: `Introspection requests by result: "active", "inactive", "not_allowed" if the client may not introspect the token, or the OAuth 2.0 error code.`,
+		}, []string{"result"}),
+		verifications: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_verifications_total",
+			Help: `Verification requests from gateways by result: "valid", or the OAuth 2.0 error code.`,
+		}, []string{"result"}),
+		proofs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_dpop_proofs_total",
+			Help: `DPoP proofs by endpoint ("token" or "verify") and result: "valid", "invalid", "replayed", "missing" if the request needs one, or "full" if the response was 503.`,
+		}, []string{"endpoint", "result"}),
+		assertions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_assertions_total",
+			Help: `JWTs that clients presented to authenticate or as a grant, by realm, issuer and result. The issuer is the name of a trusted issuer, "kubernetes" for service accounts of the cluster, "self" if the client signed it, or empty if it states none of them. The result is "accepted", the reason in the audit log, or an OAuth 2.0 error code.`,
+		}, []string{"realm", "issuer", "result"}),
+		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "realmkeeper_exchanges_total",
+			Help: `Token exchanges and ID-JAGs of authenticated clients by realm, rule and result. The rule is empty unless the result is "issued". The result is "issued", the reason in the audit log, or an OAuth 2.0 error code.`,
+		}, []string{"realm", "rule", "result"}),
+	}
+	registerer.MustRegister(m.requests, m.durations, m.proofs, m.slowChecks, m.assertions, m.exchanges, m.introspections, m.verifications,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "realmkeeper_registry_realms",
 			Help: "Realms that this token server serves.",
@@ -101,10 +103,7 @@ func NewMetrics(registerer prometheus.Registerer, reg *registry.Registry) *Metri
 			Help: "Clients that this token server serves.",
 		}, func() float64 { _, clients := reg.Size(); return float64(clients) }),
 	)
-	return &Metrics{
-		requests: requests, durations: durations,
-		introspections: introspections, verifications: verifications, slowChecks: slowChecks, proofs: proofs, assertions: assertions, exchanges: exchanges,
-	}
+	return m
 }
 
 // of returns the metrics of a realm. Only the names of existing realms become labels, never text

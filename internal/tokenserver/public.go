@@ -1,6 +1,11 @@
 package tokenserver
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/realmkeeper/realmkeeper/internal/protocol/oauth"
+	"github.com/realmkeeper/realmkeeper/internal/tokenserver/registry"
+)
 
 // publicDocuments mounts what a realm publishes: its metadata, its keys, and its status lists. Scripts on
 // pages of every origin can read these documents (CORS, https://fetch.spec.whatwg.org/#http-cors-protocol),
@@ -38,4 +43,17 @@ func preflight(w http.ResponseWriter, _ *http.Request) {
 	header.Set("Access-Control-Max-Age", preflightSeconds)
 	header.Set("Allow", "GET, HEAD, OPTIONS")
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// realmOf returns the realm with a name from a path. The error is oauth.ErrNotLoaded, because the realm may exist, or
+// oauth.ErrUnknownRealm.
+func realmOf(reg *registry.Registry, name string) (*registry.Realm, *oauth.Error) {
+	if !reg.Loaded() {
+		return nil, oauth.ErrNotLoaded
+	}
+	realm := reg.Realm(name)
+	if realm == nil {
+		return nil, oauth.ErrUnknownRealm
+	}
+	return realm, nil
 }

@@ -57,7 +57,7 @@ func writeError(w http.ResponseWriter, rejection *oauth.Error) {
 	}
 	setJSONHeaders(w.Header())
 	w.WriteHeader(rejection.Status)
-	_, _ = w.Write(rejection.Body())
+	_, _ = w.Write(rejection.Body()) //nolint:gosec // It is JSON, a media type that browsers don't render.
 }
 
 // setJSONHeaders announces JSON, and prevents responses from being cached (RFC 6749 §5.1).

@@ -52,13 +52,9 @@ func (l *statusLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, oauth.ErrHistory)
 		return
 	}
-	if !l.registry.Loaded() {
-		writeError(w, oauth.ErrNotLoaded)
-		return
-	}
-	realm := l.registry.Realm(r.PathValue("realm"))
-	if realm == nil {
-		writeError(w, oauth.ErrUnknownRealm)
+	realm, rejection := realmOf(l.registry, r.PathValue("realm"))
+	if rejection != nil {
+		writeError(w, rejection)
 		return
 	}
 	list, ok := realm.StatusList(r.PathValue("number"))

@@ -94,12 +94,11 @@ func (e *verificationEndpoint) serve(w http.ResponseWriter, r *http.Request, rea
 //
 // Errors are *oauth.Error values.
 func (e *verificationEndpoint) verify(r *http.Request, realmName string, parse func(string) (oauth.Requirements, error), encoded string, v *verification) error {
-	if !e.Registry.Loaded() {
-		return oauth.ErrNotLoaded
+	realm, rejection := realmOf(e.Registry, realmName)
+	if rejection != nil {
+		return rejection
 	}
-	if v.realm = e.Registry.Realm(realmName); v.realm == nil {
-		return oauth.ErrUnknownRealm
-	}
+	v.realm = realm
 	var err error
 	if v.required, err = parse(encoded); err != nil {
 		return err

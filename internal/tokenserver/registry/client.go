@@ -74,15 +74,11 @@ func (c *Client) LastToken() *token.Last { return c.lastToken }
 // MayIntrospect reports whether the client may learn about a valid token of its realm: its own
 // tokens, and those for an audience that it may introspect (RFC 7662 §4).
 func (c *Client) MayIntrospect(verified *token.Verified) bool {
-	return c.Owns(verified) || slices.ContainsFunc(c.Introspects, verified.HasAudience)
+	return c.hasIdentity(verified.Identity) || slices.ContainsFunc(c.Introspects, verified.HasAudience)
 }
 
-// Owns reports whether a valid token is one of this client, and not of another one that had the same
-// client ID.
-func (c *Client) Owns(verified *token.Verified) bool {
-	return c.hasIdentity(verified.Identity)
-}
-
+// hasIdentity reports whether a valid token with the identity is one of this client, and not of another one
+// that had the same client ID.
 func (c *Client) hasIdentity(identity string) bool {
 	return identity == c.Identity || c.UID != "" && identity == c.UID
 }

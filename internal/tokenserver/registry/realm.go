@@ -124,37 +124,42 @@ func NewRealm(s RealmSettings) (*Realm, error) {
 		}
 		realm.SignWith(key)
 	}
-	var err error
-	if realm.verifier, err = token.NewVerifier(s.Issuer, public); err != nil {
+	if err := realm.publish(public, lists); err != nil {
 		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
 	}
-	if realm.JWKS, err = signingkey.JWKS(public); err != nil {
-		return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+	return realm, nil
+}
+
+// publish encodes the documents with the public keys for tokens and for lists, and sets the verifier.
+func (r *Realm) publish(public, lists []signingkey.PublicKey) (err error) {
+	if r.verifier, err = token.NewVerifier(r.Issuer, public); err != nil {
+		return err
 	}
-	if s.StatusLists != nil {
-		if realm.ListJWKS, err = signingkey.JWKS(lists); err != nil {
-			return nil, fmt.Errorf("preparing realm %q: %w", s.Name, err)
+	if r.JWKS, err = signingkey.JWKS(public); err != nil {
+		return err
+	}
+	if r.StatusLists != nil {
+		if r.ListJWKS, err = signingkey.JWKS(lists); err != nil {
+			return err
 		}
 	}
-	metadata := oauth.NewMetadata(s.Issuer, s.Scopes, optional(&s))
+	metadata := oauth.NewMetadata(r.Issuer, r.Scopes, optional(&r.RealmSettings))
 	metadata.TokenEndpointAuthSigningAlgValuesSupported = jws.Algorithms
 	metadata.IntrospectionEndpointAuthSigningAlgValuesSupported = jws.Algorithms
 	metadata.DPoPSigningAlgValuesSupported = jws.Algorithms
-	if realm.Metadata, err = json.Marshal(metadata); err != nil {
-		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
+	if r.Metadata, err = json.Marshal(metadata); err != nil {
+		return err
 	}
-	realm.OpenIDConfiguration, err = json.Marshal(oauth.OpenIDConfiguration{
+	r.OpenIDConfiguration, err = json.Marshal(oauth.OpenIDConfiguration{
 		Metadata:                         metadata,
 		SubjectTypesSupported:            []string{"public"},
 		IDTokenSigningAlgValuesSupported: signingAlgorithms,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
+		return err
 	}
-	if realm.resources, err = newResources(s.Issuer, s.Audiences); err != nil {
-		return nil, fmt.Errorf("preparing the metadata of realm %q: %w", s.Name, err)
-	}
-	return realm, nil
+	r.resources, err = newResources(r.Issuer, r.Audiences)
+	return err
 }
 
 // optional returns which optional parts of the protocol the realm is configured for.

@@ -276,5 +276,5 @@ type tables struct {
 }
 
 func newTables() tables {
-	return tables{clients: xsync.NewMap[string, *Client](), subjects: xsync.NewMap[subjectKey, *Subject](), indexes: newIndexes()}
+	return tables{clients: xsync.NewMap[string, *Client](), subjects: xsync.NewMap[subjectKey, *Subject](), indexes: &indexes{held: statuslist.NewBits(0)}}
 }

@@ -30,8 +30,6 @@ type indexes struct {
 	held statuslist.Bits // Held indexes are INVALID; StatusEntries makes those of usable clients VALID.
 }
 
-func newIndexes() *indexes { return &indexes{held: statuslist.NewBits(0)} }
-
 func (x *indexes) add(index int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
