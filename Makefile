@@ -157,7 +157,7 @@ control-plane: ## Build etcd, kube-apiserver, kube-controller-manager, and kubec
 
 .PHONY: clean
 clean: ## Remove build output of this checkout, but not shared caches or a running demo.
-	@rm -rf bin dist .test coverage* test/interop/node/node_modules hack/site/node_modules
+	@rm -rf bin dist .test coverage* test/interop/node/node_modules test/beside/node/node_modules hack/site/node_modules
 
 ##@ Develop
 

@@ -74,6 +74,7 @@ export const sections = {
     'docs/works-with/rabbitmq.md',
     'docs/works-with/dovecot.md',
     'docs/works-with/libraries.md',
+    'docs/works-with/node.md',
     'docs/works-with/clients.md',
   ],
   Operations: [

@@ -13,6 +13,11 @@ var clients = []client{
 	{"clients.md", "Python: Authlib", pythonClient},
 	{"clients.md", "Python: requests-oauthlib", pythonClient},
 	{"clients.md", "Ruby: oauth2", rubyClient},
+	{"clients.md", "Node.js: simple-oauth2", nodeClient},
+	{"clients.md", "Node.js: client-oauth2", nodeClient},
+	{"clients.md", "Node.js: @badgateway/oauth2-client", nodeClient},
+	{"clients.md", "Node.js: axios-oauth-client", nodeClient},
+	{"clients.md", "Node.js: @azure/msal-node", nodeClient},
 }
 
 // Each program calls the API at a URL for each line of its input, and writes the response or the error.

@@ -1,6 +1,11 @@
 package beside_test
 
-import "testing"
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
 
 // The libraries run with the function verify of the page, and what calls it for each line of the input.
 
@@ -76,4 +81,79 @@ call(Token, Keys) ->
         _:_ -> {"rejects", Keys}
     end.
 `))
+}
+
+// cMain loads the keys at start and for the line "keys", and otherwise verifies the token of each line.
+const cMain = `
+#include <stdio.h>
+
+int main(void) {
+    char *line = NULL;
+    size_t size = 0;
+    ssize_t length;
+    json_t *keys = load_keys();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    puts("ready");
+    while ((length = getline(&line, &size, stdin)) > 0) {
+        line[length - 1] = 0;
+        if (strcmp(line, "keys") == 0) {
+            json_t *loaded = load_keys();
+            if (loaded) {
+                json_decref(keys);
+                keys = loaded;
+            }
+            puts(loaded ? "loaded" : "not loaded");
+            continue;
+        }
+        json_t *claims = verify(line, keys);
+        puts(claims ? "accepts" : "rejects");
+        json_decref(claims);
+    }
+    return 0;
+}
+`
+
+func cJOSE(t *testing.T, s setup) instance {
+	s.write(t, "verify.c", s.fill(s.block(t, "c"))+cMain)
+	return reloading(s.script(t, s.compile(t, s.block(t, "sh"))))
+}
+
+// compile runs a command of a compiler, and returns the path of the program.
+func (s setup) compile(t *testing.T, command string) string {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "sh", "-c", command)
+	build.Dir = s.dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return filepath.Join(s.dir, "a.out")
+}
+
+func shellJOSE(t *testing.T, s setup) instance {
+	return reloading(s.script(t, "sh", s.write(t, "verify.sh", s.fill(s.block(t, "sh"), "/var/lib/orders", s.dir)+`
+load_keys
+echo ready
+while read -r line; do
+  if [ "$line" = keys ]; then
+    load_keys && echo loaded || echo "not loaded"
+  elif verify "$line" >/dev/null; then
+    echo accepts
+  else
+    echo rejects
+  fi
+done
+`)))
+}
+
+var errNotLoaded = errors.New("the keys are not loaded")
+
+// reloading returns an instance that loads the keys for the line "keys".
+func reloading(i instance) instance {
+	i.refresh = func() error {
+		if i.call("keys") != "loaded" {
+			return errNotLoaded
+		}
+		return nil
+	}
+	return i
 }

@@ -27,6 +27,13 @@ var programs = []program{
 	{"libraries.md", "Ruby: jwt", orders, rubyJWT},
 	{"libraries.md", "Perl: Crypt::JWT", orders, perlJWT},
 	{"libraries.md", "Erlang: jose", orders, erlangJOSE},
+	{"libraries.md", "C: cjose", orders, cJOSE},
+	{"libraries.md", "Shell: jose", orders, shellJOSE},
+	{"node.md", "Express: express-oauth2-jwt-bearer", orders, express},
+	{"node.md", "Fastify: @fastify/jwt", orders, fastify},
+	{"node.md", "Hono: hono/jwk", orders, hono},
+	{"node.md", "Node.js: aws-jwt-verify", orders, nodeVerifier},
+	{"node.md", "Node.js: jsonwebtoken", orders, nodeVerifier},
 }
 
 // TestPages checks that docs/tested.md, the index of docs/works-with, and its pages name exactly the programs that
@@ -73,7 +80,7 @@ func anchor(heading string) string {
 		switch {
 		case r == ' ':
 			return '-'
-		case strings.ContainsRune(",.:()", r):
+		case strings.ContainsRune(",.:()@/", r):
 			return -1
 		}
 		return r
