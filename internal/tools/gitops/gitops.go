@@ -15,7 +15,12 @@ import (
 // Names of the field managers of Realmkeeper's own tools, in addition to v1beta1.FieldOwner.
 const (
 	FieldOwnerPortal = "realmkeeper-portal"
-	FieldOwnerPlugin = "kubectl-realmkeeper"
+	// FieldOwnerPlugin owns what the plugin changes, such as a suspension. Flux takes over the fields of all
+	// managers whose names begin with kubectl, and then removes those that Git doesn't set.
+	FieldOwnerPlugin = "realmkeeper-plugin"
+	// FieldOwnerPluginCreate owns the fields of objects that the plugin creates. If their manifests are in Git,
+	// Flux takes them over, so that a field that is removed from Git is also removed from the object.
+	FieldOwnerPluginCreate = "kubectl-realmkeeper"
 )
 
 // Manager is a tool that manages an object from a source.
@@ -107,7 +112,7 @@ func (m Manager) isOwner(o metav1.Object) func(string) bool {
 		return known
 	}
 	return func(name string) bool {
-		return name != v1beta1.FieldOwner && name != FieldOwnerPortal && name != FieldOwnerPlugin
+		return !slices.Contains([]string{v1beta1.FieldOwner, FieldOwnerPortal, FieldOwnerPlugin, FieldOwnerPluginCreate}, name)
 	}
 }
 

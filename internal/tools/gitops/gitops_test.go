@@ -1,6 +1,7 @@
 package gitops_test
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,17 @@ import (
 
 func managedBy(manager, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
+// Flux takes over what managers with such names have set, and then removes what Git doesn't set.
+func TestFluxKeepsChanges(t *testing.T) {
+	for _, owner := range []string{gitops.FieldOwnerPlugin, gitops.FieldOwnerPortal} {
+		for _, prefix := range []string{"kubectl", "before-first-apply", "kustomize-controller"} {
+			if strings.HasPrefix(owner, prefix) {
+				t.Errorf("Flux would revert the changes of %s, because its name begins with %s", owner, prefix)
+			}
+		}
+	}
 }
 
 func TestManagerOf(t *testing.T) {
@@ -41,7 +53,7 @@ func TestManagerOf(t *testing.T) {
 		"field of Realmkeeper's own tools": {
 			metav1.ObjectMeta{
 				Labels:        map[string]string{"argocd.argoproj.io/instance": "apps"},
-				ManagedFields: []metav1.ManagedFieldsEntry{managedBy(gitops.FieldOwnerPortal, sets), managedBy(gitops.FieldOwnerPlugin, sets), managedBy("custom", setsNot)},
+				ManagedFields: []metav1.ManagedFieldsEntry{managedBy(gitops.FieldOwnerPortal, sets), managedBy(gitops.FieldOwnerPlugin, sets), managedBy(gitops.FieldOwnerPluginCreate, sets), managedBy("custom", setsNot)},
 			},
 			"Argo CD (application apps)", false,
 		},

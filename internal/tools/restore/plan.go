@@ -21,7 +21,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/tools/gitops"
 )
 
-const fieldOwner = client.FieldOwner(gitops.FieldOwnerPlugin)
+const fieldOwner = client.FieldOwner(gitops.FieldOwnerPluginCreate)
 
 // livingAge is the age from which a key that is not in the backup means that a realm is in use. A realm
 // that GitOps creates shortly before a restore has only younger keys.

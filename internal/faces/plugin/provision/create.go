@@ -289,7 +289,7 @@ func (o *createOptions) checkValues() error {
 
 // create creates the object, or lets the API server check it.
 func (o *createOptions) create(ctx context.Context, c *cluster.Cluster, t *cluster.Target) error {
-	options := []client.CreateOption{client.FieldOwner(gitops.FieldOwnerPlugin)}
+	options := []client.CreateOption{client.FieldOwner(gitops.FieldOwnerPluginCreate)}
 	if o.dryRun == dryRunServer {
 		options = append(options, client.DryRunAll)
 	}

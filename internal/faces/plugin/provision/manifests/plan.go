@@ -21,7 +21,7 @@ func ForAccount(account client.ObjectKey, realm string, scopes, audiences []stri
 	c := &v1beta1.ApiClient{}
 	c.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("ApiClient"))
 	c.Namespace, c.Name = account.Namespace, account.Name
-	c.Labels = map[string]string{v1beta1.ManagedByLabel: gitops.FieldOwnerPlugin}
+	c.Labels = map[string]string{v1beta1.ManagedByLabel: gitops.FieldOwnerPluginCreate}
 	c.Spec = v1beta1.ApiClientSpec{
 		RealmRef: v1beta1.RealmReference{Name: realm}, Scopes: slices.Sorted(slices.Values(scopes)), Audiences: slices.Sorted(slices.Values(audiences)),
 		Identities: []v1beta1.Identity{{Name: "service-account", ServiceAccount: v1beta1.ServiceAccountReference{Name: account.Name}}},
@@ -107,7 +107,7 @@ type listed struct {
 func (f *Folder) handwritten(existing []*v1beta1.ApiClient) *handwritten {
 	h := &handwritten{named: map[client.ObjectKey]string{}, listed: map[listed]string{}}
 	for _, c := range existing {
-		if c.Labels[v1beta1.ManagedByLabel] != gitops.FieldOwnerPlugin {
+		if c.Labels[v1beta1.ManagedByLabel] != gitops.FieldOwnerPluginCreate {
 			h.add(c, "the cluster")
 		}
 	}
