@@ -45,7 +45,8 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md do
 	charts/realmkeeper/README.md docs/images/packages.svg
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
-# All modules except hack/tools/crds, which contains no code to build.
+# All modules except hack/tools/crds, which contains no code to build, and those below test/beside, which only make
+# beside builds.
 MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site hack/size test/oauthclients test/promql
 
 ##@ General
@@ -323,12 +324,17 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 
 # Not a part of CI, because it installs many packages, and mostly waits for a rotation of the signing key.
 .PHONY: beside
-beside: ## As root on Debian, run the programs of docs/works-with beside the local issuer, and compare what their callers see with its pages (18 min).
+beside: control-plane build ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (25 min).
 	@test/beside/packages.sh
-	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
-	@go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
-	@echo "Running the programs of docs/works-with; 18 min, of which they wait 10 min for the next signing key ..."
-	@REALMKEEPER_BINARIES=$(CURDIR)/bin go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside
+	@echo "Building the controllers of Flux; a few seconds, about 10 min the first time ..."
+	@mkdir -p $(FLUX_BINARIES)
+	@for name in source-controller kustomize-controller; do \
+		go build -C test/beside/flux/$$name -o $(FLUX_BINARIES)/ github.com/fluxcd/$$name; done
+	@echo "Running the programs of docs/works-with; 25 min, of which they wait 10 min for the next signing key ..."
+	@REALMKEEPER_BINARIES=$(CURDIR)/bin FLUX_BINARIES=$(FLUX_BINARIES) \
+		go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside
+
+FLUX_BINARIES := $(CURDIR)/.test/flux
 
 # EXPLORE is how long the simulation explores.
 EXPLORE ?= 1h

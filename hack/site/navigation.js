@@ -76,6 +76,7 @@ export const sections = {
     'docs/works-with/libraries.md',
     'docs/works-with/node.md',
     'docs/works-with/clients.md',
+    'docs/works-with/flux.md',
   ],
   Operations: [
     'docs/operations/README.md',

@@ -214,7 +214,7 @@ func report(t *testing.T, runs []*run) {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
 			fmt.Fprintf(&table, "  %-22s %s\n", name, r.seen[name])
 		}
-		want := readSection(t, r.page, r.section).outcomes()
+		want := readSection(t, r.page, r.section).outcomes("Request")
 		maps.DeleteFunc(want, func(name, _ string) bool { return testing.Short() && r.seen[name] == "" })
 		if diff := gocmp.Diff(want, r.seen); diff != "" {
 			t.Errorf("%s (-docs/works-with/%s +seen):\n%s", r.section, r.page, diff)
@@ -291,7 +291,7 @@ func TestClients(t *testing.T) {
 			seen["no response"] = get(waiting, u)
 			resume()
 			seen["outage"] = get(start(clientUsual, "https://localhost:1/acme", ""))
-			want := readSection(t, c.page, c.section).outcomes()
+			want := readSection(t, c.page, c.section).outcomes("Request")
 			for name, text := range want { // The page shortens long messages.
 				if start, ok := strings.CutSuffix(text, " ..."); ok && strings.HasPrefix(seen[name], start) {
 					seen[name] = text

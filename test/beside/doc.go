@@ -1,4 +1,4 @@
-// Package beside runs other projects' programs against the local issuer, each with the configuration on its page
-// in docs/works-with, and compares what their callers see with what the page says. `make beside`
-// installs the programs first.
+// Package beside runs other projects' programs, each with the configuration on its page in docs/works-with, and
+// compares what their users see with what the page says. Most run against the local issuer, and Flux in a control
+// plane. `make beside` installs the programs first.
 package beside

@@ -59,9 +59,10 @@ func (s section) block(t *testing.T, info string) string {
 
 var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| (.+?) \|`)
 
-// outcomes returns what callers see, by the name of what they send. A row of the page can have several names.
-func (s section) outcomes() map[string]string {
-	_, table, _ := strings.Cut(string(s), "\n| Request |")
+// outcomes returns the second column of the table whose first column has this heading, by the names in the first one. A
+// row of the page can have several names.
+func (s section) outcomes(heading string) map[string]string {
+	_, table, _ := strings.Cut(string(s), "\n| "+heading+" |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	all := map[string]string{}
 	for _, row := range tableRow.FindAllStringSubmatch(table, -1) {

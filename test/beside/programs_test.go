@@ -36,8 +36,14 @@ var programs = []program{
 	{"node.md", "Node.js: jsonwebtoken", orders, nodeVerifier},
 }
 
+// The section about Flux, which TestFlux runs.
+const (
+	fluxPage    = "flux.md"
+	fluxHeading = "Flux"
+)
+
 // TestPages checks that docs/tested.md, the index of docs/works-with, and its pages name exactly the programs that
-// TestPrograms and TestClients run.
+// TestPrograms, TestClients, and TestFlux run.
 func TestPages(t *testing.T) {
 	var want, documented []string
 	add := func(page, section string) {
@@ -54,6 +60,7 @@ func TestPages(t *testing.T) {
 	for _, c := range clients {
 		add(c.page, c.section)
 	}
+	add(fluxPage, fluxHeading)
 	slices.Sort(want)
 	slices.Sort(documented)
 	if !slices.Equal(documented, want) {
