@@ -42,7 +42,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 # Files that `make generate` writes and `make verify` checks.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
-	charts/realmkeeper/README.md docs/images/packages.svg
+	docs/configuration-reference.md docs/images/packages.svg
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build, and those below test/beside, which only make
@@ -163,8 +163,8 @@ clean: ## Remove build output of this checkout, but not shared caches or a runni
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the API reference, their copies in the chart, and the drawing of the packages.
-	@echo "Generating code, CRDs, RBAC, the API reference, the chart, and the drawing of the packages; about 20 s, 2 min the first time ..."
+generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the references of the API and the configuration, copies in the chart, and the drawing of the packages.
+	@echo "Generating code, CRDs, RBAC, the references, the chart, and the drawing of the packages; about 30 s, 4 min the first time ..."
 	@$(TOOL) controller-gen paths=./api/... \
 		object:headerFile=hack/boilerplate.go.txt \
 		applyconfiguration:headerFile=hack/boilerplate.go.txt \
@@ -178,7 +178,8 @@ generate: ## Generate deepcopy functions, apply configurations, CRDs, RBAC, the 
 		--config=hack/crd-ref-docs.yaml --templates-dir=hack/crd-ref-docs --output-path=docs/api-reference.md
 	@go run ./hack/reasons > docs/reasons.md
 	@go run ./hack/packages > docs/images/packages.svg
-	@$(HELM_TOOL) helm-docs --chart-search-root=charts --sort-values-order=file --log-level=warning
+	@$(MAKE) --no-print-directory build
+	@go run ./hack/reference
 
 # golangci-lint with kube-api-linter. It collects garbage less often, which saves a sixth of the time.
 LINT := GOGC=400 GOMEMLIMIT=4GiB $(GOLANGCI_LINT) run --allow-serial-runners

@@ -37,7 +37,7 @@ Usage:
 
 FILE is the instance configuration, a YAML file of kind InstanceConfiguration. It sets the
 instance domain, token lifetimes, token servers, the log level and TLS. Unknown keys are errors.
-See docs/operations/configuration.md for all keys.
+See docs/configuration-reference.md for all keys.
 
 Flags:
 `

@@ -15,7 +15,7 @@ export const titles = {
   'docs/guides/mcp.md': 'Agents (MCP)',
   'docs/guides/other-cluster.md': 'Another cluster',
   'docs/verify.md': 'Verify tokens',
-  'charts/realmkeeper/README.md': 'Helm chart values',
+  'charts/realmkeeper/README.md': 'Helm chart',
 }
 
 export const sections = {
@@ -103,6 +103,7 @@ export const sections = {
   Reference: [
     'docs/token-endpoint.md',
     'docs/api-reference.md',
+    'docs/configuration-reference.md',
     'docs/reasons.md',
     'docs/api-policy.md',
     'docs/kubectl-plugin.md',

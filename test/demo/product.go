@@ -15,7 +15,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
-const instanceConfiguration = `# The instance that make demo runs. docs/operations/configuration.md describes all keys.
+const instanceConfiguration = `# The instance that make demo runs. docs/configuration-reference.md describes all keys.
 apiVersion: config.realmkeeper.dev/v1beta1
 kind: InstanceConfiguration
 instanceDomain: realmkeeper.localhost # names below localhost resolve to this machine (RFC 6761)

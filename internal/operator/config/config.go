@@ -41,18 +41,21 @@ var ErrInvalid = errors.New("instance configuration")
 
 // Instance is the configuration of one installation.
 type Instance struct {
+	// APIVersion must be config.realmkeeper.dev/v1beta1. Required.
 	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	// Kind must be InstanceConfiguration. Required.
+	Kind string `json:"kind"`
 
 	// InstanceDomain is the domain of the installation. The host of the token service is "api."
-	// followed by this domain.
+	// followed by this domain. Changing it changes every issuer, so verifiers reject existing tokens.
+	// Required.
 	InstanceDomain string `json:"instanceDomain"`
 	// ExternalPort is the port in the URLs of the token service, 1 to 65535. Defaults to 443, which
 	// the URLs omit.
 	ExternalPort int32 `json:"externalPort,omitempty"`
-	// ClusterDomain is the domain of the cluster's Services. Defaults to cluster.local. The operator
-	// doesn't detect it: the CA may only sign for these names, so they must not depend on a file of the
-	// node that it runs on.
+	// ClusterDomain is the domain of the cluster's Services. Changing it replaces a managed CA. Defaults to
+	// cluster.local. The operator doesn't detect it: the CA may only sign for these names, so they must not
+	// depend on a file of the node that it runs on.
 	ClusterDomain string `json:"clusterDomain,omitempty"`
 
 	// WatchNamespaces are the namespaces whose ApiClients are served. Defaults to all namespaces.
@@ -101,42 +104,51 @@ type Security struct {
 	// to 24h. Required.
 	DefaultTokenLifetime metav1.Duration `json:"defaultTokenLifetime"`
 	// MaximumTokenLifetime is the longest token lifetime that a realm may set: whole seconds, from
-	// the default token lifetime to 24h. Defaults to 24h.
+	// the default token lifetime to 24h. Clients of a realm that exceeds it get no tokens. Defaults to
+	// 24h.
 	MaximumTokenLifetime metav1.Duration `json:"maximumTokenLifetime,omitzero"`
 }
 
 // TokenServer configures the token servers.
 type TokenServer struct {
 	// Image defaults to the operator's own image so that both have the same version.
-	Image           string            `json:"image,omitempty"`
+	Image string `json:"image,omitempty"`
+	// ImagePullPolicy is Always, IfNotPresent, or Never. If unset, Kubernetes chooses.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	// ImagePullSecrets are Secrets in the system namespace with registry credentials.
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// Replicas is the number of token servers, at least 1. Defaults to 2. A number that is set
-	// later through the scale subresource, for example by a HorizontalPodAutoscaler, takes
-	// precedence until this value changes.
+	// Replicas is the number of token servers, at least 1. With more than one, there is a
+	// PodDisruptionBudget that allows one unavailable Pod. A number that is set later through the scale
+	// subresource, for example by a HorizontalPodAutoscaler, takes precedence until this value changes.
+	// Defaults to 2.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Resources defaults to requests of 100m CPU and 64Mi memory, and a memory limit of 256Mi.
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// NodeSelector includes kubernetes.io/os: linux, unless it has another value for this label.
-	NodeSelector map[string]string   `json:"nodeSelector,omitempty"`
-	Affinity     *corev1.Affinity    `json:"affinity,omitempty"`
-	Tolerations  []corev1.Toleration `json:"tolerations,omitempty"`
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// Affinity is that of the Pods. Defaults to none.
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// Tolerations are those of the Pods. Defaults to none.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 	// TopologySpreadConstraints defaults to spreading across nodes if possible. An empty list
 	// disables spreading.
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
-	PriorityClassName         string                            `json:"priorityClassName,omitempty"`
-	PodAnnotations            map[string]string                 `json:"podAnnotations,omitempty"`
+	// PriorityClassName is that of the Pods. Defaults to none.
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// PodAnnotations are additional annotations of the Pods.
+	PodAnnotations map[string]string `json:"podAnnotations,omitempty"`
 	// PodLabels are additional labels of the Pods. The operator's own labels take precedence.
 	PodLabels map[string]string `json:"podLabels,omitempty"`
-	// PodSecurityContext and SecurityContext are those of the Pods and of their containers. Fields that
-	// are unset default to what the restricted Pod Security Standard requires.
+	// PodSecurityContext is that of the Pods, within the restricted Pod Security Standard. Fields that are
+	// unset default to what it requires.
 	PodSecurityContext *corev1.PodSecurityContext `json:"podSecurityContext,omitempty"`
-	SecurityContext    *corev1.SecurityContext    `json:"securityContext,omitempty"`
-	// ExtraEnv and ExtraArgs are additional environment variables and flags. They must not set what
-	// the operator sets.
-	ExtraEnv  []corev1.EnvVar `json:"extraEnv,omitempty"`
-	ExtraArgs []string        `json:"extraArgs,omitempty"`
+	// SecurityContext is that of the containers, within the same standard.
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+	// ExtraEnv are additional environment variables. They must not set what the operator sets.
+	ExtraEnv []corev1.EnvVar `json:"extraEnv,omitempty"`
+	// ExtraArgs are additional flags. They must not set what the operator sets, or what has a key, except
+	// for --drain-delay.
+	ExtraArgs []string `json:"extraArgs,omitempty"`
 	// Audit is the destination of audit events: Stdout or None. Defaults to Stdout.
 	Audit AuditSink `json:"audit,omitempty"`
 	// Tracing configures request traces. If unset, tracing is disabled.
@@ -199,8 +211,8 @@ type TrustedIssuers struct {
 
 // Usage configures how the last use of credentials is recorded.
 type Usage struct {
-	// Resolution is the precision of the recorded times: whole hours, 1h to 24h. For a
-	// client in constant use, the operator updates the status once per Resolution. Defaults to 1h.
+	// Resolution is the precision of the recorded times: whole hours, 1h to 24h. For a client in constant
+	// use, the operator updates the status as often. Defaults to 1h.
 	Resolution metav1.Duration `json:"resolution,omitzero"`
 	// StaleAfter is how long a credential must have been unused to be counted as stale: at least the
 	// resolution. Stale credentials are only reported. Defaults to 2160h, which is 90 days.
@@ -209,7 +221,7 @@ type Usage struct {
 
 // Logging configures the logs of the operator and the token servers.
 type Logging struct {
-	// Level is info or debug. Secrets and tokens are not logged at either level. Defaults to info.
+	// Level is the least severe level that is logged: info or debug. Secrets and tokens are not logged at either level. Defaults to info.
 	Level LogLevel `json:"level,omitempty"`
 }
 

@@ -39,18 +39,23 @@ type KeyEncryption struct {
 type KMS struct {
 	// Image is the plugin's image. Required. The plugin must listen on the Unix socket
 	// /var/run/realmkeeper/kms/kms.sock.
-	Image           string            `json:"image"`
+	Image string `json:"image"`
+	// ImagePullPolicy is Always, IfNotPresent, or Never. If unset, Kubernetes chooses.
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
-	// Command and Args default to those of the image.
+	// Command defaults to the entrypoint of the image.
 	Command []string `json:"command,omitempty"`
-	Args    []string `json:"args,omitempty"`
-	// Env, EnvFrom, VolumeMounts, and Volumes are added to the plugin's container and to its Pod.
-	// Volumes must be secret, configMap, or emptyDir volumes.
-	Env          []corev1.EnvVar              `json:"env,omitempty"`
-	EnvFrom      []corev1.EnvFromSource       `json:"envFrom,omitempty"`
-	VolumeMounts []corev1.VolumeMount         `json:"volumeMounts,omitempty"`
-	Volumes      []corev1.Volume              `json:"volumes,omitempty"`
-	Resources    *corev1.ResourceRequirements `json:"resources,omitempty"`
+	// Args are the arguments. Defaults to those of the image.
+	Args []string `json:"args,omitempty"`
+	// Env are environment variables of the plugin's container.
+	Env []corev1.EnvVar `json:"env,omitempty"`
+	// EnvFrom are Secrets and ConfigMaps with environment variables.
+	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
+	// VolumeMounts are where the container has the volumes.
+	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
+	// Volumes are added to the Pod: secret, configMap, or emptyDir volumes.
+	Volumes []corev1.Volume `json:"volumes,omitempty"`
+	// Resources are those of the container. Defaults to none.
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 	// Timeout limits each request to the plugin: 100ms to 30s. Defaults to 3s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// Decrypt stores new keys in plaintext, and keeps the plugin for token servers to decrypt the others

@@ -21,8 +21,8 @@ type ManagedTLS struct {
 	// Defaults to 87600h, which is ten years.
 	Lifetime metav1.Duration `json:"lifetime,omitzero"`
 	// Overlap is how long the next CA is published before it signs: at least 1h, and at most an eighth
-	// of Lifetime. Clients must load ca.crt again within this time. Defaults to a tenth of Lifetime,
-	// which is a year.
+	// of the lifetime. Clients must load ca.crt again within this time. Defaults to a tenth of the
+	// lifetime, which is a year.
 	Overlap metav1.Duration `json:"overlap,omitzero"`
 	// ClusterTrustBundle also publishes the CAs as a ClusterTrustBundle, for which the API server must
 	// serve certificates.k8s.io/v1beta1. Defaults to false.
