@@ -42,7 +42,7 @@ HELM := $(HELM_TOOL) helm.sh/helm/v4/cmd/helm
 # Files that `make generate` writes and `make verify` checks.
 GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md docs/reasons.md \
 	charts/realmkeeper/templates/crds charts/realmkeeper/templates/rbac charts/realmkeeper/templates/admission \
-	docs/configuration-reference.md docs/images/packages.svg
+	docs/configuration-reference.md docs/operations/permissions.md docs/review.md docs/images/packages.svg
 # The modules that users import or copy, besides the product. Their tests are unit tests, too.
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build, and those below test/beside, which only make

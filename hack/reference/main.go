@@ -1,14 +1,16 @@
-// Command reference writes docs/configuration-reference.md, which lists every key and flag.
+// Command reference writes docs/configuration-reference.md, which lists every key and flag, and the tables of
+// other pages between the lines "<!-- Generated: NAME -->" and "<!-- End -->".
 //
 //	make generate
 //
 // It runs in the root of the repository, after the programs are built. What the programs have is the source:
-// the values of the chart with their schema, the Go types of the instance configuration, and the help of every
-// command. It fails, and names the key, if one has no description, or if no section of the documentation
-// explains it.
+// the values of the chart with their schema, the Go types of the instance configuration, the help of every
+// command, and the RBAC rules. It fails, and names the key, if one has no description, or if no section of the
+// documentation explains it.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,5 +73,31 @@ func run() error {
 	if err := explained.check(); err != nil {
 		return err
 	}
-	return os.WriteFile(page, []byte(out.String()), 0o644)
+	if err := os.WriteFile(page, []byte(out.String()), 0o644); err != nil {
+		return err
+	}
+	return errors.Join(
+		splice("docs/operations/permissions.md", "permissions", permissions),
+		splice("docs/review.md", "licenses", licenses),
+		checkTests("docs/review.md"),
+	)
+}
+
+// splice replaces the generated part of a page.
+func splice(file, name string, generate func() (string, error)) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	begin, end := "<!-- Generated: "+name+" -->\n", "<!-- End -->"
+	before, rest, ok := strings.Cut(string(content), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		return fmt.Errorf("%s has no lines %q and %q", file, strings.TrimSpace(begin), end)
+	}
+	table, err := generate()
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(before+begin+"\n"+table+"\n"+end+after), 0o644)
 }

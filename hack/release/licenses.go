@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -98,4 +100,45 @@ func licenseChoice(ids ...string) *cdx.Licenses {
 		choice = append(choice, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 	}
 	return &choice
+}
+
+// listLicenses writes a table of the modules and npm packages in the built programs, by license.
+func listLicenses(ctx context.Context, o options, out io.Writer) error {
+	b := newBill(o)
+	programs, err := os.ReadDir(filepath.Join(o.source, "cmd"))
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		content, err := os.ReadFile(filepath.Join(o.licenses, p.Name()))
+		if err != nil {
+			return err
+		}
+		if err := b.addProgram(program{name: p.Name(), content: content}); err != nil {
+			return fmt.Errorf("read %s: %w", p.Name(), err)
+		}
+	}
+	licenses, err := moduleLicenses(ctx, o, slices.Collect(maps.Keys(b.modules)))
+	if err != nil {
+		return err
+	}
+	uses := map[string][]string{}
+	for m := range b.modules {
+		id := cmp.Or(strings.Join(licenses[m], " and "), "unknown")
+		uses[id] = append(uses[id], "`"+m.path+"`")
+	}
+	packages, err := npmPackages(o.source)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		id := (*p.Licenses)[0].License.ID
+		uses[id] = append(uses[id], "`"+p.Name+"`")
+	}
+	fmt.Fprint(out, "| License | Modules and packages |\n| --- | --- |\n")
+	for _, id := range slices.Sorted(maps.Keys(uses)) {
+		slices.Sort(uses[id])
+		fmt.Fprintf(out, "| %s | %s |\n", id, strings.Join(uses[id], ", "))
+	}
+	return nil
 }

@@ -49,6 +49,7 @@ type options struct {
 	only     string    // the only platform to build, such as linux/amd64
 	key      string    // a private key for cosign
 	snapshot bool      // don't check the working tree
+	licenses string    // list the licenses of the programs in this directory, and build nothing
 	created  time.Time // the timestamp of everything in the release
 }
 
@@ -66,12 +67,17 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "Build only this `platform`, such as linux/amd64")
 	flag.StringVar(&o.key, "key", "", "Private `key` for cosign, a file or env://VARIABLE; without it, nothing is signed")
 	flag.BoolVar(&o.snapshot, "snapshot", false, "Don't require a clean working tree at the tag of the version")
+	flag.StringVar(&o.licenses, "licenses", "", "Only list the licenses of what the programs in this `directory` contain, as a table in Markdown")
 	flag.Int64Var(&epoch, "source-date-epoch", 0, "Timestamp of everything in the release, in `seconds` since 1970")
 	flag.Parse()
 	o.created = time.Unix(epoch, 0).UTC()
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err := run(ctx, o, os.Stdout)
+	build := run
+	if o.licenses != "" {
+		build = listLicenses
+	}
+	err := build(ctx, o, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)

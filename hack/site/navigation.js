@@ -31,6 +31,7 @@ export const sections = {
     'docs/compare.md',
     'docs/performance.md',
     'docs/tested.md',
+    'docs/review.md',
   ],
   Concepts: [
     'docs/architecture.md',

@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 )
 
+// The binding reserves the cluster for one instance.
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=realmkeeper-instance,verbs=get
 
 // instanceBinding is the name of the ClusterRoleBinding that reserves the cluster for one instance.

@@ -53,8 +53,9 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/serve/buildinfo"
 )
 
-// The records and the token servers' heartbeats.
+// The records.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system-records
+// The heartbeats of token servers and operators.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=create;list;watch;patch;delete,namespace=realmkeeper-system-records
 
 // Options configures an operator.

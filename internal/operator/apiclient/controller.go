@@ -35,12 +35,17 @@ import (
 )
 
 // The permissions in the namespaces that the operator serves have roles of their own, because these
-// can be granted in each namespace instead of the whole cluster. Those for Secrets can be omitted. The
-// controller reads only the metadata of service accounts.
+// can be granted in each namespace instead of the whole cluster. Those for Secrets can be omitted.
+//
+// What clients specify, and their status.
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients,verbs=get;list;watch,roleName=realmkeeper-operator-clients
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=apiclients/status,verbs=patch,roleName=realmkeeper-operator-clients
+// Clients name service accounts. The controller reads only their metadata.
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch,roleName=realmkeeper-operator-clients
+// Credentials Secrets, and provided client secrets. RBAC can't select them by label, but an admission policy
+// limits the writes.
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;patch;delete,roleName=realmkeeper-operator-credentials
+// Grants select namespaces by label.
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch,roleName=realmkeeper-operator-namespaces
 
 // concurrency is the number of ApiClients reconciled in parallel. A reconcile spends nearly all of

@@ -12,6 +12,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
 )
 
+// Events about objects.
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Recorder records Events for objects of one kind. It is safe for concurrent use.

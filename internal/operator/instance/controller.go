@@ -31,6 +31,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/sealing"
 )
 
+// The operator creates the Instance and reports the state of the installation in it.
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=instances,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=instances/status,verbs=patch
 

@@ -16,6 +16,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/metrics"
 )
 
+// The reports of used credentials, which the operator deletes, and until when uses can be missing.
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=list;watch;create;patch;delete,namespace=realmkeeper-system-records
 
 // Watch feeds the store from the manager's cache, except for the Leases. leases returns true after all

@@ -30,6 +30,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/trustedissuers"
 )
 
+// What realms specify, and their status.
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms,verbs=get;list;watch
 // +kubebuilder:rbac:groups=auth.realmkeeper.dev,resources=realms/status,verbs=patch
 

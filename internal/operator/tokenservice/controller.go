@@ -32,8 +32,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/queue"
 )
 
-// The OwnerReferencesPermissionEnforcement admission plugin requires delete permission on an object
-// to change its owner references.
+// The objects of the token service. The OwnerReferencesPermissionEnforcement admission plugin requires
+// delete permission on an object to change its owner references.
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete,namespace=realmkeeper-system
