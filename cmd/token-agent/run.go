@@ -27,8 +27,8 @@ func run(ctx context.Context, o options) error {
 		debug.SetGCPercent(20)
 	}
 	agent := tokenagent.Agent{
-		Request: o.client.Request, File: o.file, Metrics: &tokenagent.Metrics{}, Random: rand.Float64, KeepExpired: o.keepExpired,
-		Logger: slog.New(slog.NewJSONHandler(os.Stderr, nil)),
+		Request: o.client.Request, File: o.file, Metrics: &tokenagent.Metrics{}, Random: rand.Float64, Now: time.Now,
+		KeepExpired: o.keepExpired, Logger: slog.New(slog.NewJSONHandler(os.Stderr, nil)),
 	}
 	if o.verb == verbOnce {
 		ctx, cancel := context.WithTimeout(ctx, o.timeout)

@@ -19,6 +19,8 @@ type Agent struct {
 	Metrics *Metrics
 	// Random returns a number in [0, 1).
 	Random func() float64
+	// Now returns the time of the wall clock.
+	Now func() time.Time
 	// KeepExpired leaves the file when its token expires. Some readers don't notice a new file after the file was
 	// removed.
 	KeepExpired bool
@@ -56,14 +58,14 @@ func (a *Agent) Run(ctx context.Context) {
 			clear(a.reported)
 			a.Metrics.setExpiry(expires)
 		}
-		renewal := time.Now().Add(next)
-		if !expires.IsZero() && remaining(expires) <= next {
-			if !sleepUntil(ctx, expires) {
+		renewal := a.Now().Add(next)
+		if !expires.IsZero() && a.remaining(expires) <= next {
+			if !a.sleepUntil(ctx, expires) {
 				return
 			}
 			expires = a.removeExpired(expires)
 		}
-		if !sleepUntil(ctx, renewal) {
+		if !a.sleepUntil(ctx, renewal) {
 			return
 		}
 	}
@@ -81,7 +83,7 @@ func (a *Agent) Once(ctx context.Context) error {
 			return cmp.Or(last, err) // not that ctx is done
 		}
 		last = err
-		if !sleepUntil(ctx, time.Now().Add(retryDelay(err, failures, a.Random()))) {
+		if !a.sleepUntil(ctx, a.Now().Add(retryDelay(err, failures, a.Random()))) {
 			return last
 		}
 	}
@@ -111,10 +113,10 @@ func (a *Agent) report(message string, err error) {
 // removeExpired removes the file if its token has expired, because a reader would rather see that there is no token
 // than present one that every API rejects. It returns when the token in the file expires, or zero if there is none.
 func (a *Agent) removeExpired(expires time.Time) time.Time {
-	if expires.IsZero() || remaining(expires) > 0 {
+	if expires.IsZero() || a.remaining(expires) > 0 {
 		return expires
 	}
-	if at := a.File.Expires(); time.Now().Before(at) { // Another agent has replaced the file.
+	if at := a.File.Expires(); a.Now().Before(at) { // Another agent has replaced the file.
 		a.Metrics.setExpiry(at)
 		return at
 	}
@@ -133,16 +135,16 @@ func (a *Agent) removeExpired(expires time.Time) time.Time {
 
 // remaining returns the time until another, by the clock that says less. Monotonic time and timers stand still while a
 // machine is suspended, but tokens expire.
-func remaining(at time.Time) time.Duration {
-	return min(time.Until(at), at.Round(0).Sub(time.Now().Round(0)))
+func (a *Agent) remaining(at time.Time) time.Duration {
+	return min(time.Until(at), at.Round(0).Sub(a.Now().Round(0)))
 }
 
 // maxSleep limits how late sleepUntil returns after the machine was suspended.
 const maxSleep = 30 * time.Second
 
 // sleepUntil returns whether the time came before ctx was done.
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	for left := remaining(at); left > 0; left = remaining(at) {
+func (a *Agent) sleepUntil(ctx context.Context, at time.Time) bool {
+	for left := a.remaining(at); left > 0; left = a.remaining(at) {
 		select {
 		case <-ctx.Done():
 			return false

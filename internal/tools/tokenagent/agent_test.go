@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,12 +35,16 @@ type endpoint struct {
 	mu       sync.Mutex
 	failing  error
 	requests []time.Time
+	slept    atomic.Int64 // nanoseconds
 }
+
+// now returns the time of the wall clock. Only that clock moves while the machine is suspended.
+func (e *endpoint) now() time.Time { return time.Now().Add(time.Duration(e.slept.Load())) }
 
 func (e *endpoint) request(context.Context) (tokenagent.Token, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Now()
+	now := e.now()
 	e.requests = append(e.requests, now)
 	if e.failing != nil {
 		return tokenagent.Token{}, e.failing
@@ -77,6 +82,7 @@ func newHarness(dir string, seed uint64) *harness {
 	h.Agent = tokenagent.Agent{
 		Request: h.endpoint.request, File: tokenagent.File{Path: filepath.Join(dir, "token"), Mode: 0o640, Format: tokenagent.FormatToken},
 		Logger: slog.New(slog.NewTextHandler(h.log, nil)), Metrics: &tokenagent.Metrics{}, Random: rand.New(rand.NewPCG(seed, seed)).Float64,
+		Now: h.endpoint.now,
 	}
 	return h
 }
@@ -229,6 +235,34 @@ func TestRestart(t *testing.T) {
 		pass(time.Nanosecond)
 		if h.token(t) != "" {
 			t.Errorf("after a restart without a token endpoint, the file has %q after the token expired", h.token(t))
+		}
+	})
+}
+
+// While a machine is suspended, monotonic time and timers stand still, and tokens expire.
+func TestMachineSleeps(t *testing.T) {
+	const noticed = 30 * time.Second // within this time
+	run(t, func(t *testing.T, h *harness) {
+		h.start(t)
+		pass(10 * time.Hour)
+		pass(time.Until(h.File.Expires()) - lifetime/4) // There is a new token.
+		before := h.token(t)
+		h.endpoint.slept.Add(int64(lifetime * 17 / 24))
+		pass(noticed)
+		after := h.token(t)
+		if after == before {
+			t.Errorf("the file still has %q, whose renewal is due", after)
+		}
+		h.endpoint.fail(errNoResponse)
+		h.endpoint.slept.Add(int64(lifetime))
+		pass(noticed)
+		if got := h.token(t); got != "" {
+			t.Errorf("the file still has %q, which has expired", got)
+		}
+		h.endpoint.fail(nil)
+		pass(time.Minute)
+		if got := h.token(t); got == "" || got == after {
+			t.Errorf("after the outage, the file has %q", got)
 		}
 	})
 }

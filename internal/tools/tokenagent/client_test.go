@@ -360,7 +360,7 @@ func failOnce(t *testing.T, c *tokenagent.Client) *tokenagent.Metrics {
 	ctx, cancel := context.WithCancel(t.Context())
 	agent := tokenagent.Agent{
 		Request: c.Request, File: tokenagent.File{Path: filepath.Join(t.TempDir(), "token")},
-		Logger: slog.New(slog.NewJSONHandler(output, nil)), Metrics: &tokenagent.Metrics{},
+		Logger: slog.New(slog.NewJSONHandler(output, nil)), Metrics: &tokenagent.Metrics{}, Now: time.Now,
 		Random: func() float64 { // for the delay after the first failure
 			cancel()
 			return 0
