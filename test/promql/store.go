@@ -44,7 +44,7 @@ func load(scrapes []scrape) (*store, error) {
 }
 
 func (s *store) add(one scrape) error {
-	parser, err := textparse.New([]byte(one.Text), "text/plain", "", false, false, false, labels.NewSymbolTable())
+	parser, err := textparse.New([]byte(one.Text), "text/plain", labels.NewSymbolTable(), textparse.ParserOptions{})
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,7 @@ type sample struct {
 }
 
 func (s sample) T() int64                      { return s.at }
+func (s sample) ST() int64                     { return 0 } // start time, which the text format doesn't have
 func (s sample) F() float64                    { return s.value }
 func (s sample) H() *histogram.Histogram       { return nil }
 func (s sample) FH() *histogram.FloatHistogram { return nil }
