@@ -260,7 +260,7 @@ test-oldest: ## Run the API's tests on the oldest supported version of Kubernete
 # Files with the build tag nightly prove with real processes what faster tests prove for each change;
 # see CONTRIBUTING.md.
 .PHONY: test-nightly
-test-nightly: test-properties test-versions test-arm64 test-release verify-release ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h).
+test-nightly: test-properties test-versions test-arm64 test-release verify-release test-token-file ## Run the tests that repeat with real processes, or on other versions, what is tested for each change (1 h 30 min).
 
 .PHONY: test-properties
 test-properties: c-compiler ## Test the plan of status indexes with random steps, and run the simulation with the race detector.
@@ -292,6 +292,10 @@ test-release: ## Build the image and the release of one platform, and check thei
 	@echo "Testing the image and the release; 2 min ..."
 	@go test -C hack/image ./...
 	@go test -C hack/release -timeout 20m ./...
+
+.PHONY: test-token-file
+test-token-file: ## As root, run Prometheus with token agents in the node of cluster-up, while everything changes that tokens depend on (15 min).
+	@E2E_NIGHTLY=yes test/e2e/run.sh -run TestPrometheusReadsTokenFile
 
 .PHONY: test-extra
 test-extra: control-plane build peers chromium softhsm helm ## Test the portal, interoperability, the chart, the permissions, the demo, the test framework, and the API on the oldest version of Kubernetes, then attack the servers.

@@ -213,14 +213,20 @@ func serveOrders(t *testing.T, namespace string, client *corev1.Secret, more ...
 	jwks := strings.TrimSuffix(data("cluster_token_url"), "/token") + "/jwks"
 	api := pod(namespace, "orders", public.Name,
 		append([]string{"api", "--issuer", data("issuer"), "--jwks-url", jwks, "--ca-file", "/credentials/ca.crt"}, more...)...)
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"},
+	create(t, public)
+	return "http://" + serve(t, api)
+}
+
+// serve runs an API at port 8080 of a Pod, and returns the host name of its Service.
+func serve(t *testing.T, api *corev1.Pod) string {
+	t.Helper()
+	create(t, api, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.Namespace, Name: api.Name},
 		Spec: corev1.ServiceSpec{
 			Selector: api.Labels,
 			Ports:    []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 		},
-	}
-	create(t, public, service, api)
-	kubectl(t, "wait", "--namespace", namespace, "pod/orders", "--for=condition=Ready", "--timeout=2m")
-	return "http://orders." + namespace + ".svc.cluster.local"
+	})
+	kubectl(t, "wait", "--namespace", api.Namespace, "pod/"+api.Name, "--for=condition=Ready", "--timeout=2m")
+	return api.Name + "." + api.Namespace + ".svc.cluster.local"
 }

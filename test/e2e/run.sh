@@ -5,12 +5,14 @@
 # must have the images, or E2E_LOAD must be a command that loads image archives, such as
 # "kind load image-archive". If KUBECONFIG is unset or is that of `make cluster-up`, the tests
 # use the node of `make cluster-up`. If it isn't running, this script starts it and stops it at
-# the end. E2E_HELM="helm helm3" also tests upgrades with Helm 3.
+# the end. E2E_HELM="helm helm3" also tests upgrades with Helm 3. E2E_NIGHTLY=yes adds the nightly
+# tests, and builds Prometheus for them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
 bin=$work/bin
 previous=0.0.1-e2e current=0.0.2-e2e
+tags=e2e,grpcnotrace
 
 say() { printf '%s\n' "$*"; }
 
@@ -37,6 +39,14 @@ go run -C hack/image . archive --image realmkeeper-workload:e2e --output "$work/
 go build -trimpath -buildvcs=false -tags=grpcnotrace -ldflags "-s -w" -o "$bin/" ./cmd/token-agent
 go run -C hack/image . archive --image realmkeeper-token-agent:e2e --output "$work/token-agent.tar" "$bin/token-agent"
 archives+=("$work/token-agent.tar")
+if [[ -n ${E2E_NIGHTLY:-} ]]; then
+	tags+=,nightly
+	say "Building Prometheus; a few seconds, 5 min the first time ..."
+	# Without the service discovery of clouds, it builds in a fraction of the time.
+	go build -C test/promql -trimpath -buildvcs=false -tags=grpcnotrace,remove_all_sd -ldflags "-s -w" -o "$bin/" github.com/prometheus/prometheus/cmd/prometheus
+	go run -C hack/image . archive --image realmkeeper-prometheus:e2e --output "$work/prometheus.tar" "$bin/prometheus"
+	archives+=("$work/prometheus.tar")
+fi
 # The KMS plugin is linked dynamically, because it loads SoftHSM.
 hack/c-compiler.sh
 test/kms/softhsm.sh
@@ -86,4 +96,4 @@ else
 fi
 
 say "Running the end-to-end tests; about 5 min ..."
-go test -C test -tags e2e,grpcnotrace -count 1 -timeout 45m -v ./e2e "$@"
+go test -C test -tags "$tags" -count 1 -timeout 45m -v ./e2e "$@"

@@ -1,5 +1,5 @@
-// Command workload contains the programs that the end-to-end tests run in the cluster: an API that
-// requires tokens, a client for that API, and a load of token requests. They use common libraries,
+// Command workload contains the programs that the end-to-end tests run in the cluster: APIs that
+// require tokens, a client for one of them, and a load of token requests. They use common libraries,
 // as the programs of Realmkeeper's users do.
 package main
 
@@ -14,12 +14,13 @@ import (
 )
 
 const usage = `Usage:
-  workload api [flags]    serve an API that verifies access tokens with the realm's keys
-  workload call [flags]   request a token with a mounted Secret and call that API
-  workload token [flags]  request a token with a mounted Secret and print it
-  workload file FILE      print a file with a token
-  workload load [flags]   request tokens until it is stopped, and print a report
-  workload stop           end the load in this container
+  workload api [flags]      serve an API that verifies access tokens with the realm's keys
+  workload metrics [flags]  serve metrics that require an access token
+  workload call [flags]     request a token with a mounted Secret and call that API
+  workload token [flags]    request a token with a mounted Secret and print it
+  workload file FILE        print a file with a token
+  workload load [flags]     request tokens until it is stopped, and print a report
+  workload stop             end the load in this container
 `
 
 func main() {
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "api":
 		return serveAPI(ctx, flags, args[1:])
+	case "metrics":
+		return serveMetrics(ctx, flags, args[1:])
 	case "call":
 		return call(ctx, flags, args[1:])
 	case "token":
