@@ -49,8 +49,8 @@ type publisher struct {
 	staleness   func() time.Duration
 	lastContact prometheus.Gauge
 
-	// writing contains a value during a write of the Lease, which must not overlap with another one. Who has put it
-	// there owns all fields below: the goroutine of run, or one of the reflector.
+	// writing contains a value during a write of the Lease, which must not overlap with another one, and since the
+	// Lease was removed. Who has put it there owns all fields below: the goroutine of run, or one of the reflector.
 	writing chan struct{}
 	// joined reports whether the Lease was written, so that the records can be listed. began is the first
 	// attempt, which may have created the Lease even if it failed.
@@ -142,7 +142,11 @@ func (p *publisher) unrenewed() (stale, limit time.Duration) {
 // previous process has left a Lease, it keeps its version: the operator counts on what that process
 // served. join does nothing once the Lease is written.
 func (p *publisher) join(ctx context.Context) error {
-	p.writing <- struct{}{}
+	select {
+	case p.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	defer func() { <-p.writing }()
 	if p.joined {
 		return nil
@@ -208,8 +212,9 @@ func (p *publisher) write(ctx context.Context) error {
 
 // remove reports the remaining uses of credentials and then deletes the Lease. If the report fails,
 // remove keeps the Lease. The operator deletes the Lease once the Pod is gone, and records that
-// uses may be missing.
+// uses may be missing. Nothing can write the Lease afterwards, not even a list that the reflector has given up.
 func (p *publisher) remove(ctx context.Context) {
+	p.writing <- struct{}{}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if p.Usage != nil {

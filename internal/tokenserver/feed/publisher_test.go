@@ -1,16 +1,21 @@
 package feed_test
 
 import (
+	"context"
+	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/realmkeeper/realmkeeper/hack/testkit"
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
@@ -121,6 +126,48 @@ func TestLeasePrecedesFirstList(t *testing.T) {
 			t.Errorf("heartbeats %+v, want one without a version before the list, and one with its version", beats)
 		}
 	})
+}
+
+// A server that ends while it joins deletes the Lease after it was written, or the operator would wait for it.
+func TestLeaseOfEndedServerIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := clientOf((&apiServer{}).client())
+		late := &lateLeases{Leases: client.Leases}
+		client.Leases = late
+		f := feed.New(feed.Options{
+			Client: client, Namespace: "records", Server: "a", Now: time.Now, Registry: registry.New(),
+			Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		})
+		ctx, end := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, end)
+		f.Run(ctx)
+		testkit.Diff(t, "what the API server did with the Lease", []string{"write", "delete"}, late.done)
+	})
+}
+
+// lateLeases writes a Lease two seconds after it was requested, even if the request has been canceled.
+type lateLeases struct {
+	feed.Leases
+
+	mu   sync.Mutex
+	done []string
+}
+
+func (l *lateLeases) did(what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done = append(l.done, what)
+}
+
+func (l *lateLeases) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*coordinationv1.Lease, error) {
+	time.Sleep(2 * time.Second)
+	l.did("write")
+	return l.Leases.Patch(ctx, name, kind, data, o, subresources...)
+}
+
+func (l *lateLeases) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	l.did("delete")
+	return l.Leases.Delete(ctx, name, o)
 }
 
 // Until a restarted server has loaded the records, its Lease keeps what the previous process reported,
