@@ -10,8 +10,8 @@
 #            of them.
 # Seen:      see "expected" below.
 #
-# What follows for an API: use introspection or another library. What follows for an issuer: callers
-# with libjwt can't be served, whatever the algorithm.
+# What follows for an API: use introspection or another library. What follows for an issuer: no signing
+# algorithm makes its access tokens acceptable to libjwt.
 #
 # It exits with 0 if the behavior is the same, and with another code otherwise.
 set -euo pipefail

@@ -6,8 +6,8 @@
 #            4.1.0) with express 5.3.0, @fastify/jwt 10.2.8 (get-jwks 11.0.3) with fastify 5.12.8,
 #            hono 4.13.19.
 # Guess:     A token with an unknown key ID, or with another typ than the required one, is a 401
-#            with a challenge (RFC 6750 §3). If the key set can't be loaded, nobody knows whether
-#            the token is valid, so the response is 5xx.
+#            with a challenge (RFC 6750 §3). If the key set can't be loaded, the API can't know
+#            whether the token is valid, so the response is 5xx.
 # Behavior:  express-oauth2-jwt-bearer and passport-jwt respond with 401 in an outage, too, and
 #            passport-jwt always without a challenge. @fastify/jwt responds with 500 to the invalid
 #            tokens, as in an outage. hono responds with 500 if the issuer responds with 503, but

@@ -90,7 +90,7 @@ func newProgramFlag(match []string) programFlag {
 	case f.values != strings.ToUpper(f.values) && f.values != "CIDRs":
 		f.values = strings.ToLower(f.values)
 	}
-	if strings.Contains(f.description, "Defaults to the host name") {
+	if strings.Contains(f.description, "Defaults to the host name") { // The help has that of this machine.
 		f.preset = ""
 	}
 	f.description = strings.ReplaceAll(f.description, "<", "&lt;")

@@ -40,7 +40,7 @@ const (
 	otherRealm = "other-realm" // has the same scopes and audiences
 )
 
-// algorithms are the signing algorithms besides ES256. There is a realm for each.
+// algorithms are all signing algorithms but ES256, the default. Each has a realm of its own.
 var algorithms = []v1beta1.SigningAlgorithm{
 	v1beta1.SigningAlgorithmES384, v1beta1.SigningAlgorithmRS256, v1beta1.SigningAlgorithmPS256, v1beta1.SigningAlgorithmEdDSA,
 }

@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A directory isn't a token file, whatever its modification time, and the error says how to correct it.
+// A directory is never accepted as a token file, and the error says how to correct the path.
 func TestDirectory(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	file := tokenagent.File{Path: dir, Mode: 0o600, Format: tokenagent.FormatToken}

@@ -35,9 +35,14 @@ func serveAPI(ctx context.Context, flags *flag.FlagSet, args []string) error {
 		SupportedSigningAlgs: []string{oidc.ES256, oidc.ES384, oidc.EdDSA, oidc.RS256, oidc.PS256},
 	})
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /orders", func(w http.ResponseWriter, r *http.Request) { orders(w, r, verifier) })
-	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	return serve(ctx, *listen, mux)
+}
+
+// serve serves an API until ctx is done. Its mux also gets GET /healthz.
+func serve(ctx context.Context, listen string, mux *http.ServeMux) error {
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/realmkeeper/realmkeeper/api/verify"
 )
@@ -36,7 +35,6 @@ func serveMetrics(ctx context.Context, flags *flag.FlagSet, args []string) error
 	offline := verifier.Require("orders.read")(http.HandlerFunc(metrics))
 	endpoint := *realm + "/oauth2/verify?scope=orders.read"
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.Handle("GET /metrics", offline)
 	mux.HandleFunc("GET /verified/metrics", func(w http.ResponseWriter, r *http.Request) {
 		status, err := verified(r, client, endpoint)
@@ -50,13 +48,7 @@ func serveMetrics(ctx context.Context, flags *flag.FlagSet, args []string) error
 		}
 		offline.ServeHTTP(w, r)
 	})
-	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stopped()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serve(ctx, *listen, mux)
 }
 
 // verified returns the status with which the verify endpoint responds to the token of a request, as a gateway does.
