@@ -334,7 +334,7 @@ beside: control-plane build ## As root on Debian, run the programs of docs/works
 	@echo "Building the controllers of Flux; a few seconds, about 10 min the first time ..."
 	@mkdir -p $(FLUX_BINARIES)
 	@for name in source-controller kustomize-controller; do \
-		go build -C test/beside/flux/$$name -o $(FLUX_BINARIES)/ github.com/fluxcd/$$name; done
+		go build -C test/beside/flux/$$name -o $(FLUX_BINARIES)/ github.com/fluxcd/$$name || exit; done
 	@echo "Running the programs of docs/works-with; 25 min, of which they wait 10 min for the next signing key ..."
 	@REALMKEEPER_BINARIES=$(CURDIR)/bin FLUX_BINARIES=$(FLUX_BINARIES) \
 		go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside

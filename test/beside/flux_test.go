@@ -59,7 +59,7 @@ type flux struct {
 // TestFlux runs Flux with the example repository of docs/for-gitops.md, and commits changes to it. Timeouts of the
 // example are shorter.
 func TestFlux(t *testing.T) {
-	if *only != "" && *only != fluxHeading {
+	if !selected(t, fluxHeading) {
 		return
 	}
 	f := startFlux(t)
