@@ -61,7 +61,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run everything on this machine without containers: get a token, open the portal.
-	@echo "Building the demo; 25 s, about 15 min the first time ..."
+	@echo "Building the demo; 25 s, about 10 min the first time ..."
 	@hack/quiet.sh go run -C test ./demo up
 
 # The port of the local issuer on the loopback interface. 0 selects a free one.
@@ -69,7 +69,7 @@ PORT ?= 8443
 
 .PHONY: serve
 serve: ## Serve the objects in config/samples on this machine at PORT (8443), without a cluster.
-	@echo "Building the local issuer; a few seconds, about 3 min the first time ..."
+	@echo "Building the local issuer; a few seconds, about 2 min the first time ..."
 	@GOGC=off GOMEMLIMIT=1GiB hack/quiet.sh go build $(BUILD_FLAGS) -ldflags "$(LDFLAGS)" -o bin/ ./cmd/realmkeeper-local
 	@bin/realmkeeper-local -f config/samples --port $(PORT)
 
