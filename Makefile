@@ -331,15 +331,16 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 .PHONY: beside
 beside: control-plane build ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (25 min).
 	@test/beside/packages.sh
-	@echo "Building the controllers of Flux; a few seconds, about 10 min the first time ..."
-	@mkdir -p $(FLUX_BINARIES)
-	@for name in source-controller kustomize-controller; do \
-		go build -C test/beside/flux/$$name -o $(FLUX_BINARIES)/ github.com/fluxcd/$$name || exit; done
+	@echo "Building Flux and other programs from source; a few seconds, about 15 min the first time ..."
+	@mkdir -p $(BESIDE_BINARIES)
+	@for module in $(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod)); do \
+		go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
 	@echo "Running the programs of docs/works-with; 25 min, of which they wait 10 min for the next signing key ..."
-	@REALMKEEPER_BINARIES=$(CURDIR)/bin FLUX_BINARIES=$(FLUX_BINARIES) \
+	@REALMKEEPER_BINARIES=$(CURDIR)/bin BESIDE_BINARIES=$(BESIDE_BINARIES) \
 		go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside
 
-FLUX_BINARIES := $(CURDIR)/.test/flux
+# Where the programs that are built from source are.
+BESIDE_BINARIES := $(CURDIR)/.test/beside
 
 # EXPLORE is how long the simulation explores.
 EXPLORE ?= 1h

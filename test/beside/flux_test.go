@@ -36,9 +36,6 @@ import (
 
 func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager()) }
 
-// fluxBinaries is the environment variable with the directory of Flux's controllers.
-const fluxBinaries = "FLUX_BINARIES"
-
 const fluxNamespace = "flux-system"
 
 // flux is Flux with a Git repository, in a cluster in which Realmkeeper runs.
@@ -167,12 +164,12 @@ func (f *flux) start(name string, args ...string) *process.Process {
 	t.Helper()
 	health := "127.0.0.1:" + reservePort(t)
 	running, err := process.Start(process.Command{
-		Name: name, Path: filepath.Join(os.Getenv(fluxBinaries), name), Dir: f.dir,
+		Name: name, Path: built(name), Dir: f.dir,
 		Args: append([]string{"--watch-all-namespaces", "--metrics-addr=0", "--health-addr=" + health}, args...),
 		Env:  []string{"KUBECONFIG=" + f.Env.Kubeconfig, "RUNTIME_NAMESPACE=" + fluxNamespace, "TMPDIR=" + t.TempDir()},
 	})
 	if err != nil {
-		t.Fatalf("%v; run make beside, which builds it and sets %s", err, fluxBinaries)
+		t.Fatalf("%v; run make beside, which builds it and sets %s", err, programBinaries)
 	}
 	t.Cleanup(func() {
 		if err := running.Stop(time.Minute); err != nil {

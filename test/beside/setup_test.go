@@ -91,14 +91,36 @@ func (s setup) write(t *testing.T, name, content string) string {
 	return path
 }
 
+// programBinaries is the environment variable with the directory of the programs that are built from source.
+const programBinaries = "BESIDE_BINARIES"
+
+// built returns the path of a program that is built from source.
+func built(name string) string { return filepath.Join(os.Getenv(programBinaries), name) }
+
 // start starts a program and waits until ready returns nil. It stops the program after the test, and logs the end of
 // its log if the test failed.
 func (s setup) start(t *testing.T, command process.Command, ready func() error) *process.Process {
+	t.Helper()
+	running, err := s.tryStart(t, command, ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return running
+}
+
+// tryStart is start for programs that can refuse to start.
+func (s setup) tryStart(t *testing.T, command process.Command, ready func() error) (*process.Process, error) {
 	t.Helper()
 	command.Dir = s.dir
 	running, err := process.Start(command)
 	if err != nil {
 		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	if err := running.Await(ctx, func(context.Context) error { return ready() }); err != nil {
+		_ = running.Kill()
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if err := running.Stop(20 * time.Second); err != nil {
@@ -108,12 +130,7 @@ func (s setup) start(t *testing.T, command process.Command, ready func() error) 
 			t.Logf("End of the log of %s:\n%s", command.Name, running.LogTail())
 		}
 	})
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer stop()
-	if err := running.Await(ctx, func(context.Context) error { return ready() }); err != nil {
-		t.Fatal(err)
-	}
-	return running
+	return running, nil
 }
 
 // patience is how long a caller waits for a response.
