@@ -21,6 +21,7 @@ var programs = []program{
 	{"apache.md", "mod_auth_openidc, offline", orders, authOpenIDC},
 	{"apache.md", "mod_auth_openidc, introspection", orders, authOpenIDC},
 	{"apache.md", "mod_oauth2", orders, modOAuth2},
+	{"caddy.md", "Caddy", orders, caddy},
 	{"oauth2-proxy.md", "oauth2-proxy", orders, oauth2Proxy},
 	{"rabbitmq.md", "RabbitMQ", rabbit, rabbitMQ},
 	{"dovecot.md", "Dovecot", orders, dovecot},
