@@ -335,6 +335,7 @@ beside: control-plane build ## As root on Debian, run the programs of docs/works
 	@mkdir -p $(BESIDE_BINARIES)
 	@for module in $(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod)); do \
 		go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
+	@go build -C test/promql -tags=grpcnotrace,remove_all_sd -o $(BESIDE_BINARIES)/ github.com/prometheus/prometheus/cmd/prometheus
 	@echo "Running the programs of docs/works-with; 25 min, of which they wait 10 min for the next signing key ..."
 	@REALMKEEPER_BINARIES=$(CURDIR)/bin BESIDE_BINARIES=$(BESIDE_BINARIES) \
 		go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside

@@ -79,6 +79,7 @@ export const sections = {
     'docs/works-with/libraries.md',
     'docs/works-with/node.md',
     'docs/works-with/clients.md',
+    'docs/works-with/prometheus.md',
     'docs/works-with/flux.md',
   ],
   Operations: [

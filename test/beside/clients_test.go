@@ -18,6 +18,7 @@ var clients = []client{
 	{"clients.md", "Node.js: @badgateway/oauth2-client", nodeClient},
 	{"clients.md", "Node.js: axios-oauth-client", nodeClient},
 	{"clients.md", "Node.js: @azure/msal-node", nodeClient},
+	{"prometheus.md", "Prometheus", prometheus},
 }
 
 // Each program calls the API at a URL for each line of its input, and writes the response or the error.
