@@ -53,6 +53,12 @@ type Provider struct {
 	places    *places
 }
 
+// signingAlgorithms are accepted for ID tokens. Those in the issuer's metadata may have changed since it was
+// read.
+var signingAlgorithms = []string{
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+}
+
 // NewProvider returns a provider. It sends no request to the issuer until a user signs in.
 func NewProvider(options ProviderOptions, sessions *Sessions) *Provider {
 	places := newPlaces()
@@ -132,7 +138,8 @@ func (p *Provider) exchange(ctx context.Context, discovered *oidc.Provider, code
 	if !ok {
 		return "", fmt.Errorf("%w: the identity provider did not return an ID token", ErrSignIn)
 	}
-	token, err := discovered.Verifier(&oidc.Config{ClientID: p.options.ClientID}).Verify(ctx, raw)
+	config := &oidc.Config{ClientID: p.options.ClientID, SupportedSigningAlgs: signingAlgorithms}
+	token, err := discovered.Verifier(config).Verify(ctx, raw)
 	if err != nil {
 		return "", fmt.Errorf("%w: verifying the ID token: %w", ErrIssuer, err)
 	}
