@@ -329,7 +329,7 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 
 # Not a part of CI, because it installs many packages, and mostly waits for a rotation of the signing key.
 .PHONY: beside
-beside: control-plane build ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (25 min).
+beside: control-plane build chromium ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (25 min).
 	@test/beside/packages.sh
 	@echo "Building Flux and other programs from source; a few seconds, about 15 min the first time ..."
 	@mkdir -p $(BESIDE_BINARIES)

@@ -34,7 +34,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/scenario"
 )
 
-func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager()) }
+func TestMain(m *testing.M) { env.Main(m, env.WithControllerManager(), env.WithExternalIssuers("")) }
 
 const fluxNamespace = "flux-system"
 

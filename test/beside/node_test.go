@@ -1,6 +1,8 @@
 package beside_test
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -21,7 +23,7 @@ func (s setup) node(t *testing.T, more string) (arguments []string) {
 		t.Fatal(err)
 	}
 	packages := filepath.Join(root, "test", "beside", "node", "node_modules")
-	if err := os.Symlink(packages, filepath.Join(s.dir, "node_modules")); err != nil {
+	if err := os.Symlink(packages, filepath.Join(s.dir, "node_modules")); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
 	return []string{"NODE_EXTRA_CA_CERTS=" + s.authority, "node", s.write(t, "main.mjs", s.fill(s.block(t, "js"))+more)}

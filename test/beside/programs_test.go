@@ -38,14 +38,16 @@ var programs = []program{
 	{"node.md", "Node.js: jsonwebtoken", orders, nodeVerifier},
 }
 
-// The section about Flux, which TestFlux runs.
+// The sections about programs that have a test of their own.
 const (
-	fluxPage    = "flux.md"
-	fluxHeading = "Flux"
+	fluxPage            = "flux.md"
+	fluxHeading         = "Flux"
+	oidcProviderPage    = "sign-in.md"
+	oidcProviderHeading = "oidc-provider"
 )
 
 // TestPages checks that docs/tested.md, the index of docs/works-with, and its pages name exactly the programs that
-// TestPrograms, TestClients, and TestFlux run.
+// the tests run.
 func TestPages(t *testing.T) {
 	var want, documented []string
 	add := func(page, section string) {
@@ -63,6 +65,7 @@ func TestPages(t *testing.T) {
 		add(c.page, c.section)
 	}
 	add(fluxPage, fluxHeading)
+	add(oidcProviderPage, oidcProviderHeading)
 	slices.Sort(want)
 	slices.Sort(documented)
 	if !slices.Equal(documented, want) {

@@ -157,9 +157,9 @@ func (i *Installation) Bind(t testing.TB, role, namespace string, subject rbacv1
 
 // StartProviderPortal starts a portal whose users sign in with an OpenID Connect issuer. The portal
 // is a public client of the issuer.
-func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string) *Portal {
+func (i *Installation) StartProviderPortal(t testing.TB, issuer, clientID, authorityFile string, flags ...string) *Portal {
 	t.Helper()
 	return i.startPortal(t, func(url string) []string {
-		return []string{"--public-url", url, "--oidc-issuer-url", issuer, "--oidc-client-id", clientID, "--oidc-ca-file", authorityFile}
+		return append([]string{"--public-url", url, "--oidc-issuer-url", issuer, "--oidc-client-id", clientID, "--oidc-ca-file", authorityFile}, flags...)
 	})
 }
