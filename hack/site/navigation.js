@@ -76,6 +76,7 @@ export const sections = {
     'docs/works-with/oauth2-proxy.md',
     'docs/works-with/rabbitmq.md',
     'docs/works-with/dovecot.md',
+    'docs/works-with/openfga.md',
     'docs/works-with/libraries.md',
     'docs/works-with/node.md',
     'docs/works-with/clients.md',

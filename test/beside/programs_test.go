@@ -36,6 +36,7 @@ var programs = []program{
 	{"node.md", "Hono: hono/jwk", orders, hono},
 	{"node.md", "Node.js: aws-jwt-verify", orders, nodeVerifier},
 	{"node.md", "Node.js: jsonwebtoken", orders, nodeVerifier},
+	{"openfga.md", "OpenFGA", stores, openFGA},
 }
 
 // The sections about programs that have a test of their own.

@@ -37,6 +37,8 @@ import (
 const (
 	acme       = "acme"        // gets a new key with the same algorithm
 	moved      = "moved"       // gets a new key with RS256
+	acmeRSA    = "acme-rsa"    // the same with RS256
+	movedRSA   = "moved-rsa"   // gets a new key with ES256, has one with RS256
 	otherRealm = "other-realm" // has the same scopes and audiences
 )
 
@@ -51,16 +53,31 @@ func realmOf(algorithm v1beta1.SigningAlgorithm) string { return strings.ToLower
 type api struct {
 	name, audience      string
 	scopes, wrongScopes []string
+	rsa                 bool // whether its program accepts only RS256
+}
+
+// in returns the realm that the API uses instead of acme or moved.
+func (a *api) in(realm string) string {
+	switch {
+	case a.rsa && realm == acme:
+		return acmeRSA
+	case a.rsa && realm == moved:
+		return movedRSA
+	}
+	return realm
 }
 
 const otherAudience = "https://stock.acme.example"
 
 var (
-	orders = &api{"orders", "https://orders.acme.example", []string{"orders.read"}, []string{"orders.write"}}
+	orders = &api{name: "orders", audience: "https://orders.acme.example", scopes: []string{"orders.read"}, wrongScopes: []string{"orders.write"}}
 	// The scopes of RabbitMQ name permissions. The wrong scopes are some of the right ones.
 	rabbit = &api{
-		"rabbit", "rabbit", []string{"rabbit.configure:*/*", "rabbit.write:*/*", "rabbit.read:*/*"}, []string{"rabbit.read:*/*"},
+		name: "rabbit", audience: "rabbit",
+		scopes: []string{"rabbit.configure:*/*", "rabbit.write:*/*", "rabbit.read:*/*"}, wrongScopes: []string{"rabbit.read:*/*"},
 	}
+	stores = &api{name: "stores", audience: "https://fga.acme.example", scopes: []string{"fga.read"}, wrongScopes: []string{"fga.write"}, rsa: true}
+	apis   = []*api{orders, rabbit, stores}
 )
 
 // The names of the clients of each API, without the name of the API.
@@ -102,6 +119,9 @@ func startService(t *testing.T) *service {
 	for _, name := range []string{acme, moved, otherRealm} {
 		s.addRealm(name, v1beta1.SigningAlgorithmES256)
 	}
+	for _, name := range []string{acmeRSA, movedRSA} {
+		s.addRealm(name, v1beta1.SigningAlgorithmRS256)
+	}
 	for _, algorithm := range algorithms {
 		s.addRealm(realmOf(algorithm), algorithm)
 	}
@@ -113,13 +133,13 @@ func startService(t *testing.T) *service {
 
 func (s *service) addRealm(name string, algorithm v1beta1.SigningAlgorithm) {
 	realm := install.Realm(name, func(r *v1beta1.Realm) {
-		r.Spec.Audiences = []string{orders.audience, rabbit.audience, otherAudience}
-		r.Spec.Scopes = slices.Concat(orders.scopes, orders.wrongScopes, rabbit.scopes)
+		r.Spec.Audiences = []string{orders.audience, rabbit.audience, stores.audience, otherAudience}
+		r.Spec.Scopes = slices.Concat(orders.scopes, orders.wrongScopes, rabbit.scopes, stores.scopes, stores.wrongScopes)
 		r.Spec.TokenLifetime = &v1beta1.Duration{Duration: time.Hour}
 		r.Spec.Signing = v1beta1.Signing{Algorithm: algorithm, PublishAhead: &v1beta1.Duration{Duration: publishAhead}}
 	})
 	s.realms[name] = realm
-	for _, a := range []*api{orders, rabbit} {
+	for _, a := range apis {
 		realm.Spec.Exchanges = append(realm.Spec.Exchanges, exchange(name, a))
 		add := func(client string, change func(*v1beta1.ApiClientSpec)) {
 			c := install.ApiClient(namespace(name), a.name+"-"+client, name, func(c *v1beta1.ApiClient) {
@@ -193,7 +213,7 @@ func (s *service) issuer(realm string) string {
 // secret returns the secret of a client.
 func (s *service) secret(t *testing.T, realm string, a *api, client string) string {
 	t.Helper()
-	secret, err := os.ReadFile(filepath.Join(s.credentials(), namespace(realm), a.name+"-"+client, v1beta1.SecretKeyClientSecret))
+	secret, err := os.ReadFile(filepath.Join(s.credentials(), namespace(a.in(realm)), a.name+"-"+client, v1beta1.SecretKeyClientSecret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,6 +300,7 @@ var errToken = errors.New("no token")
 // token requests a token for a client, with the scopes and audiences that it has.
 func (s *service) token(t *testing.T, realm string, a *api, client string) (string, error) {
 	t.Helper()
+	realm = a.in(realm)
 	form := url.Values{"grant_type": {"client_credentials"}}
 	endpoint := s.issuer(realm) + "/oauth2/token"
 	proof := ""
@@ -351,12 +372,18 @@ func dpopProof(t *testing.T, endpoint string) string {
 	return proof
 }
 
-// rotate requests the next signing keys. The realm acme gets one with the same algorithm.
+// rotate requests the next signing keys, and waits until they are published.
 func (s *service) rotate(t *testing.T) {
 	t.Helper()
-	s.realms[acme].Spec.Signing.RotationRequestTime = &metav1.Time{Time: time.Now().Add(time.Second)}
+	for _, realm := range []string{acme, acmeRSA} {
+		s.realms[realm].Spec.Signing.RotationRequestTime = &metav1.Time{Time: time.Now().Add(time.Second)}
+	}
 	s.realms[moved].Spec.Signing.Algorithm = v1beta1.SigningAlgorithmRS256
+	s.realms[movedRSA].Spec.Signing.Algorithm = v1beta1.SigningAlgorithmES256
 	s.write(t)
+	for _, realm := range []string{acme, moved, acmeRSA, movedRSA} {
+		eventually(t, time.Minute, "the next key to be published", func() bool { return s.keys(t, realm) == 2 })
+	}
 }
 
 // keys returns the numbers of published keys of a realm.
@@ -388,7 +415,7 @@ func (s *service) suspend(t *testing.T) {
 	}
 	s.write(t)
 	for _, realm := range []string{acme, moved} {
-		for _, a := range []*api{orders, rabbit} {
+		for _, a := range apis {
 			eventually(t, time.Minute, "the client to be suspended", func() bool {
 				_, err := s.token(t, realm, a, clientSuspended)
 				return err != nil

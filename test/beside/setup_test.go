@@ -3,8 +3,10 @@ package beside_test
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -43,6 +45,7 @@ type instance struct {
 
 func (s *service) setup(t *testing.T, page, heading string, a *api, realm string) setup {
 	t.Helper()
+	realm = a.in(realm)
 	dir := t.TempDir()
 	for _, d := range []string{filepath.Dir(dir), dir} {
 		if err := os.Chmod(d, 0o755); err != nil { // Some programs drop their privileges.
@@ -89,6 +92,23 @@ func (s setup) write(t *testing.T, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// writeCertificate writes the certificate and the key of a server at 127.0.0.1, tls.crt and tls.key, and returns the
+// certificate of its CA.
+func (s setup) writeCertificate(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(nil)
+	server.Close()
+	certificate := server.TLS.Certificates[0] // is its own CA
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}))
+	s.write(t, "tls.crt", encoded)
+	s.write(t, "tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	return encoded
 }
 
 // programBinaries is the environment variable with the directory of the programs that are built from source.

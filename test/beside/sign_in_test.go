@@ -9,12 +9,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"net"
-	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,19 +116,12 @@ type oidcProvider struct {
 // newOIDCProvider returns a provider that doesn't run yet. Its certificate is of its own CA.
 func newOIDCProvider(t *testing.T) *oidcProvider {
 	t.Helper()
-	server := httptest.NewTLSServer(nil)
-	server.Close()
-	certificate := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &oidcProvider{browser: chromium.Start(t), setup: setup{
 		section: readSection(t, oidcProviderPage, oidcProviderHeading), dir: t.TempDir(), address: "127.0.0.1:" + reservePort(t),
 	}}
 	p.issuer = "https://" + p.address
-	p.authority = p.write(t, "tls.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})))
-	p.write(t, "tls.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})))
+	p.writeCertificate(t)
+	p.authority = filepath.Join(p.dir, "tls.crt")
 	return p
 }
 
