@@ -28,18 +28,19 @@ const runsPerSecond = 3
 // fails, and prints how to repeat it.
 func TestRandomRuns(t *testing.T) {
 	t.Parallel()
-	start := settled(t)
-	if *exploreTime < longExploration && flag.Lookup("rapid.seed").Value.String() == "0" {
+	start, begin := settled(t), time.Now()
+	unseeded := flag.Lookup("rapid.seed").Value.String() == "0"
+	if *exploreTime < longExploration && unseeded {
 		must(flag.Set("rapid.seed", "1")) // Each short test takes the same steps, so it doesn't fail by chance.
 	}
-	must(flag.Set("rapid.checks", strconv.Itoa(int(exploreTime.Seconds()*runsPerSecond))))
+	must(flag.Set("rapid.checks", strconv.Itoa(int(min(*exploreTime, time.Minute).Seconds()*runsPerSecond))))
 	steps, tokens := 0, 0
 	t.Cleanup(func() {
 		if !t.Failed() && (steps == 0 || tokens == 0) {
 			t.Errorf("the runs are empty: %d steps were taken, and %d tokens issued", steps, tokens)
 		}
 	})
-	rapid.Check(t, func(rt *rapid.T) {
+	run := func(rt *rapid.T) {
 		saved := memoryDir(t.TempDir)
 		defer os.RemoveAll(saved)
 		rapid.SyncTest(rt, func(rt *rapid.T) {
@@ -57,7 +58,11 @@ func TestRandomRuns(t *testing.T) {
 				}
 			})
 		})
-	})
+	}
+	rapid.Check(t, run)
+	for *exploreTime >= longExploration && unseeded && time.Since(begin) < *exploreTime {
+		rapid.Check(t, run)
+	}
 }
 
 // memoryDir returns a new directory for saved records, which token servers keep in memory.
