@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,9 +22,9 @@ import (
 // requestTimeout limits each token request.
 const requestTimeout = 10 * time.Second
 
-// requestToken requests a token with the client credentials grant. Its errors contain neither the
-// secret nor a token.
-func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) {
+// requestToken requests a token with the client credentials grant. If scope or audience is empty, the token has
+// all of the client's. The errors contain neither the secret nor a token.
+func requestToken(ctx context.Context, from credentials, scope, audience string) (*oauth2.Token, error) {
 	httpClient, err := newHTTPClient(from.authority)
 	if err != nil {
 		return nil, err
@@ -34,6 +35,10 @@ func requestToken(ctx context.Context, from credentials) (*oauth2.Token, error) 
 		ClientSecret: from.clientSecret,
 		TokenURL:     from.endpoint,
 		AuthStyle:    oauth2.AuthStyleInHeader,
+		Scopes:       strings.Fields(scope),
+	}
+	if audience != "" {
+		config.EndpointParams = url.Values{"audience": {audience}}
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, httpClient))
 	if err != nil {

@@ -43,6 +43,8 @@ type tokenOptions struct {
 	name       string
 	directory  string
 	clusterURL bool
+	scope      string
+	audience   string
 	format     string
 	version    string // of the ExecCredential
 	wait       time.Duration
@@ -71,6 +73,8 @@ func NewCommand(streams output.Streams) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.directory, "from-directory", "", "Read the credentials from the Secret mounted at this directory, with the default data keys. No cluster access is needed")
 	flags.BoolVar(&o.clusterURL, "cluster-url", false, "Request the token from cluster_token_url, the endpoint for workloads in the cluster, instead of token_url. Defaults to true with --from-directory")
+	flags.StringVar(&o.scope, "scope", "", "Scopes to request, separated by spaces. Defaults to all scopes of the client")
+	flags.StringVar(&o.audience, "audience", "", "Audiences to request, separated by spaces. Defaults to all audiences of the client")
 	flags.StringVarP(&o.format, "output", "o", "", "Output format: token prints only the access token, and exec-credential an ExecCredential with it. Defaults to text without the token")
 	flags.DurationVar(&o.wait, "wait", 0, "How long to retry transient failures, such as 60s")
 	cluster.CompleteFlag(command, "output", cobra.FixedCompletions([]string{outputToken, outputExecCredential}, cobra.ShellCompDirectiveNoFileComp))
@@ -108,7 +112,7 @@ func (o *tokenOptions) run(ctx context.Context) error {
 		if from, err = read(ctx); err != nil {
 			return err
 		}
-		token, err = requestToken(ctx, from)
+		token, err = requestToken(ctx, from, o.scope, o.audience)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,23 @@ claims:
 	if strings.Contains(stdout, clientSecret) || strings.Contains(stdout, encode("signature")) {
 		t.Error("The output contains the client secret or the token")
 	}
+}
+
+func TestTokenRequestsPartOfGrant(t *testing.T) {
+	var got url.Values
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		testkit.Do(t, r.ParseForm())
+		got = r.Form
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, tokenResponse.body)
+	}))
+	t.Cleanup(server.Close)
+	code, _, stderr := plugintest.Run(t, "token", "--from-directory", mounted(t, server, nil), "--scope", "read  write", "--audience", "https://a.example https://b.example")
+	if code != 0 {
+		t.Fatalf("Exit code %d, %q", code, stderr)
+	}
+	want := url.Values{"grant_type": {"client_credentials"}, "scope": {"read write"}, "audience": {"https://a.example https://b.example"}}
+	testkit.Diff(t, "request", want, got)
 }
 
 func TestTokenErrors(t *testing.T) {
