@@ -14,16 +14,21 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
 
-// node returns the command that runs the module of the section, followed by more code, with the npm packages of the
-// folder node.
-func (s setup) node(t *testing.T, more string) (arguments []string) {
+// nodeFile returns the path of a file or folder in the folder node.
+func nodeFile(t *testing.T, name string) string {
 	t.Helper()
 	root, err := controlplane.RepositoryRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages := filepath.Join(root, "test", "beside", "node", "node_modules")
-	if err := os.Symlink(packages, filepath.Join(s.dir, "node_modules")); err != nil && !errors.Is(err, fs.ErrExist) {
+	return filepath.Join(root, "test", "beside", "node", name)
+}
+
+// node returns the command that runs the module of the section, followed by more code, with the npm packages of the
+// folder node.
+func (s setup) node(t *testing.T, more string) (arguments []string) {
+	t.Helper()
+	if err := os.Symlink(nodeFile(t, "node_modules"), filepath.Join(s.dir, "node_modules")); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
 	return []string{"NODE_EXTRA_CA_CERTS=" + s.authority, "node", s.write(t, "main.mjs", s.fill(s.block(t, "js"))+more)}

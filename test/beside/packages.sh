@@ -15,6 +15,7 @@ packages=(
 	erlang-base erlang-inets erlang-ssl erlang-jose erlang-jiffy
 	gcc libc6-dev libcjose-dev libjansson-dev libcurl4-openssl-dev libjwt-dev
 	jose jq curl
+	firefox-esr
 )
 missing=()
 command -v npm >/dev/null || missing+=(nodejs npm)
