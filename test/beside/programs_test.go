@@ -45,6 +45,8 @@ const (
 	fluxHeading         = "Flux"
 	oidcProviderPage    = "sign-in.md"
 	oidcProviderHeading = "oidc-provider"
+	certManagerPage     = "cert-manager.md"
+	certManagerHeading  = "cert-manager"
 )
 
 // TestPages checks that docs/tested.md, the index of docs/works-with, and its pages name exactly the programs that
@@ -67,6 +69,7 @@ func TestPages(t *testing.T) {
 	}
 	add(fluxPage, fluxHeading)
 	add(oidcProviderPage, oidcProviderHeading)
+	add(certManagerPage, certManagerHeading)
 	slices.Sort(want)
 	slices.Sort(documented)
 	if !slices.Equal(documented, want) {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/internal/operator/tokenservice"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
@@ -63,6 +64,7 @@ type Installation struct {
 	dir     string
 	config  string
 	speedUp int                // of the configuration
+	tls     string             // the Secret with the serving certificate
 	front   *controlplane.Port // the port in the service's address, used by the first token server
 	shared  bool               // front belongs to another installation
 	metrics *controlplane.Port // of the operator
@@ -83,6 +85,7 @@ type Settings struct {
 	CALifetime           string   // of the managed CA, before it is sped up; defaults to 87600h
 	CAOverlap            string   // how long the next CA is published, before it is sped up; defaults to 8760h
 	ClusterTrustBundle   bool     // also publishes the managed CA as a ClusterTrustBundle
+	TLSSecret            string   // the Secret with the serving certificate and its CA, instead of a managed CA
 
 	// Replaces is an installation, in another cluster, whose address this one takes over. No token
 	// server of it may still run.
@@ -144,7 +147,12 @@ func (i *Installation) Configure(t testing.TB, s Settings) {
 		fmt.Fprintf(&b, "keyEncryption:\n  kms:\n    image: kms-plugin:test\n    timeout: 1s\n    decrypt: %t\n", s.Decrypt)
 	}
 	fmt.Fprintf(&b, "trustedIssuers:\n  allowLocalAddresses: %t\n", s.LocalIssuers)
-	fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "87600h"), orDefault(s.CAOverlap, "8760h"), s.ClusterTrustBundle)
+	i.tls = orDefault(s.TLSSecret, pki.ServingSecretName)
+	if s.TLSSecret != "" {
+		fmt.Fprintf(&b, "tls:\n  secretName: %s\n", s.TLSSecret)
+	} else {
+		fmt.Fprintf(&b, "tls:\n  managed: {lifetime: %s, overlap: %s, clusterTrustBundle: %t}\n", orDefault(s.CALifetime, "87600h"), orDefault(s.CAOverlap, "8760h"), s.ClusterTrustBundle)
+	}
 	fmt.Fprintf(&b, "logging:\n  level: %s\n", orDefault(s.LogLevel, "info"))
 	fmt.Fprintf(&b, "testing:\n  speedUp: %d\n", i.speedUp)
 	if err := os.WriteFile(i.config, b.Bytes(), 0o600); err != nil {
@@ -190,6 +198,9 @@ func (i *Installation) Servers() []*TokenServer { return i.servers }
 // CABundle waits for the certificates that clients must trust and returns them.
 func (i *Installation) CABundle(t testing.TB) []byte {
 	t.Helper()
+	if i.tls != pki.ServingSecretName {
+		return i.secret(t, i.tls).Data[corev1.ServiceAccountRootCAKey]
+	}
 	bundle := &corev1.ConfigMap{}
 	Eventually(t, "ConfigMap "+tokenservice.BundleName, func() error {
 		return i.Env.Client.Get(t.Context(), client.ObjectKey{Namespace: i.Namespace, Name: tokenservice.BundleName}, bundle)

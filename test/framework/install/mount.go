@@ -10,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 )
 
 // mountInterval is the delay with which MountServingCertificate updates files.
@@ -40,7 +38,7 @@ func (i *Installation) MountServingCertificate(t testing.TB) {
 			case <-ticker.C:
 			}
 			secret := &corev1.Secret{}
-			err := i.Env.Client.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: pki.ServingSecretName}, secret)
+			err := i.Env.Client.Get(ctx, client.ObjectKey{Namespace: i.Namespace, Name: i.tls}, secret)
 			if err != nil || bytes.Equal(secret.Data[corev1.TLSCertKey], last) {
 				continue
 			}

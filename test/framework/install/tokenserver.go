@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/usage"
-	"github.com/realmkeeper/realmkeeper/internal/operator/pki"
 	"github.com/realmkeeper/realmkeeper/test/controlplane"
 	"github.com/realmkeeper/realmkeeper/test/controlplane/process"
 )
@@ -63,7 +62,7 @@ func (i *Installation) LaunchTokenServer(t testing.TB, kubeconfig string) *Token
 	s.Operations, s.SnapshotDir = "http://"+operations, t.TempDir()
 
 	cert, key := i.certificateFiles(s)
-	pair := i.secret(t, pki.ServingSecretName)
+	pair := i.secret(t, i.tls)
 	writeFile(t, cert, pair.Data[corev1.TLSCertKey])
 	writeFile(t, key, pair.Data[corev1.TLSPrivateKeyKey])
 
