@@ -329,16 +329,16 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 
 # Not a part of CI, because it installs many packages, and mostly waits for a rotation of the signing key.
 .PHONY: beside
-beside: control-plane build chromium ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (25 min).
+beside: control-plane build chromium ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (35 min).
 	@test/beside/packages.sh
-	@echo "Building Flux and other programs from source; a few seconds, about 15 min the first time ..."
+	@echo "Building Flux, SPIRE, and other programs from source; a few seconds, about 30 min the first time ..."
 	@mkdir -p $(BESIDE_BINARIES)
 	@for module in $(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod)); do \
-		go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
+		CGO_ENABLED=$$([[ $$module == */spire/ ]] && echo 1 || echo 0) go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
 	@go build -C test/promql -tags=grpcnotrace,remove_all_sd -o $(BESIDE_BINARIES)/ github.com/prometheus/prometheus/cmd/prometheus
-	@echo "Running the programs of docs/works-with; 25 min, of which they wait 10 min for the next signing key ..."
+	@echo "Running the programs of docs/works-with; 35 min, of which they wait 10 min for the next signing key ..."
 	@REALMKEEPER_BINARIES=$(CURDIR)/bin BESIDE_BINARIES=$(BESIDE_BINARIES) \
-		go test -C test -count=1 $(TEST_FLAGS) -timeout 40m -v -tags beside,grpcnotrace ./beside
+		go test -C test -count=1 $(TEST_FLAGS) -timeout 60m -v -tags beside,grpcnotrace ./beside
 
 # Where the programs that are built from source are.
 BESIDE_BINARIES := $(CURDIR)/.test/beside

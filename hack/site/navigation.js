@@ -83,6 +83,7 @@ export const sections = {
     'docs/works-with/prometheus.md',
     'docs/works-with/flux.md',
     'docs/works-with/sign-in.md',
+    'docs/works-with/spire.md',
     'docs/works-with/cert-manager.md',
   ],
   Operations: [

@@ -45,6 +45,8 @@ const (
 	fluxHeading         = "Flux"
 	oidcProviderPage    = "sign-in.md"
 	oidcProviderHeading = "oidc-provider"
+	spirePage           = "spire.md"
+	spireHeading        = "SPIRE"
 	certManagerPage     = "cert-manager.md"
 	certManagerHeading  = "cert-manager"
 )
@@ -69,6 +71,7 @@ func TestPages(t *testing.T) {
 	}
 	add(fluxPage, fluxHeading)
 	add(oidcProviderPage, oidcProviderHeading)
+	add(spirePage, spireHeading)
 	add(certManagerPage, certManagerHeading)
 	slices.Sort(want)
 	slices.Sort(documented)
