@@ -81,6 +81,7 @@ export const sections = {
     'docs/works-with/node.md',
     'docs/works-with/clients.md',
     'docs/works-with/prometheus.md',
+    'docs/works-with/opentelemetry.md',
     'docs/works-with/flux.md',
     'docs/works-with/sign-in.md',
     'docs/works-with/spire.md',

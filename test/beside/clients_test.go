@@ -19,6 +19,7 @@ var clients = []client{
 	{"clients.md", "Node.js: axios-oauth-client", nodeClient},
 	{"clients.md", "Node.js: @azure/msal-node", nodeClient},
 	{"prometheus.md", "Prometheus", prometheus},
+	{"opentelemetry.md", "oauth2clientauthextension", oauth2Collector},
 }
 
 // Each program calls the API at a URL for each line of its input, and writes the response or the error.
