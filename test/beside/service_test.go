@@ -292,6 +292,14 @@ func (s *service) pause(t *testing.T) (resume func()) {
 		}
 	}
 	signal(syscall.SIGSTOP)
+	// On a busy machine, some threads still respond for a while.
+	eventually(t, 10*time.Second, "all threads of the local issuer to stop", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.PID()))
+		return err == nil && !slices.ContainsFunc(threads, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			return err == nil && !bytes.Contains(stat, []byte(") T "))
+		})
+	})
 	return func() { signal(syscall.SIGCONT) }
 }
 
