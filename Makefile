@@ -333,8 +333,9 @@ beside: control-plane build chromium ## As root on Debian, run the programs of d
 	@test/beside/packages.sh
 	@echo "Building Flux, SPIRE, and other programs from source; a few seconds, about 30 min the first time ..."
 	@mkdir -p $(BESIDE_BINARIES)
-	@for module in $(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod)); do \
+	@for module in $(filter-out %/traefik/,$(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod))); do \
 		CGO_ENABLED=$$([[ $$module == */spire/ ]] && echo 1 || echo 0) go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
+	@test/beside/traefik/build.sh $(BESIDE_BINARIES)
 	@go build -C test/promql -tags=grpcnotrace,remove_all_sd -o $(BESIDE_BINARIES)/ github.com/prometheus/prometheus/cmd/prometheus
 	@echo "Running the programs of docs/works-with; 35 min, of which they wait 10 min for the next signing key ..."
 	@REALMKEEPER_BINARIES=$(CURDIR)/bin BESIDE_BINARIES=$(BESIDE_BINARIES) \

@@ -72,6 +72,7 @@ export const sections = {
     'docs/works-with/README.md',
     'docs/works-with/haproxy.md',
     'docs/works-with/apache.md',
+    'docs/works-with/traefik.md',
     'docs/works-with/caddy.md',
     'docs/works-with/oauth2-proxy.md',
     'docs/works-with/rabbitmq.md',

@@ -23,6 +23,7 @@ var programs = []program{
 	{"apache.md", "mod_oauth2", orders, modOAuth2},
 	{"caddy.md", "Caddy", orders, caddy},
 	{"oauth2-proxy.md", "oauth2-proxy", orders, oauth2Proxy},
+	{"traefik.md", "Traefik", orders, traefik},
 	{"opentelemetry.md", "oidcauthextension", orders, oidcCollector},
 	{"rabbitmq.md", "RabbitMQ", rabbit, rabbitMQ},
 	{"dovecot.md", "Dovecot", orders, dovecot},
