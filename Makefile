@@ -47,7 +47,7 @@ GENERATED := api config/crd/bases config/rbac/role.yaml docs/api-reference.md do
 LIBRARIES := api/verify docs/examples
 # All modules except hack/tools/crds, which contains no code to build, and those below test/beside, which only make
 # beside builds.
-MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site hack/size test/oauthclients test/promql
+MODULES := . $(LIBRARIES) test hack/tools hack/tools/cosign hack/tools/golangci hack/tools/helm hack/tools/registry test/controlplane/coredns test/controlplane/etcd test/controlplane/etcdtools test/controlplane/kubernetes/* hack/image hack/release hack/site hack/size test/oauthclients test/promql
 
 ##@ General
 
