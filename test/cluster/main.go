@@ -9,7 +9,7 @@
 //	go run -C test ./cluster start-apiserver
 //
 // Up installs missing Debian packages, builds Kubernetes from source once, and returns when
-// the node is Ready and Services and DNS work. The cluster pulls no images from a registry.
+// the node is Ready and Services and DNS work. The cluster pulls images only from a registry on this machine.
 // Load imports image archives from `make image`, `docker save` or
 // `go run -C hack/image . archive`.
 //

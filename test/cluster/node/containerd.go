@@ -49,6 +49,10 @@ func containerdConfig(pluginDir string) string {
   # Without CAP_SYS_RESOURCE, Pods can only start with this setting.
   restrict_oom_score_adj = true
 
+  # A directory for each registry from which images are pulled, with a hosts.toml.
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "%s"
+
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "%s"
     conf_dir = "%s"
@@ -62,7 +66,7 @@ func containerdConfig(pluginDir string) string {
 # The default is in /opt, which is shared with the machine and would remain.
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
-`, PauseImage, pluginDir, configFile(filepath.Dir(cniFile)))
+`, PauseImage, configFile("registries"), pluginDir, configFile(filepath.Dir(cniFile)))
 }
 
 // cniConfig connects each Pod only with the node, not with other Pods. All traffic between Pods
