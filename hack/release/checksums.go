@@ -43,16 +43,23 @@ func checksum(path string) (string, error) {
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
-// sign signs the checksums, which cover all other files. The signature isn't recorded in a public
-// transparency log, so signing and verification need no network.
+// sign signs the checksums, which cover all other files.
 func sign(ctx context.Context, o options, dir string) error {
 	path := filepath.Join(dir, checksums)
-	cosign := command(ctx, o, "go", "tool", "-modfile=hack/tools/cosign/go.mod", "cosign", "sign-blob", "--yes",
-		"--key", o.key, "--use-signing-config=false", "--tlog-upload=false", "--bundle", path+".sigstore.json", path)
+	return cosign(ctx, o, "sign-blob", "--bundle", path+".sigstore.json", path)
+}
+
+// cosign signs with the key. The signature isn't recorded in a public transparency log, so signing and
+// verification need no network.
+func cosign(ctx context.Context, o options, verb string, args ...string) error {
+	args = append([]string{
+		"tool", "-modfile=hack/tools/cosign/go.mod", "cosign", verb, "--yes", "--key", o.key, "--use-signing-config=false", "--tlog-upload=false",
+	}, args...)
+	cosign := command(ctx, o, "go", args...)
 	cosign.Stdin, cosign.SysProcAttr = os.Stdin, nil // In its own process group, cosign can't ask for the password.
 	cosign.Cancel = nil
 	if err := cosign.Run(); err != nil {
-		return fmt.Errorf("sign %s with cosign: %w; check the key and COSIGN_PASSWORD", checksums, err)
+		return fmt.Errorf("cosign %s: %w; check the key and COSIGN_PASSWORD", verb, err)
 	}
 	return nil
 }

@@ -11,3 +11,8 @@ var (
 	ErrNotes     = errNotes
 	Placeholder  = placeholder
 )
+
+// NewStatement returns the statement about the release in dir.
+func NewStatement(version, commit, dir string) ([]byte, error) {
+	return newStatement(options{version: version}, commit, dir)
+}

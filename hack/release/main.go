@@ -4,7 +4,7 @@
 //	make release VERSION=v1.2.3
 //
 // The output is reproducible: the same commit and Go release produce the same bytes in any
-// directory. Only the signature differs from run to run.
+// directory. Only the signatures differ from run to run.
 //
 //	realmkeeper-image.tar                the image of both platforms, an OCI layout
 //	realmkeeper-linux-ARCH.tar           the image of one platform, for docker load
@@ -20,6 +20,7 @@
 //	release-notes.md                     the section of CHANGELOG.md
 //	SHA256SUMS                           the checksums of all files above
 //	SHA256SUMS.sigstore.json             the signature of SHA256SUMS, if there is a key
+//	provenance.sigstore.json             the signed provenance of all files above, if there is a key
 package main
 
 import (
@@ -143,6 +144,9 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	}
 	if o.key != "" {
 		if err := sign(ctx, o, dir); err != nil {
+			return err
+		}
+		if err := attest(ctx, o, dir); err != nil {
 			return err
 		}
 	}
