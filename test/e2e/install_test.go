@@ -23,7 +23,7 @@ import (
 const release = "realmkeeper"
 
 // image returns the name of the image with the given version.
-func image(version string) string { return "realmkeeper:" + version }
+var image = func(version string) string { return "realmkeeper:" + version }
 
 // reusable reports whether Realmkeeper is installed in a way that the next test can use. The tests that
 // need a different installation are in the last files, so that the others share one.

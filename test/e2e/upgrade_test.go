@@ -20,69 +20,86 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
 )
 
-// TestUpgradeRollbackReinstall upgrades from the previous release to this commit, rolls back, and
-// upgrades again, as docs/operations/upgrade.md describes. No token request may fail meanwhile, and
-// everything must be preserved. Uninstalling must preserve the objects that can't be recreated, and a
-// new installation must reuse them. E2E_HELM lists the major versions of Helm to test. The chart's
-// reinstall_test.go switches from one to the other.
+// TestUpgradeRollbackReinstall upgrades from the previous release to this commit with Helm. E2E_HELM lists the
+// major versions of Helm to test. The chart's reinstall_test.go switches from one to the other.
 func TestUpgradeRollbackReinstall(t *testing.T) {
 	for helm := range strings.FieldsSeq(cmp.Or(os.Getenv("E2E_HELM"), "helm")) {
 		t.Run(helm, func(t *testing.T) {
-			installPrevious(t, helm)
-			c := apiClient(namespace(t, "apps"), "billing", "acme")
-			create(t, realm("acme"), c)
-			awaitReady(t, c)
-			apis := namespace(t, "apis")
-			secret := &corev1.Secret{}
-			get(t, c.Namespace, c.Status.SecretName, secret)
-			address := serveOrders(t, apis, secret)
-			kept := keptObjects(t)
-			old := fetchToken(t, c)
-
-			stillTheSame := func(t *testing.T) {
-				t.Helper()
-				if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
-					t.Errorf("records, keys or objects changed (-before +now):\n%s", diff)
-				}
-				awaitReady(t, c)
-				callers := []*corev1.Pod{startCall(t, c, address, "--token", old), startCall(t, c, address)}
-				for _, caller := range callers {
-					if printed := succeeds(t, caller); !strings.Contains(printed, "200 OK") {
-						t.Errorf("the API returns %s, want 200 OK", printed)
-					}
-				}
-			}
-			upgrade := func() {
-				run(t, tool(helm), installArgs("upgrade", chart, currentVersion)...)
-				awaitImage(t, currentVersion)
-			}
-			l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests), "--rate", "250")
-			upgrade()
-			stillTheSame(t)
-			for first := true; first || !l.printed(t, "enough"); first = false {
-				run(t, tool(helm), "rollback", release, "--namespace", systemNamespace, "--wait", "--timeout", "4m")
-				awaitImage(t, previousVersion)
-				stillTheSame(t)
-				upgrade()
-				awaitRollout(t, tokenService)
-			}
-			l.requireNoFailures(t)
-			stillTheSame(t)
-
-			run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait")
-			awaitTokenServersDeleted(t)
-			if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
-				t.Errorf("records, keys or objects changed when uninstalling (-before +now):\n%s", diff)
-			}
-
-			// The operators can't release their Lease, because Helm deletes their permissions first. Without
-			// the Lease, the new operators don't wait until it expires.
-			kubectl(t, "delete", "lease", "--ignore-not-found", "--namespace", systemNamespace, operator)
-			run(t, tool(helm), installArgs("install", chart, currentVersion)...)
-			awaitTokenServers(t, currentVersion)
-			stillTheSame(t)
+			testUpgradeRollbackReinstall(t, lifecycle{
+				installPrevious: func(t *testing.T) { installPrevious(t, helm) },
+				upgrade:         func(t *testing.T) { run(t, tool(helm), installArgs("upgrade", chart, currentVersion)...) },
+				rollback: func(t *testing.T) {
+					run(t, tool(helm), "rollback", release, "--namespace", systemNamespace, "--wait", "--timeout", "4m")
+				},
+				uninstall: func(t *testing.T) { run(t, tool(helm), "uninstall", release, "--namespace", systemNamespace, "--wait") },
+				install:   func(t *testing.T) { run(t, tool(helm), installArgs("install", chart, currentVersion)...) },
+			})
 		})
 	}
+}
+
+// lifecycle has what changes the installation.
+type lifecycle struct{ installPrevious, upgrade, rollback, uninstall, install func(t *testing.T) }
+
+// testUpgradeRollbackReinstall upgrades from the previous release to this commit, rolls back, and upgrades
+// again, as docs/operations/upgrade.md describes. No token request may fail meanwhile, and everything must be
+// preserved. Uninstalling must preserve the objects that can't be recreated, and a new installation must reuse
+// them.
+func testUpgradeRollbackReinstall(t *testing.T, do lifecycle) {
+	t.Helper()
+	do.installPrevious(t)
+	c := apiClient(namespace(t, "apps"), "billing", "acme")
+	create(t, realm("acme"), c)
+	awaitReady(t, c)
+	apis := namespace(t, "apis")
+	secret := &corev1.Secret{}
+	get(t, c.Namespace, c.Status.SecretName, secret)
+	address := serveOrders(t, apis, secret)
+	kept := keptObjects(t)
+	old := fetchToken(t, c)
+
+	stillTheSame := func(t *testing.T) {
+		t.Helper()
+		if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
+			t.Errorf("records, keys or objects changed (-before +now):\n%s", diff)
+		}
+		awaitReady(t, c)
+		callers := []*corev1.Pod{startCall(t, c, address, "--token", old), startCall(t, c, address)}
+		for _, caller := range callers {
+			if printed := succeeds(t, caller); !strings.Contains(printed, "200 OK") {
+				t.Errorf("the API returns %s, want 200 OK", printed)
+			}
+		}
+	}
+	upgrade := func() {
+		do.upgrade(t)
+		awaitImage(t, currentVersion)
+	}
+	l := startLoad(t, c.Namespace, "load", c.Status.SecretName, "--enough", strconv.Itoa(*requests), "--rate", "250")
+	upgrade()
+	stillTheSame(t)
+	for first := true; first || !l.printed(t, "enough"); first = false {
+		do.rollback(t)
+		awaitImage(t, previousVersion)
+		stillTheSame(t)
+		upgrade()
+		awaitRollout(t, tokenService)
+	}
+	l.requireNoFailures(t)
+	stillTheSame(t)
+
+	do.uninstall(t)
+	awaitTokenServersDeleted(t)
+	if diff := gocmp.Diff(kept, keptObjects(t)); diff != "" {
+		t.Errorf("records, keys or objects changed when uninstalling (-before +now):\n%s", diff)
+	}
+
+	// The operators can't release their Lease, because Helm deletes their permissions first. Without
+	// the Lease, the new operators don't wait until it expires.
+	kubectl(t, "delete", "lease", "--ignore-not-found", "--namespace", systemNamespace, operator)
+	do.install(t)
+	awaitTokenServers(t, currentVersion)
+	stillTheSame(t)
 }
 
 // keptObjects returns the data that must survive an upgrade and an uninstallation: the UIDs of all
