@@ -6,7 +6,8 @@
 # "kind load image-archive". If KUBECONFIG is unset or is that of `make cluster-up`, the tests
 # use the node of `make cluster-up`. If it isn't running, this script starts it and stops it at
 # the end. E2E_HELM="helm helm3" also tests upgrades with Helm 3. E2E_NIGHTLY=yes adds the nightly
-# tests, and builds Prometheus for them.
+# tests, and builds Prometheus for them. With E2E_REGISTRY, TestRehearsal publishes releases there, and no other
+# test can run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 work=$PWD/.e2e
@@ -59,12 +60,17 @@ archives+=("$work/kms.tar")
 from=$(git describe --tags --match 'v*' --abbrev=0 HEAD^ 2>/dev/null || echo 9bb128d61ad2a832d610f527c3bd6f59af69db3d)
 git cat-file -e "$from^{commit}" 2>/dev/null || from=HEAD
 say "The upgrade starts from $(git log -1 --format='%h (%cs)' "$from")."
+versions=("$previous" "$current")
+if [[ -n ${E2E_REGISTRY:-} ]]; then
+	tags+=,rehearse versions=()
+	test/e2e/releases.sh "$from" "$E2E_REGISTRY"
+fi
 rm -rf "$work/previous"
 mkdir -p "$work/previous"
 git archive "$from" | tar --extract --directory "$work/previous"
 
 packing=()
-for version in "$previous" "$current"; do
+for version in "${versions[@]}"; do
 	source=.
 	[[ $version == "$current" ]] || source=$work/previous
 	mkdir -p "$work/$version"
