@@ -559,6 +559,17 @@ func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 		seen.index.HasList = lists != nil && lists.Number != 0
 	}
 	for _, secret := range recordstore.OfKind(record.KindIndex, seen.ofName) {
+		if seen.live && seen.recordSecret == nil {
+			// Without the serial in its record, a former state of an index in the cache can't be told from the current one.
+			latest, err := r.Records.Live(ctx, secret.Name)
+			if err != nil {
+				return err
+			}
+			if latest == nil {
+				continue
+			}
+			secret = latest
+		}
 		seen.hold(secret)
 	}
 	return r.readCurrentIndex(ctx, seen)

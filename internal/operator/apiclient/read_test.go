@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,10 +196,7 @@ func TestHashThatFails(t *testing.T) {
 // The record of the client's index can be missing in the cache, and the list can be in the Realm's record before it is
 // in its status.
 func TestIndexMissingInCache(t *testing.T) {
-	index := func(uid types.UID) *corev1.Secret {
-		body := record.Index{StatusIndex: record.StatusIndex{Index: 3}, Serial: 1, UID: uid, Namespace: "team", Name: "billing", RealmUID: "r1"}
-		return testkit.Value(apply.Convert[corev1.Secret](testkit.Value(recordsecret.ForIndex("records", body))(t)))(t)
-	}
+	index := func(uid types.UID) *corev1.Secret { return indexRecord(t, uid, time.Time{}) }
 	key := testkit.Value(signingkey.Generate(signingkey.ES256, now, rand.Reader))(t)
 	listing := testkit.Value(recordsecret.ForRealm("records", observe().realm, record.Realm{
 		Name: "acme", Issuer: "https://acme.example.com", TokenLifetimeSeconds: 60, Keys: []signingkey.Key{key}, StatusLists: &record.StatusLists{Number: 1, TTLSeconds: 60},
@@ -221,6 +219,37 @@ func TestIndexMissingInCache(t *testing.T) {
 			if len(seen.index.Held) != test.wantHeld || seen.index.CurrentLost != test.wantLost || seen.index.HasList != test.wantList {
 				t.Errorf("got %+v", seen.index)
 			}
+		})
+	}
+}
+
+func indexRecord(t *testing.T, uid types.UID, retiredAt time.Time) *corev1.Secret {
+	t.Helper()
+	body := record.Index{StatusIndex: record.StatusIndex{Index: 3}, Serial: 1, RetiredAt: retiredAt, UID: uid, Namespace: "team", Name: "billing", RealmUID: "r1"}
+	return testkit.Value(apply.Convert[corev1.Secret](testkit.Value(recordsecret.ForIndex("records", body))(t)))(t)
+}
+
+// If the record of a client was deleted, only the API server knows whether the client has given up its index. With
+// a retired one, the tokens of the client could refer to an index that is released before they expire.
+func TestIndexOfDeletedRecord(t *testing.T) {
+	for name, test := range map[string]struct {
+		api  []client.Object
+		want []time.Time // when the held indexes were retired
+	}{
+		"as in the cache": {[]client.Object{indexRecord(t, "c1", time.Time{})}, []time.Time{{}}},
+		"retired":         {[]client.Object{indexRecord(t, "c1", now)}, []time.Time{now}},
+		"released":        {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observe()
+			seen.live, seen.ofName = true, []*corev1.Secret{indexRecord(t, "c1", time.Time{})}
+			api := &server{objects: test.api}
+			testkit.Do(t, newReconciler(t, api, api).readIndexes(t.Context(), &seen))
+			var got []time.Time
+			for _, held := range seen.index.Held {
+				got = append(got, held.RetiredAt)
+			}
+			testkit.Diff(t, "retired", test.want, got)
 		})
 	}
 }
