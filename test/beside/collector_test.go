@@ -47,7 +47,7 @@ func oidcCollector(t *testing.T, s setup) instance {
 func oauth2Collector(t *testing.T, s setup) instance {
 	api, last := target(t)
 	if err := s.collector(t, s.fill(s.block(t, "yaml"), "localhost:4318", s.address, "https://traces.acme.example", api.URL,
-		"https://api.example.com/acme/oauth2/token", s.mounted(t, v1beta1.SecretKeyTokenURL))); err != nil {
+		"https://api.example.com/acme/oauth2/token", s.mounted(t, v1beta1.SecretKeyTokenURL), "/etc/otelcol/traces-ca.crt", s.authority)); err != nil {
 		t.Fatal(err)
 	}
 	return instance{call: func(string) string {

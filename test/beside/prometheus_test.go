@@ -43,7 +43,7 @@ func prometheus(t *testing.T, s setup) instance {
 	api, last := target(t)
 	config := s.write(t, "prometheus.yml", "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"+s.fill(s.block(t, "yaml"),
 		"orders.acme.example]", strings.TrimPrefix(api.URL, "https://")+"]", "https://api.example.com/acme/oauth2/token", s.mounted(t, v1beta1.SecretKeyTokenURL),
-		"acme-apps.prometheus", s.mounted(t, v1beta1.SecretKeyClientID)))
+		"acme-apps.prometheus", s.mounted(t, v1beta1.SecretKeyClientID), "/etc/prometheus/orders-ca.crt", s.authority))
 	s.start(t, process.Command{Name: "prometheus", Path: built("prometheus"), Args: []string{
 		"--config.file=" + config, "--storage.tsdb.path=" + filepath.Join(s.dir, "data"), "--web.listen-address=" + s.address,
 	}}, func() error {
