@@ -332,11 +332,7 @@ soak: control-plane build ## Attack the token server and the portal at full leng
 beside: control-plane build chromium ## As root on Debian, run the programs of docs/works-with beside the product, and compare what their users see with its pages (35 min).
 	@test/beside/packages.sh
 	@echo "Building Flux, SPIRE, and other programs from source; a few seconds, about 30 min the first time ..."
-	@mkdir -p $(BESIDE_BINARIES)
-	@for module in $(filter-out %/traefik/,$(dir $(wildcard test/beside/*/go.mod test/beside/flux/*/go.mod))); do \
-		CGO_ENABLED=$$([[ $$module == */spire/ ]] && echo 1 || echo 0) go build -C $$module -o $(BESIDE_BINARIES)/ tool || exit; done
-	@test/beside/traefik/build.sh $(BESIDE_BINARIES)
-	@go build -C test/promql -tags=grpcnotrace,remove_all_sd -o $(BESIDE_BINARIES)/ github.com/prometheus/prometheus/cmd/prometheus
+	@test/beside/build.sh $(BESIDE_BINARIES)
 	@echo "Running the programs of docs/works-with; 35 min, of which they wait 10 min for the next signing key ..."
 	@REALMKEEPER_BINARIES=$(CURDIR)/bin BESIDE_BINARIES=$(BESIDE_BINARIES) \
 		go test -C test -count=1 $(TEST_FLAGS) -timeout 60m -v -tags beside,grpcnotrace ./beside
