@@ -94,7 +94,10 @@ func TestAccepted(t *testing.T) {
 		"ID held by another client": {[]func(*observed){func(s *observed) {
 			s.holder = types.NamespacedName{Namespace: "other", Name: "z"}
 		}}, v1beta1.ReasonClientIDConflict, "other/z"},
-		"just released":         {[]func(*observed){releasedAt(now.Add(-59 * time.Second))}, v1beta1.ReasonClientIDReleased, "acquires it again at"},
+		"just released": {[]func(*observed){releasedAt(now.Add(-59 * time.Second))}, v1beta1.ReasonClientIDReleased, "acquires it again at"},
+		"just released, and acquired again": {[]func(*observed){releasedAt(now.Add(-59 * time.Second)), func(s *observed) {
+			s.recordSecret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now)}}
+		}}, v1beta1.ReasonAccepted, ""},
 		"released a minute ago": {[]func(*observed){releasedAt(now.Add(-time.Minute))}, v1beta1.ReasonAccepted, ""},
 		"to be released later":  {[]func(*observed){releasedAt(now.Add(time.Second))}, v1beta1.ReasonAccepted, ""},
 		"release that isn't a time": {[]func(*observed){func(s *observed) {

@@ -53,10 +53,12 @@ func acquiredBy(secret *corev1.Secret, until time.Time) bool {
 	return secret != nil && !until.IsZero() && !secret.CreationTimestamp.After(until)
 }
 
-// clientIDNotReleased doesn't accept a client that has just released its client ID.
-func (seen *request) clientIDNotReleased() *condition.Result {
+// clientIDNotReleased doesn't accept a client that has just released its client ID. One that has acquired it again
+// stays accepted: an operator whose clock is behind must not disable what another one has enabled.
+func (seen *observed) clientIDNotReleased() *condition.Result {
 	at := seen.ownRelease()
-	if at.IsZero() || !seen.at.Before(at.Add(reacquireDelay)) {
+	acquired := seen.recordSecret != nil && !acquiredBy(seen.recordSecret, at)
+	if at.IsZero() || acquired || !seen.at.Before(at.Add(reacquireDelay)) {
 		return nil
 	}
 	return notReady(v1beta1.ReasonClientIDReleased, "The client released its client ID %q at %s. Another client can acquire it. If none does, this client acquires it again at %s.",
