@@ -373,7 +373,7 @@ e2e: ## Test in a real cluster: the node of cluster-up, or the cluster of KUBECO
 
 # Not a part of CI, because it builds two releases. The registry listens on the address of this machine for the node.
 .PHONY: rehearse
-rehearse: ## As root, publish a release of HEAD in a registry on this machine, verify, mirror, install, upgrade, roll back, and uninstall it as documented, and break each step (20 min; 6 min with REUSE=1, which reuses the last release).
+rehearse: ## As root, publish a release of HEAD in a registry on this machine, verify, mirror, install, upgrade, roll back, and uninstall it as documented, and break each step (10 min, 6 min with REUSE=1, which reuses the last release, and up to 45 min the first time).
 	@REUSE="$(REUSE)" E2E_REGISTRY=10.244.1.1:5443/realmkeeper test/e2e/run.sh -run TestRehearsal
 
 .PHONY: fuzz
