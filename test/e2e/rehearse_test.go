@@ -148,6 +148,9 @@ func (r *rehearsal) installPrevious(t *testing.T) {
 	r.do(t, built(previousVersion), previousVersion, console.Blocks(t, "docs/operations/install.md",
 		"kubectl create namespace realmkeeper-system", "create secret docker-registry", "helm install realmkeeper oci://registry.example.com"))
 	awaitTokenServers(t, previousVersion)
+	// What helm test has created is deleted in the background.
+	awaitNoObjects(t)
+	kubectl(t, "wait", "secret/realmkeeper-helm-test", "--namespace", systemNamespace, "--for=delete", "--timeout=1m")
 }
 
 // use makes image return what the chart runs if it is installed from the given path.
