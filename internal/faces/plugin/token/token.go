@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,7 +88,7 @@ func (o *tokenOptions) complete(args []string) (err error) {
 	case len(args) > 1, len(args) == 1 && o.directory != "":
 		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", output.ErrUsage, args[len(args)-1])
 	case len(args) == 1:
-		o.name = args[0]
+		o.name = strings.TrimPrefix(args[0], "apiclient/") // as other verbs name it
 	case o.directory == "":
 		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", output.ErrUsage)
 	}
