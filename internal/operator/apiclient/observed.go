@@ -28,8 +28,8 @@ const recheckInterval = time.Minute
 // written, so that the next step is planned from that.
 type observed struct {
 	// live reports whether the objects were read from the API server and not from caches, except for
-	// ofName, subjects, held indexes of a client with a record, owned, acknowledged, the uses of credentials, and the
-	// CA bundle.
+	// ofName, subjects, held indexes of a client whose record has a serial, owned, acknowledged, the uses of
+	// credentials, and the CA bundle.
 	live bool
 
 	// ofName are the records of all ApiClients that have or had this name, from the cache.

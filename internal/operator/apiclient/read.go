@@ -559,8 +559,9 @@ func (r *Reconciler) readIndexes(ctx context.Context, seen *observed) error {
 		seen.index.HasList = lists != nil && lists.Number != 0
 	}
 	for _, secret := range recordstore.OfKind(record.KindIndex, seen.ofName) {
-		if seen.live && seen.recordSecret == nil {
-			// Without the serial in its record, a former state of an index in the cache can't be told from the current one.
+		if seen.live && seen.index.Serial == 0 {
+			// Without a serial, as in a new or restored record, a former state of an index in the cache can't be told
+			// from the current one.
 			latest, err := r.Records.Live(ctx, secret.Name)
 			if err != nil {
 				return err

@@ -229,19 +229,21 @@ func indexRecord(t *testing.T, uid types.UID, retiredAt time.Time) *corev1.Secre
 	return testkit.Value(apply.Convert[corev1.Secret](testkit.Value(recordsecret.ForIndex("records", body))(t)))(t)
 }
 
-// If the record of a client was deleted, only the API server knows whether the client has given up its index. With
-// a retired one, the tokens of the client could refer to an index that is released before they expire.
-func TestIndexOfDeletedRecord(t *testing.T) {
+// If the record of a client was deleted or restored, only the API server knows whether the client has given up its
+// index. With a retired one, the tokens of the client could refer to an index that is released before they expire.
+func TestIndexWithoutSerial(t *testing.T) {
 	for name, test := range map[string]struct {
+		seen observed
 		api  []client.Object
 		want []time.Time // when the held indexes were retired
 	}{
-		"as in the cache": {[]client.Object{indexRecord(t, "c1", time.Time{})}, []time.Time{{}}},
-		"retired":         {[]client.Object{indexRecord(t, "c1", now)}, []time.Time{now}},
-		"released":        {nil, nil},
+		"as in the cache":              {observe(), []client.Object{indexRecord(t, "c1", time.Time{})}, []time.Time{{}}},
+		"retired":                      {observe(), []client.Object{indexRecord(t, "c1", now)}, []time.Time{now}},
+		"retired, the record restored": {reconciled(t, observe()), []client.Object{indexRecord(t, "c1", now)}, []time.Time{now}},
+		"released":                     {observe(), nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := observe()
+			seen := test.seen
 			seen.live, seen.ofName = true, []*corev1.Secret{indexRecord(t, "c1", time.Time{})}
 			api := &server{objects: test.api}
 			testkit.Do(t, newReconciler(t, api, api).readIndexes(t.Context(), &seen))
