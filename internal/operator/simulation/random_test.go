@@ -33,7 +33,11 @@ func TestRandomRuns(t *testing.T) {
 	if *exploreTime < longExploration && unseeded {
 		must(flag.Set("rapid.seed", "1")) // Each short test takes the same steps, so it doesn't fail by chance.
 	}
-	must(flag.Set("rapid.checks", strconv.Itoa(int(min(*exploreTime, time.Minute).Seconds()*runsPerSecond))))
+	batch := *exploreTime
+	if batch >= longExploration {
+		batch = time.Minute
+	}
+	must(flag.Set("rapid.checks", strconv.Itoa(int(batch.Seconds()*runsPerSecond))))
 	steps, tokens := 0, 0
 	t.Cleanup(func() {
 		if !t.Failed() && (steps == 0 || tokens == 0) {

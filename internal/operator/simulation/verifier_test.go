@@ -63,7 +63,9 @@ func (v *verifier) list(w *world, number string, now time.Time) *loadedList {
 }
 
 func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
-	servers := slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool { return !s.answers() || s.old })
+	servers := slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool {
+		return !s.answers() || s.old || s.lost && w.lagsInContact(s)
+	})
 	if len(servers) == 0 {
 		return nil
 	}
@@ -84,6 +86,13 @@ func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
 		return nil
 	}
 	return loaded
+}
+
+// lagsInContact reports whether the watch of a server that can reach the API server lags. The beacon, which the model
+// doesn't write, would tell the server.
+func (w *world) lagsInContact(s *server) bool {
+	lags := func(of *stream) bool { return of.owner == s.process && w.scope.lags(of) }
+	return slices.ContainsFunc(w.api.streams, lags) && !w.scope.held(&request{from: s.process, verb: "GET", resource: secretResource})
 }
 
 // checkVerifier checks what the API makes of all tokens. I7: it doesn't accept one for long that is revoked, and
