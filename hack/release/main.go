@@ -20,7 +20,7 @@
 //	release-notes.md                     the section of CHANGELOG.md
 //	SHA256SUMS                           the checksums of all files above
 //	SHA256SUMS.sigstore.json             the signature of SHA256SUMS, if there is a key
-//	provenance.sigstore.json             the signed provenance of all files above, if there is a key
+//	provenance.sigstore.json             the signed provenance of the files in SHA256SUMS and of the images, if there is a key
 package main
 
 import (
@@ -133,6 +133,12 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
+	var commit string
+	if o.key != "" {
+		if commit, err = cleanCommit(ctx, o.source); err != nil {
+			return err
+		}
+	}
 	if err := build(ctx, o, selected, staging, dir, out); err != nil {
 		return err
 	}
@@ -146,7 +152,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		if err := sign(ctx, o, dir); err != nil {
 			return err
 		}
-		if err := attest(ctx, o, dir); err != nil {
+		if err := attest(ctx, o, commit, dir); err != nil {
 			return err
 		}
 	}

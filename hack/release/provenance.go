@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,16 +12,25 @@ import (
 
 const provenance = "provenance.sigstore.json"
 
-// attest signs a statement about the commit from which the files and the images of the release were built. It signs
-// none if the source has uncommitted changes, because no commit has that source.
-func attest(ctx context.Context, o options, dir string) error {
-	changes, err := git(ctx, o.source, "status", "--porcelain")
+// cleanCommit returns the commit of the source; empty if the source has uncommitted changes.
+func cleanCommit(ctx context.Context, source string) (string, error) {
+	changes, err := git(ctx, source, "status", "--porcelain")
 	if err != nil || changes != "" {
-		return err
+		return "", err
 	}
-	commit, err := git(ctx, o.source, "rev-parse", "HEAD")
-	if err != nil {
-		return err
+	return git(ctx, source, "rev-parse", "HEAD")
+}
+
+var errChanged = errors.New("the source has changed since the build began")
+
+// attest signs a statement about the commit from which the files and the images of the release were built. It signs
+// none if the source had uncommitted changes, because no commit has that source.
+func attest(ctx context.Context, o options, commit, dir string) error {
+	if commit == "" {
+		return nil
+	}
+	if now, err := cleanCommit(ctx, o.source); err != nil || now != commit {
+		return cmp.Or(err, errChanged)
 	}
 	content, err := newStatement(o, commit, dir)
 	if err != nil {

@@ -26,8 +26,7 @@ func (s setup) collector(t *testing.T, config string) error {
 // oidcCollector receives spans with tokens. It doesn't start if it can't load the metadata of the realm.
 func oidcCollector(t *testing.T, s setup) instance {
 	if err := s.collector(t, s.fill(s.block(t, "yaml"), "0.0.0.0:4318", s.address, "http://traces.internal:4318", "http://127.0.0.1:1")); err != nil {
-		t.Log(err)
-		return instance{call: func(string) string { return "doesn't start" }}
+		return unstarted(err, "doesn't start")
 	}
 	return instance{call: func(token string) string {
 		return timed(func() string {

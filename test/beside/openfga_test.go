@@ -17,7 +17,7 @@ func openFGA(t *testing.T, s setup) instance {
 		"OPENFGA_METRICS_ENABLED=false",
 	)}, reachable(s.address))
 	if err != nil {
-		return instance{call: func(string) string { return "OpenFGA doesn't start" }}
+		return unstarted(err, "OpenFGA doesn't start")
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	return instance{call: func(token string) string {

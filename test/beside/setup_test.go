@@ -153,6 +153,14 @@ func (s setup) tryStart(t *testing.T, command process.Command, ready func() erro
 	return running, nil
 }
 
+// unstarted is a program that doesn't start because it doesn't trust the CA of the token service.
+func unstarted(err error, row string) instance {
+	if !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+		row = err.Error()
+	}
+	return instance{call: func(string) string { return row }}
+}
+
 // patience is how long a caller waits for a response.
 const patience = 75 * time.Second
 

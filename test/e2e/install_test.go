@@ -22,7 +22,7 @@ import (
 
 const release = "realmkeeper"
 
-// image returns the name of the image with the given version.
+// image returns the name of the image with the given version. TestRehearsal replaces it.
 var image = func(version string) string { return "realmkeeper:" + version }
 
 // reusable reports whether Realmkeeper is installed in a way that the next test can use. The tests that

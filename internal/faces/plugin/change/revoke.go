@@ -80,11 +80,11 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster.Cluster, t *cluster.
 		if err := removeSecrets(ctx, c, t.Client); err != nil {
 			return r, err
 		}
-		contains := "The operator writes a new secret to Secret %s."
+		message := "The operator writes a new secret to Secret %s."
 		if o.Wait {
-			contains = "Secret %s contains a new secret."
+			message = "Secret %s contains a new secret."
 		}
-		r.Messages = append(r.Messages, fmt.Sprintf(contains+" Workloads fail until they use it.", t.Client.EffectiveSecretName()))
+		r.Messages = append(r.Messages, fmt.Sprintf(message+" Workloads fail until they use it.", t.Client.EffectiveSecretName()))
 	}
 	if o.Wait {
 		if err := o.awaitRevoked(ctx, c, t, old); err != nil {

@@ -37,8 +37,8 @@ func requestToken(ctx context.Context, from credentials, scope, audience string)
 		AuthStyle:    oauth2.AuthStyleInHeader,
 		Scopes:       strings.Fields(scope),
 	}
-	if audience != "" {
-		config.EndpointParams = url.Values{"audience": {audience}}
+	if audiences := strings.Fields(audience); len(audiences) > 0 {
+		config.EndpointParams = url.Values{"audience": {strings.Join(audiences, " ")}}
 	}
 	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, httpClient))
 	if err != nil {

@@ -89,7 +89,8 @@ func (o *tokenOptions) complete(args []string) (err error) {
 		return fmt.Errorf("%w: unexpected argument %q; specify one ApiClient name or --from-directory", output.ErrUsage, args[len(args)-1])
 	case len(args) == 1:
 		o.name = strings.TrimPrefix(args[0], "apiclient/") // as other verbs name it
-	case o.directory == "":
+	}
+	if o.name == "" && o.directory == "" {
 		return fmt.Errorf("%w: specify an ApiClient name or --from-directory", output.ErrUsage)
 	}
 	switch o.format {

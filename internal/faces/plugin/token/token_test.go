@@ -119,7 +119,7 @@ func TestTokenRequestsPartOfGrant(t *testing.T) {
 		fmt.Fprint(w, tokenResponse.body)
 	}))
 	t.Cleanup(server.Close)
-	code, _, stderr := plugintest.Run(t, "token", "--from-directory", mounted(t, server, nil), "--scope", "read  write", "--audience", "https://a.example https://b.example")
+	code, _, stderr := plugintest.Run(t, "token", "--from-directory", mounted(t, server, nil), "--scope", "read  write", "--audience", "https://a.example  https://b.example")
 	if code != 0 {
 		t.Fatalf("Exit code %d, %q", code, stderr)
 	}

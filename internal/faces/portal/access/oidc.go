@@ -53,8 +53,8 @@ type Provider struct {
 	places    *places
 }
 
-// signingAlgorithms are accepted for ID tokens. Those in the issuer's metadata may have changed since it was
-// read.
+// signingAlgorithms are accepted for ID tokens. All are asymmetric. The issuer's metadata isn't used, because it may
+// have changed since it was read.
 var signingAlgorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
 }
