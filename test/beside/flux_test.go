@@ -112,7 +112,7 @@ func startFlux(t *testing.T) *flux {
 	}
 	f.StartOperator(t, "")
 	f.StartTokenServer(t)
-	cluster.Kubectl(t, "apply", "--filename", filepath.Join(root, "config", "rbac", "manage_api_credentials_role.yaml"))
+	f.ApplyFile(t, "config", "rbac", "manage_api_credentials_role.yaml")
 	cluster.Kubectl(t, "create", "namespace", fluxNamespace)
 
 	bare := filepath.Join(t.TempDir(), "gitops.git")

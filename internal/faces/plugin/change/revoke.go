@@ -59,6 +59,15 @@ func newRevokeCommand(streams output.Streams) *cobra.Command {
 	return command
 }
 
+// newSecret returns what happens to the credentials Secret.
+func (o *revokeOptions) newSecret(name string) string {
+	message := "The operator writes a new secret to Secret %s."
+	if o.Wait {
+		message = "Secret %s contains a new secret."
+	}
+	return fmt.Sprintf(message+" Workloads fail until they use it.", name)
+}
+
 func (o *revokeOptions) run(ctx context.Context, c *cluster.Cluster, t *cluster.Target) (changed, error) {
 	r := newChanged(t, "revoked")
 	old := map[string]bool{}
@@ -80,11 +89,7 @@ func (o *revokeOptions) run(ctx context.Context, c *cluster.Cluster, t *cluster.
 		if err := removeSecrets(ctx, c, t.Client); err != nil {
 			return r, err
 		}
-		message := "The operator writes a new secret to Secret %s."
-		if o.Wait {
-			message = "Secret %s contains a new secret."
-		}
-		r.Messages = append(r.Messages, fmt.Sprintf(message+" Workloads fail until they use it.", t.Client.EffectiveSecretName()))
+		r.Messages = append(r.Messages, o.newSecret(t.Client.EffectiveSecretName()))
 	}
 	if o.Wait {
 		if err := o.awaitRevoked(ctx, c, t, old); err != nil {
