@@ -92,7 +92,7 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
 	d.desired.Disabled = d.desired.Disabled || d.waitsForHash && seen.recorded.Disabled || d.index.Waiting != ""
-	if seen.mayStayDisabled(d.desired) {
+	if seen.mayStayDisabled(d.desired) || d.index.Waiting != "" && seen.mayStayEnabled(v1beta1.ReasonStatusIndexUnavailable) {
 		d.lacks |= lacksLive
 	}
 	setBasis(seen, d.desired, plan.KeepsSecret)

@@ -203,11 +203,13 @@ func (seen *observed) mayStayDisabled(desired *record.Client) bool {
 }
 
 // mayStayEnabled reports whether a client that is enabled would be disabled because of a Secret or a service
-// account in a cache, whose version the basis doesn't contain. Otherwise, an operator whose cache lags would
-// disable and enable the client in turns.
+// account in a cache, whose version the basis doesn't contain, or because it gets no index, which it may need only
+// according to the cached status of the Realm. Otherwise, an operator whose cache lags would disable and enable the
+// client in turns.
 func (seen *observed) mayStayEnabled(reason v1beta1.ConditionReason) bool {
 	switch reason {
-	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled, v1beta1.ReasonServiceAccountNotFound:
+	case v1beta1.ReasonSecretConflict, v1beta1.ReasonSecretNotFound, v1beta1.ReasonSecretNotLabeled, v1beta1.ReasonServiceAccountNotFound,
+		v1beta1.ReasonStatusIndexUnavailable:
 		return !seen.live && seen.recordSecret != nil && !seen.recorded.Disabled
 	}
 	return false

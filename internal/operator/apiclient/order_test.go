@@ -211,6 +211,7 @@ func TestLacks(t *testing.T) {
 		"a promotion":                 {*promoting(t), lacksConfirmation},
 		"a lost record":               {*recordedInCache(t, func(s *observed) { s.setRecord(nil); s.client.Status.ObservedGeneration = 1 }), lacksLive},
 		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.subjectsOfName, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
+		"no index":                    {*recordedInCache(t, withLists, func(s *observed) { s.recordLive = true }), lacksLive},
 		"a record of a namesake":      {observe(cached, func(s *observed) { s.holder = client.ObjectKeyFromObject(s.client) }), lacksLive},
 		"a provided secret":           {observe(cached, withProvided(0), func(s *observed) { s.provided, s.unhashed = providedVersionOf(1, password), true }), lacksHash},
 		"nothing of a reconciled one": {*recordedInCache(t), 0},
