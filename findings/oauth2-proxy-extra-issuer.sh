@@ -69,12 +69,12 @@ func main() {
 	es256, rs256 := token(jose.ES256, ec, ec.Public()), token(jose.RS256, rs, rs.Public())
 
 	stop := start()
+	defer func() { stop() }()
 	serve()
 	report("issuer down at start, then up", es256, rs256)
 	stop()
 	stop = start()
 	report("after a restart", es256, rs256)
-	stop()
 }
 
 // start starts oauth2-proxy, and waits until it listens.
@@ -94,7 +94,7 @@ func start() (stop func()) {
 		}
 	}
 	return func() {
-		check(command.Process.Kill())
+		_ = command.Process.Kill()
 		_ = command.Wait()
 	}
 }

@@ -5,6 +5,7 @@ package beside_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -103,7 +104,7 @@ func watchCertificates(t *testing.T, i *install.Installation) func() int {
 				return
 			case <-ticker.C:
 			}
-			connection, err := tls.Dial("tcp", i.Servers()[0].Address, &tls.Config{RootCAs: roots, ServerName: "api." + install.Domain, MinVersion: tls.VersionTLS12})
+			connection, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", i.Servers()[0].Address, &tls.Config{RootCAs: roots, ServerName: "api." + install.Domain, MinVersion: tls.VersionTLS12})
 			if err != nil {
 				if t.Context().Err() == nil {
 					t.Error(err)

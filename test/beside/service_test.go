@@ -286,15 +286,21 @@ func (s *service) stop(t *testing.T) {
 // pause lets connections to the local issuer succeed, but not get a response, until resume is called.
 func (s *service) pause(t *testing.T) (resume func()) {
 	t.Helper()
+	return pause(t, s.process)
+}
+
+// pause stops all threads of a process until resume is called.
+func pause(t *testing.T, p *process.Process) (resume func()) {
+	t.Helper()
 	signal := func(signal syscall.Signal) {
-		if err := syscall.Kill(s.process.PID(), signal); err != nil {
+		if err := syscall.Kill(p.PID(), signal); err != nil {
 			t.Fatal(err)
 		}
 	}
 	signal(syscall.SIGSTOP)
 	// On a busy machine, some threads still respond for a while.
-	eventually(t, 10*time.Second, "all threads of the local issuer to stop", func() bool {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.PID()))
+	eventually(t, 10*time.Second, "all threads to stop", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
 		return err == nil && !slices.ContainsFunc(threads, func(path string) bool {
 			stat, err := os.ReadFile(path)
 			return err == nil && !bytes.Contains(stat, []byte(") T "))

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,9 +85,9 @@ func TestOIDCProvider(t *testing.T) {
 	untrusting := i.StartProviderPortal(t, p.issuer, "kubernetes", "/etc/ssl/certs/ca-certificates.crt")
 	begin := func(url string) string { return p.open(p.tab(t), t, url+"/sign-in/begin") }
 	seen["other CA"] = begin(untrusting.URL)
-	p.signal(t, syscall.SIGSTOP)
+	resume := pause(t, p.process)
 	seen["a restarted portal without a response"] = begin(restarted.URL)
-	p.signal(t, syscall.SIGCONT)
+	resume()
 	p.restart(t, jose.ES256, anotherKind)
 	session, _ = p.signIn(t, "grace")
 	if err := p.process.Stop(10 * time.Second); err != nil {
@@ -154,13 +153,6 @@ func (p *oidcProvider) restart(t *testing.T, algorithm jose.SignatureAlgorithm, 
 		"RS256", string(algorithm))...).Replace(string(u.section)))
 	main := u.node(t, strings.NewReplacer("DIR", p.dir, "PORT", port).Replace(oidcProviderMain))
 	p.process = p.start(t, process.Command{Name: "oidc-provider", Path: "/usr/bin/env", Args: main}, reachable(p.address))
-}
-
-func (p *oidcProvider) signal(t *testing.T, signal syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(p.process.PID(), signal); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // tab returns a tab without cookies.

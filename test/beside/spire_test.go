@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -57,9 +56,9 @@ func TestSPIRE(t *testing.T) {
 	seen["suspended"] = s.present(t, valid)
 	s.suspend(t, valid, false)
 
-	s.signal(t, syscall.SIGSTOP)
+	resume := pause(t, s.process)
 	seen["no response"] = s.present(t, s.svid(t, "billing", s.issuer))
-	s.signal(t, syscall.SIGCONT)
+	resume()
 	s.stopServer(t)
 	time.Sleep(outage)
 	seen["outage"] = s.present(t, s.svid(t, "billing", s.issuer))
@@ -125,6 +124,9 @@ func startSPIRE(t *testing.T) *spire {
 		t.Fatal(err)
 	}
 	untrusting.Spec.TrustedIssuers[0].Keys.CABundle = v1beta1.IssuerCABundle(authority)
+	brief := client.Spec.Identities[0]
+	brief.Name, brief.Subject = "brief", "spiffe://example.org/brief"
+	client.Spec.Identities = append(client.Spec.Identities, brief)
 	another := client.DeepCopy()
 	another.Name, another.Spec.RealmRef.Name = "untrusting", spireOtherCA
 	s.service.realms[spireRealm], s.service.realms[spireOtherCA] = realm, untrusting
@@ -278,13 +280,6 @@ func (s *spire) rotate(t *testing.T) string {
 		}
 	}
 	return s.present(t, s.svid(t, "brief", s.issuer))
-}
-
-func (s *spire) signal(t *testing.T, signal syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(s.process.PID(), signal); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // suspend suspends or resumes the client, and waits until that has an effect on an SVID.

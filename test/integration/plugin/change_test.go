@@ -126,7 +126,9 @@ func testRevokeSecret(t *testing.T, inst *install.Installation, sh *shell) {
 	if err := inst.Env.Client.Patch(t.Context(), annotated, client.MergeFrom(old)); err != nil {
 		t.Fatal(err)
 	}
-	sh.succeeds(t, "kubectl realmkeeper revoke apiclient/leaked -n "+team+" --secret --wait")
+	if out := sh.succeeds(t, "kubectl realmkeeper revoke apiclient/leaked -n "+team+" --secret --wait"); !strings.Contains(out, "contains a new secret.") {
+		t.Errorf("revoke prints %s", out)
+	}
 	for _, s := range inst.Servers() {
 		if a, err := install.RequestToken(t, s, s.Client(t), old); err != nil || a.AccessToken != "" {
 			t.Errorf("%s accepted the old secret: %v", s.Name, err)

@@ -139,6 +139,7 @@ func TestTokenErrors(t *testing.T) {
 		want string
 	}{
 		"no name or directory":    {nil, "--from-directory"},
+		"no name after the kind":  {[]string{"apiclient/"}, "--from-directory"},
 		"missing kubeconfig":      {[]string{"billing", "--kubeconfig", filepath.Join(t.TempDir(), "none")}, "kubeconfig"},
 		"missing token endpoint":  {[]string{"--from-directory", mounted(t, good, map[string]string{"cluster_token_url": ""})}, "cluster_token_url"},
 		"external token endpoint": {[]string{"--from-directory", mounted(t, good, nil), "--cluster-url=false"}, "outside.invalid"},

@@ -7,7 +7,9 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,6 +29,8 @@ type issuer struct {
 
 	key   jose.JSONWebKey
 	nonce string // of the pending sign-in
+	// forge returns an ID token instead of one that the key signs; nil: it isn't used.
+	forge func(claims map[string]any) string
 }
 
 func startIssuer(t *testing.T) *issuer {
@@ -64,6 +68,9 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		if i.forge != nil {
+			token = i.forge(claims)
+		}
 		body = map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": token}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -97,6 +104,31 @@ func TestIssuerReplacesKey(t *testing.T) {
 		i.setKey(algorithm, key)
 		if err := i.signIn(t, p); err != nil {
 			t.Errorf("Complete() with %s: %v", algorithm, err)
+		}
+	}
+}
+
+// Whatever the metadata lists, a token that anyone who knows the public key can make is rejected.
+func TestForgedToken(t *testing.T) {
+	i := startIssuer(t)
+	i.setKey(jose.RS256, testkit.Value(rsa.GenerateKey(rand.Reader, 2048))(t))
+	public := testkit.Value(i.key.Public().MarshalJSON())(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(i.Certificate())
+	p := access.NewProvider(access.ProviderOptions{Issuer: i.URL, ClientID: "portal", Roots: roots}, sessions(t, key('a'), time.Now()))
+	for name, forge := range map[string]func(claims map[string]any) string{
+		"HS256": func(claims map[string]any) string {
+			signer := testkit.Value(jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public}, nil))(t)
+			return testkit.Value(jwt.Signed(signer).Claims(claims).Serialize())(t)
+		},
+		"none": func(claims map[string]any) string {
+			encode := base64.RawURLEncoding.EncodeToString
+			return encode([]byte(`{"alg":"none"}`)) + "." + encode(testkit.Value(json.Marshal(claims))(t)) + "."
+		},
+	} {
+		i.forge = forge
+		if err := i.signIn(t, p); !errors.Is(err, access.ErrIssuer) {
+			t.Errorf("%s: got %v, want ErrIssuer", name, err)
 		}
 	}
 }
