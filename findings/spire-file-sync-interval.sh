@@ -3,8 +3,8 @@
 # setting, and the error names neither the setting nor its section.
 #
 # Software:  github.com/spiffe/spire v1.13.3, spire-server built from source.
-# Guess:     file_sync_interval in serving_cert_file can be left out, because the documentation of the
-#            server gives 1h as its default.
+# Guess:     file_sync_interval in serving_cert_file is optional, because the server's documentation gives
+#            1h as its default.
 # Behavior:  without it, the configuration is invalid, and the server exits with an error about an empty
 #            duration. "0s" is valid, and the source replaces it by 1 hour. refresh_hint, the other
 #            duration of the bundle endpoint, can be left out.

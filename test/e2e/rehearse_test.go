@@ -109,7 +109,7 @@ func (r *rehearsal) do(t *testing.T, directory, version string, blocks []console
 	shell.Run(t, blocks...)
 }
 
-// rewrite returns a function that replaces what stands for the user's values in a command.
+// rewrite returns a function that replaces the placeholders in a command.
 func (r *rehearsal) rewrite(version string) func(command string) string {
 	host := r.registry.address
 	return strings.NewReplacer(

@@ -12,8 +12,8 @@ import (
 	"github.com/realmkeeper/realmkeeper/test/framework/console"
 )
 
-// shown matches what a page shows of each response, whatever the values are: the status, the names of headers and
-// members, and whether a token is active.
+// shown matches the parts of a documented response that are the same in each run: the status, the names of headers
+// and members, and whether a token is active.
 var shown = regexp.MustCompile(`(?m)^HTTP/2 200|^[\w-]+: |"\w+":(?:true|false)?`)
 
 // testDocumentedCurl runs the curl commands from the documentation as they are printed, in a directory
