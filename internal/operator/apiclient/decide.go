@@ -99,6 +99,9 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	d.obsolete = obsolete(seen, plan)
 	if !seen.caMissing && plan.Current.Plaintext != "" {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
+		if seen.mayRevertCredentials(d) {
+			d.lacks |= lacksLive
+		}
 	}
 	return nil
 }

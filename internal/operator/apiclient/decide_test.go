@@ -133,10 +133,7 @@ func afterWrite(t *testing.T, seen observed, d decision) observed {
 		seen.setRecord(secret)
 	}
 	if d.credentials != nil {
-		var err error
-		if seen.credentials, err = apply.Convert[corev1.Secret](d.credentials); err != nil {
-			t.Fatal(err)
-		}
+		seen.credentials = testkit.Value(apply.Secret(t.Context(), &server{}, nil, d.credentials))(t)
 	}
 	return seen
 }

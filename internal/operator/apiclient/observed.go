@@ -14,6 +14,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
 	"github.com/realmkeeper/realmkeeper/internal/operator/config"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
@@ -213,6 +214,14 @@ func (seen *observed) mayStayEnabled(reason v1beta1.ConditionReason) bool {
 		return !seen.live && seen.recordSecret != nil && !seen.recorded.Disabled
 	}
 	return false
+}
+
+// mayRevertCredentials reports whether the credentials Secret would be changed because of what a cache contains. A
+// change of the record in the same decision fails if the cache lags. Without one, a decision that is based on an old
+// ApiClient would undo a newer one in the Secret.
+func (seen *observed) mayRevertCredentials(d *decision) bool {
+	return !seen.live && seen.recordSecret != nil && seen.credentials != nil && seen.credentialsErr == nil &&
+		!apply.Unchanged(seen.credentials, d.credentials) && record.Equal(seen.recorded, *d.desired)
 }
 
 // served returns the records that token servers must serve: the client's, from the given resource version

@@ -208,7 +208,10 @@ func TestLacks(t *testing.T) {
 		"an older Realm":              {*recordedInCache(t, func(s *observed) { s.recorded.Basis.RealmGeneration = 9 }), lacksLive},
 		"a Secret without a record":   {observe(cached, func(s *observed) { s.owned = []corev1.Secret{{}} }), lacksLive},
 		"a Secret that is missing":    {*recordedInCache(t, func(s *observed) { s.credentials = nil }), lacksLive},
-		"a promotion":                 {*promoting(t), lacksConfirmation},
+		"another content of it":       {*recordedInCache(t, withOtherContent), lacksLive},
+		"another content, live":       {*recordedInCache(t, withOtherContent, func(s *observed) { s.live = true }), 0},
+		"another content, suspended":  {*recordedInCache(t, withOtherContent, func(s *observed) { s.client.Spec.Suspend = true }), 0},
+		"a promotion":                 {*promoting(t), lacksConfirmation | lacksLive},
 		"a lost record":               {*recordedInCache(t, func(s *observed) { s.setRecord(nil); s.client.Status.ObservedGeneration = 1 }), lacksLive},
 		"a subject to give up":        {*recordedInCache(t, func(s *observed) { s.subjectsOfName, s.written = []*corev1.Secret{subjectRecord(t, s, onGitHub)}, true }), lacksLive},
 		"no index":                    {*recordedInCache(t, withLists, func(s *observed) { s.recordLive = true }), lacksLive},
@@ -228,6 +231,10 @@ func TestLacks(t *testing.T) {
 func withClientID(seen *observed) {
 	seen.client.Spec.ClientID = "acme-billing"
 	seen.realm.Spec.Grants[0].ClientIDs = []string{"acme-*"}
+}
+
+func withOtherContent(seen *observed) {
+	seen.credentials.Data[v1beta1.SecretKeyScope] = []byte("other")
 }
 
 func withObsoleteIndex(seen *observed) {
