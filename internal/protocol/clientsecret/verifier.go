@@ -77,7 +77,7 @@ func ParseVerifier(phc string) (Verifier, error) {
 	case schemeArgon2id:
 		return slowVerifier(parseArgon2id(fields[2:]))
 	case schemePBKDF2SHA256, schemePBKDF2SHA512:
-		return slowVerifier(parsePBKDF2(scheme, fields[2:]))
+		return slowVerifier(parsePBKDF2(phc, scheme, fields[2:]))
 	case schemeBcrypt2A, schemeBcrypt2B, schemeBcrypt2Y:
 		return slowVerifier(parseBcrypt(phc, fields[2:]))
 	}

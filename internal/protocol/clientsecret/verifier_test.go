@@ -197,6 +197,14 @@ func TestParsePBKDF2(t *testing.T) {
 		"tag longer than SHA-512":   {with("sha512$i=25000,l=65", 16, 65), clientsecret.ErrHashFormat},
 		"dot in the salt":           {"$pbkdf2-sha256$i=25000$" + dot + "$" + encode(32), clientsecret.ErrHashFormat},
 
+		// A hash has only one valid string.
+		"leading zero with a name": {with("sha256$i=025000,l=32", 16, 32), clientsecret.ErrHashFormat},
+		"leading zero of a length": {with("sha256$i=25000,l=032", 16, 32), clientsecret.ErrHashFormat},
+		"sign":                     {with("sha256$+25000", 16, 32), clientsecret.ErrHashFormat},
+		"line break in the salt":   {"$pbkdf2-sha256$i=25000$" + encode(8) + "\n" + encode(8) + "$" + encode(32), clientsecret.ErrHashFormat},
+		"trailing bits in the tag": {"$pbkdf2-sha256$i=25000$" + encode(16) + "$" + encode(32)[:42] + "B", clientsecret.ErrHashFormat},
+		"padding":                  {"$pbkdf2-sha256$i=25000$" + encode(16) + "$" + encode(32) + "=", clientsecret.ErrHashFormat},
+
 		"SHA-1":  {"$pbkdf2-sha1$i=25000,l=20$" + encode(16) + "$" + encode(20), clientsecret.ErrHashScheme},
 		"Django": {"pbkdf2_sha256$600000$c2FsdHNhbHQ$" + encode(32) + "=", clientsecret.ErrHashFormat},
 	})
