@@ -6,9 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	mathrand "math/rand/v2"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -176,7 +173,6 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 		return err
 	}
 	issuers := trustedissuers.New(o.Instance, operatorMetrics, now, mathrand.Float64)
-	issuers.HasProxy = hasProxy(os.Environ())
 	if err := mgr.Add(issuers); err != nil {
 		return fmt.Errorf("adding the fetcher of issuers' keys: %w", err)
 	}
@@ -293,12 +289,4 @@ func selecting(text string) labels.Selector {
 
 func managedByOperator() labels.Selector {
 	return selecting(v1beta1.ManagedByLabel + "=" + v1beta1.ManagedBy)
-}
-
-// hasProxy reports whether an environment names an HTTP proxy.
-func hasProxy(environment []string) bool {
-	return slices.ContainsFunc(environment, func(variable string) bool {
-		name, value, _ := strings.Cut(variable, "=")
-		return value != "" && slices.Contains([]string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"}, strings.ToUpper(name))
-	})
 }

@@ -32,12 +32,3 @@ func TestNewManagerSendsNoRequests(t *testing.T) {
 		testkit.Do(t, err)
 	}
 }
-
-func TestHasProxy(t *testing.T) {
-	for variable, want := range map[string]bool{
-		"HTTPS_PROXY=http://proxy.acme.example:3128": true, "http_proxy=proxy.acme.example": true, "ALL_PROXY=socks5://127.0.0.1": true,
-		"HTTPS_PROXY=": false, "NO_PROXY=10.0.0.0/8": false, "PROXY": false,
-	} {
-		testkit.Diff(t, variable, want, hasProxy([]string{"PATH=/bin", variable}))
-	}
-}

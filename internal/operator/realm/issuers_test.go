@@ -225,11 +225,6 @@ func TestIssuerFailures(t *testing.T) {
 			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(trustedissuers.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,
 			wantEvent: failed, wantWords: "rejected until the operator has its keys",
 		},
-		"failure although there is a proxy": {
-			state: trustedissuers.State{Err: trustedissuers.ErrConnection, FailingSince: now, NoProxy: true},
-			want:  v1beta1.TrustedIssuerStatus{FirstFailureTime: at(0), Message: string(trustedissuers.ErrNoProxy)}, wantReason: v1beta1.ReasonIssuerNotResolved,
-			wantEvent: failed, wantWords: "set operator.hostAliases",
-		},
 		"failure with keys": {
 			recorded: &issuer, keys: keys, state: timeout,
 			want: v1beta1.TrustedIssuerStatus{KeyIDs: ids, FirstFailureTime: at(0), Message: string(trustedissuers.ErrUnreachable)}, wantReason: v1beta1.ReasonIssuerNotResolved,

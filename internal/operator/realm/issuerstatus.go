@@ -28,7 +28,7 @@ func issuerStatus(realm *v1beta1.Realm, recorded []record.Issuer, before []recor
 		s.KeyIDs = slices.Compact(s.KeyIDs) // keys are sorted by ID
 		state := fetched[issuer.Name]
 		if state.Err != "" {
-			s.FirstFailureTime, s.Message = &metav1.Time{Time: state.FailingSince.Truncate(time.Second)}, string(state.Public())
+			s.FirstFailureTime, s.Message = &metav1.Time{Time: state.FailingSince.Truncate(time.Second)}, string(state.Err.Public())
 		}
 		if state.Keys == nil && slices.ContainsFunc(before, func(b record.Issuer) bool { return b.Name == issuer.Name && b.Source == issuer.Source }) {
 			keepFailure(&s, statusOf(realm.Status.TrustedIssuers, issuer.Name))

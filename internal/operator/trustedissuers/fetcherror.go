@@ -17,7 +17,6 @@ type FetchError string
 const (
 	ErrAddress     FetchError = "its address is a loopback, link-local, or metadata service address, which is not allowed"
 	ErrUnreachable FetchError = "the operator did not get an HTTP response that it can trust"
-	ErrNoProxy     FetchError = "the operator did not get an HTTP response that it can trust, and does not use the proxy in its environment"
 	ErrHost        FetchError = "its host name cannot be resolved"
 	ErrConnection  FetchError = "the connection failed"
 	ErrCertificate FetchError = "its certificate is not trusted"
@@ -57,9 +56,7 @@ func (r FetchError) Remedy() string {
 	case ErrAddress:
 		return "Use an issuer with another address, or ask your administrator to allow local addresses with trustedIssuers.allowLocalAddresses."
 	case ErrUnreachable:
-		return "Check that the issuer is correct and available, that the operator can connect to it, and that a public certificate authority or one in keys.caBundle issued its certificate. If the operator cannot reach the issuer, set keys.jwks. The log of the operator contains the exact reason. The operator keeps trying."
-	case ErrNoProxy:
-		return "The operator checks each address that it connects to, which a proxy would hide. If it can reach the issuer only through a proxy, run a relay in the cluster, and set operator.hostAliases of the chart so that the host name of the issuer has the address of the relay; or set keys.jwks. " + ErrUnreachable.Remedy()
+		return "Check that the issuer is correct and available, that the operator can connect to it, and that a public certificate authority or one in keys.caBundle issued its certificate. The operator uses no proxy. If it cannot reach the issuer directly, set keys.jwks, or run a relay in the cluster and set operator.hostAliases of the chart. The log of the operator contains the exact reason. The operator keeps trying."
 	case ErrPrivateKey:
 		return "Have the issuer replace all keys that it published, and publish only public keys."
 	case ErrKeySet, ErrNoKeys:

@@ -49,25 +49,12 @@ type State struct {
 	FailingSince time.Time
 	// Err is the reason for the last failure; empty after a success.
 	Err FetchError
-	// NoProxy means that the environment of the operator has a proxy, which the fetch did not use.
-	NoProxy bool
-}
-
-// Public returns the reason for the last failure, for conditions and Events.
-func (s State) Public() FetchError {
-	reason := s.Err.Public()
-	if reason == ErrUnreachable && s.NoProxy {
-		return ErrNoProxy
-	}
-	return reason
 }
 
 // Fetcher fetches keys while the operator is the leader. It is safe for concurrent use.
 type Fetcher struct {
 	// Changed reconciles a Realm when the State of one of its issuers changes.
 	Changed queue.Source
-	// HasProxy means that the environment has a proxy. It isn't used, and failures say so.
-	HasProxy bool
 
 	schedule  schedule
 	now       func() time.Time
@@ -209,7 +196,6 @@ func (f *Fetcher) record(ctx context.Context, w *worker, after, startedAt time.T
 		if w.state.FailingSince.IsZero() {
 			w.state.FailingSince = f.now()
 		}
-		w.state.NoProxy = f.HasProxy
 	}
 	f.metrics.IssuerFetched(w.realm, w.issuer.Name, f.now(), err)
 	if before.Err != w.state.Err || !slices.EqualFunc(before.Keys, w.state.Keys, signingkey.PublicKey.Equal) {

@@ -44,12 +44,12 @@ func hostile(internal string) map[string]behavior {
 		return func(d *issuer.Discovered) { d.ServeKeys(handler) }
 	}
 	return map[string]behavior{
-		"slow":        {act: keys(issuer.Trickle), want: "does not use the proxy"},
+		"slow":        {act: keys(issuer.Trickle), want: "did not get an HTTP response"},
 		"redirect":    {act: metadata(issuer.Redirect(internal)), want: "redirects"},
 		"html":        {act: metadata(issuer.Respond(http.StatusOK, "<html>"+issuer.Canary)), want: "no valid jwks_uri"},
 		"private-key": {act: (*issuer.Discovered).ServePrivateKey, want: "private or symmetric key", revokes: true},
 		"no-keys":     {act: keys(issuer.Respond(http.StatusOK, `{"keys":[]}`)), want: "no supported keys", revokes: true},
-		"down":        {act: (*issuer.Discovered).Stop, want: "does not use the proxy"},
+		"down":        {act: (*issuer.Discovered).Stop, want: "did not get an HTTP response"},
 	}
 }
 
