@@ -164,6 +164,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, caches *caches, o Opt
 	if err != nil {
 		return err
 	}
+	records.Cache = caches.records
 	var recorder k8sevents.EventRecorder = &k8sevents.FakeRecorder{} // It records nothing.
 	if !o.Local {
 		recorder = mgr.GetEventRecorder(v1beta1.EventController)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/realmkeeper/realmkeeper/api/v1beta1"
+	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/secrets"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/condition"
@@ -225,11 +226,15 @@ func (d *decision) reject(seen *observed) {
 
 // obsolete returns the owned credentials Secrets that the client no longer needs. If its secret is
 // generated, a credentials Secret is obsolete if it has a different name. Otherwise, it is obsolete
-// if it contains no valid secret.
+// if it contains no valid secret. What one contains that is too large for the cache is unknown, so it stays until no
+// generated secret is valid.
 func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {
 		if seen.client.GeneratesSecret() {
 			return s.Name == seen.client.EffectiveSecretName()
+		}
+		if s.Data == nil {
+			return slices.ContainsFunc(p.Secrets, func(valid record.ClientSecret) bool { return valid.Source == "" })
 		}
 		return !p.Obsolete(generatedValues(&s))
 	})

@@ -220,9 +220,6 @@ func (r *Reconciler) readSecrets(ctx context.Context, seen *observed) error {
 	if seen.client.GeneratesSecret() {
 		return r.readCredentials(ctx, seen)
 	}
-	if err := r.readLarge(ctx, seen); err != nil {
-		return err
-	}
 	if err := r.readHashes(ctx, seen); err != nil {
 		return err
 	}
@@ -275,26 +272,6 @@ func (r *Reconciler) readCredentials(ctx context.Context, seen *observed) error 
 		seen.credentials = apply.Unpack(cached)
 	}
 	return err
-}
-
-// readLarge reads the owned Secrets that the cache contains without their data.
-func (r *Reconciler) readLarge(ctx context.Context, seen *observed) error {
-	var owned []corev1.Secret
-	for _, secret := range seen.owned {
-		if secret.Data == nil {
-			live, err := r.readOwned(ctx, client.ObjectKeyFromObject(&secret), seen.client)
-			if err != nil {
-				return err
-			}
-			if live == nil || !isOwned(live, seen.client) {
-				continue
-			}
-			secret = *live
-		}
-		owned = append(owned, secret)
-	}
-	seen.owned = owned
-	return nil
 }
 
 // readOwned reads a Secret from the API server; nil if it does not exist. If the client does not

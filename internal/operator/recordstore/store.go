@@ -16,6 +16,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
@@ -35,6 +36,8 @@ const byRetired = "retired"
 
 // Store reads records from an informer and writes them to the API server.
 type Store struct {
+	Cache cache.Cache // the cache of the informer, for Source
+
 	informer  toolscache.SharedIndexInformer
 	live      client.Reader // bypasses the cache
 	client    client.Client
