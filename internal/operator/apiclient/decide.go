@@ -93,18 +93,23 @@ func (d *decision) accept(seen *observed, random io.Reader) error {
 	d.subjects = wantedSubjects(seen)
 	d.desired.StatusIndex, d.desired.IndexSerial = d.index.Current, d.index.Serial
 	d.desired.Disabled = d.desired.Disabled || d.waitsForHash && seen.recorded.Disabled || d.index.Waiting != ""
-	if seen.mayStayDisabled(d.desired) || d.index.Waiting != "" && seen.mayStayEnabled(v1beta1.ReasonStatusIndexUnavailable) {
-		d.lacks |= lacksLive
-	}
 	setBasis(seen, d.desired, plan.KeepsSecret)
 	d.obsolete = obsolete(seen, plan)
 	if !seen.caMissing && plan.Current.Plaintext != "" {
 		d.credentials = newCredentials(seen, plan.Current, plan.Next)
-		if seen.mayRevertCredentials(d) {
-			d.lacks |= lacksLive
-		}
 	}
+	d.confirm(seen)
 	return nil
+}
+
+// confirm adds what the API server must confirm before the desired state is written, because caches may lag.
+func (d *decision) confirm(seen *observed) {
+	if seen.mayStayDisabled(d.desired) || d.index.Waiting != "" && seen.mayStayEnabled(v1beta1.ReasonStatusIndexUnavailable) {
+		d.lacks |= lacksLive
+	}
+	if seen.mayRevertSecrets(d) {
+		d.lacks |= lacksRecord
+	}
 }
 
 // order lists the writes, unless the decision lacks something. Token servers ignore a subject until the client's record
@@ -226,7 +231,7 @@ func (d *decision) reject(seen *observed) {
 
 // obsolete returns the owned credentials Secrets that the client no longer needs. If its secret is
 // generated, a credentials Secret is obsolete if it has a different name. Otherwise, it is obsolete
-// if it contains no valid secret. What one contains that is too large for the cache is unknown, so it stays until no
+// if it contains no valid secret. One without data, because it is too large for the cache or contains no value, stays until no
 // generated secret is valid.
 func obsolete(seen *observed, p secrets.Plan) []corev1.Secret {
 	return slices.DeleteFunc(slices.Clone(seen.owned), func(s corev1.Secret) bool {

@@ -103,7 +103,7 @@ func decided(t *testing.T, seen *observed, at time.Time) decision {
 // server agreed with the caches.
 func fetched(t *testing.T, seen *observed, what lacks) {
 	t.Helper()
-	if what&(lacksLive|lacksIndex|lacksRecord) != 0 {
+	if what&(lacksLive|lacksIndex) != 0 {
 		t.Fatalf("the decision lacks %b", what)
 	}
 	for _, s := range seen.unknownSubjects() {
@@ -114,6 +114,7 @@ func fetched(t *testing.T, seen *observed, what lacks) {
 		seen.uses[id] = use
 	}
 	seen.realmLive, seen.retentionKnown = true, true
+	seen.recordLive = seen.recordLive || what&lacksRecord != 0
 	seen.hashTried, seen.confirmed = seen.hashTried || what&lacksHash != 0, what&lacksConfirmation != 0
 }
 

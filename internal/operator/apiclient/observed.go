@@ -216,12 +216,12 @@ func (seen *observed) mayStayEnabled(reason v1beta1.ConditionReason) bool {
 	return false
 }
 
-// mayRevertCredentials reports whether the credentials Secret would be changed because of what a cache contains. A
-// change of the record in the same decision fails if the cache lags. Without one, a decision that is based on an old
-// ApiClient would undo a newer one in the Secret.
-func (seen *observed) mayRevertCredentials(d *decision) bool {
-	return !seen.live && seen.recordSecret != nil && seen.credentials != nil && seen.credentialsErr == nil &&
-		!apply.Unchanged(seen.credentials, d.credentials) && record.Equal(seen.recorded, *d.desired)
+// mayRevertSecrets reports whether a credentials Secret would be changed or deleted without a change of the record, which
+// fails if the record is old. Every content of a Secret is written after a record of the same generation of the
+// ApiClient, so with the latest record, the ApiClient isn't older than the Secret.
+func (seen *observed) mayRevertSecrets(d *decision) bool {
+	changes := d.credentials != nil && seen.credentials != nil && seen.credentialsErr == nil && !apply.Unchanged(seen.credentials, d.credentials)
+	return (changes || len(d.obsolete) > 0) && seen.recordSecret != nil && !seen.recordLive && record.Equal(seen.recorded, *d.desired)
 }
 
 // served returns the records that token servers must serve: the client's, from the given resource version

@@ -573,8 +573,8 @@ func (r *Reconciler) statusLists(ctx context.Context, realm types.UID) (*record.
 	return body.StatusLists, nil
 }
 
-// confirmRecord checks that the cache has the latest record of a client that needs another index. Otherwise, an
-// operator whose cache lags behind its own write would acquire an index that the client never uses.
+// confirmRecord checks that the record is the latest one. Otherwise, an operator whose cache lags would acquire an index
+// that the client never uses, or undo a change of its credentials Secret.
 //
 // Errors: errInconclusive.
 func (r *Reconciler) confirmRecord(ctx context.Context, seen *observed) error {
