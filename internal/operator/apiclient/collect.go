@@ -41,6 +41,9 @@ func (r *Reconciler) collect(ctx context.Context, req ctrl.Request, seen *observ
 // discard deletes those of the given records that are orphaned, and retires or releases their indexes. It returns when
 // the next index is due; zero if there is none.
 func (r *Reconciler) discard(ctx context.Context, records []*corev1.Secret, cached recordstore.Orphaned, current func(context.Context) (recordstore.Orphaned, error)) (time.Time, error) {
+	if err := r.holdAgain(ctx, records, cached); err != nil {
+		return time.Time{}, err
+	}
 	// The record of the client comes first, because a subject must not be free as long as it is used.
 	for _, kind := range []record.Kind{record.KindClient, record.KindSubject} {
 		if err := r.Records.DeleteOrphans(ctx, recordstore.OfKind(kind, records), cached, current); err != nil {
@@ -48,6 +51,29 @@ func (r *Reconciler) discard(ctx context.Context, records []*corev1.Secret, cach
 		}
 	}
 	return r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, records), cached, current)
+}
+
+// holdAgain ends the retirement of the indexes that orphaned records of clients have, so that they are retired after these
+// records are deleted. A POST that lands late can create such a record after its index was retired, and token servers
+// issue tokens until it is deleted. holdAgain replaces the changed records.
+func (r *Reconciler) holdAgain(ctx context.Context, records []*corev1.Secret, cached recordstore.Orphaned) error {
+	used := map[string]bool{}
+	for _, secret := range recordstore.OfKind(record.KindClient, records) {
+		if body, err := record.ReadClient(secret); err == nil && body.StatusIndex != nil && cached(secret) {
+			used[record.IndexRecordName(body.RealmUID, body.StatusIndex.Index)] = true
+		}
+	}
+	for i, secret := range records {
+		body, err := record.ReadIndex(secret)
+		if !used[secret.Name] || err != nil || body.RetiredAt.IsZero() {
+			continue
+		}
+		body.RetiredAt = time.Time{}
+		if records[i], err = r.putOrphan(ctx, secret, body); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // currentOrphans returns which records are orphaned according to the API server.
@@ -166,8 +192,10 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 		}
 		if !body.RetiredAt.IsZero() || retention == 0 {
 			err = r.Records.Delete(ctx, secret)
-		} else if err = r.retireOrphan(ctx, secret, body); err == nil {
-			next = timestamp.Earliest(next, r.Now().Add(retention))
+		} else {
+			body.RetiredAt = r.Now().UTC()
+			next = timestamp.Earliest(next, body.RetiredAt.Add(retention))
+			_, err = r.putOrphan(ctx, secret, body)
 		}
 		if err != nil {
 			return next, err
@@ -176,16 +204,16 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, held []*corev1.Secret, 
 	return next, nil
 }
 
-func (r *Reconciler) retireOrphan(ctx context.Context, secret *corev1.Secret, body record.Index) error {
-	body.RetiredAt = r.Now().UTC()
+func (r *Reconciler) putOrphan(ctx context.Context, secret *corev1.Secret, body record.Index) (*corev1.Secret, error) {
 	desired, err := recordsecret.ForIndex(r.Records.Namespace(), body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if _, err = r.Records.Put(ctx, secret, desired); err != nil {
-		return fmt.Errorf("retiring index %d: %w", body.Index, err)
+	changed, err := r.Records.Put(ctx, secret, desired)
+	if err != nil {
+		return nil, fmt.Errorf("changing orphaned index %d: %w", body.Index, err)
 	}
-	return nil
+	return changed, nil
 }
 
 // readOrphan returns the record of an index. Of an unreadable one, only the name and the owner's name are known.

@@ -427,6 +427,20 @@ func TestDeletedClient(t *testing.T) {
 	}
 }
 
+// A POST that lands late can create the record of a deleted client whose index is retired. The index is retired again after
+// the record is deleted, so that nobody gets it while tokens of this record are valid.
+func TestLateRecordOfDeletedClient(t *testing.T) {
+	seen := reconciled(t, observe(withLists, func(s *observed) { s.index.Free = 3 }))
+	_, recorded := serverOf(t, &seen, "1")
+	index := indexRecord(t, "c1", now.Add(-72*time.Hour))
+	realm := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "records", Name: record.RealmRecordName("r1")}} // unreadable: the longest retention
+	api := &server{}
+	if _, err := newReconciler(t, api, api, realm, recorded, index).Reconcile(t.Context(), billing); err != nil {
+		t.Error(err)
+	}
+	testkit.Diff(t, "writes", []string{"PATCH " + index.Name, "DELETE " + clientRecord, "PATCH " + index.Name}, api.wrote)
+}
+
 // The first status waits for the token servers, unless there is an error to report.
 func TestFirstStatus(t *testing.T) {
 	for name, test := range map[string]struct {
