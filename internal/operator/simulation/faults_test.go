@@ -33,6 +33,11 @@ func resumes(name string) action {
 	return action{name: "a user resumes " + name, times: 1, possible: exists(name), do: func(w *world) { w.edit(name, nil, "spec", "suspend") }}
 }
 
+// givesSecret gives a client without a secret a generated one.
+func givesSecret(name string) action {
+	return action{name: "a user gives a secret to " + name, times: 1, possible: exists(name), do: func(w *world) { w.giveSecret(name) }}
+}
+
 func rotates(name string) action {
 	return action{name: "a user requests a new secret of " + name, times: 1, possible: exists(name), do: func(w *world) { w.rotateNow(name) }}
 }

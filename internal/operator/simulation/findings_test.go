@@ -138,6 +138,13 @@ func TestFindings(t *testing.T) {
 			}, held: noRequest,
 			actions: []action{creates("orders"), creates("billing"), revokesLater("orders"), revokesLater("billing")},
 		}, 4},
+		// An operator whose caches are older than the client's secret deletes the Secret with it.
+		"obsolete Secret": {withoutSecret, scope{
+			lags: func(s *stream) bool {
+				return s.owner.name == "operator 2" && (s.what == "ApiClients" || s.what == "records")
+			}, held: noRequest,
+			actions: []action{leadsToo, givesSecret("billing")},
+		}, 3},
 		// An operator computes the status from an old record, although it has written a newer one.
 		"F15": {settled, scope{
 			lags: watches("operator 1", "records"), held: noRequest,

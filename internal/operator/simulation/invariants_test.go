@@ -159,7 +159,7 @@ func (h *history) event(w *world, e memory.Event) {
 	case name.Namespace == recordsNamespace:
 		h.recordEvent(w, asSecret(e.Object), e.Revision, deleted)
 	default:
-		h.credentialsEvent(asSecret(e.Object), deleted)
+		h.credentialsEvent(w, asSecret(e.Object), deleted)
 	}
 }
 
@@ -189,8 +189,8 @@ func (h *history) clientEvent(w *world, before, object *unstructured.Unstructure
 }
 
 // credentialsEvent records which values are readable. What a user writes or deletes revokes all earlier
-// values.
-func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
+// values. S3: an operator doesn't delete a Secret while its value is valid.
+func (h *history) credentialsEvent(w *world, secret *corev1.Secret, deleted bool) {
 	if secret.Labels[v1beta1.ClientSecretLabel] != v1beta1.ClientSecretGenerated {
 		return
 	}
@@ -199,6 +199,9 @@ func (h *history) credentialsEvent(secret *corev1.Secret, deleted bool) {
 		return // It belongs to a deleted ApiClient, for which no invariant holds.
 	}
 	text := string(secret.Data[v1beta1.SecretKeyClientSecret])
+	if deleted && !h.edits && of.record != nil && recorded(of.record, text) {
+		w.violate(fmt.Errorf("S3: the credentials Secret of %s is deleted, although its secret is valid", secret.Name))
+	}
 	first := true
 	for _, v := range of.values {
 		if v.current && (v.text != text || deleted) {

@@ -340,6 +340,8 @@ func (m *machine) user(rt *rapid.T) {
 		"requests a secret of":     func(w *world) { w.rotateNow(name) },
 		"removes a scope of":       func(w *world) { w.edit(name, []any{"read"}, "spec", "scopes") },
 		"adds a scope to":          func(w *world) { w.edit(name, []any{"read", "write"}, "spec", "scopes") },
+		"takes the secret from":    func(w *world) { w.takeSecret(name) },
+		"gives a secret to":        func(w *world) { w.giveSecret(name) },
 		"deletes the Secret of":    func(w *world) { w.deleteSecret(name) },
 		"overwrites the Secret of": func(w *world) { w.overwriteSecret(name) },
 		"revokes the tokens of":    func(w *world) { w.revokeTokens(name, time.Now()) },
@@ -427,6 +429,9 @@ func (m *machine) checkResult() {
 		}
 		if got := w.readyReason(name); got != want {
 			w.violate(fmt.Errorf("L2: the reason of Ready of %s is %q, want %q", name, got, want))
+		}
+		if _, hasSecret, _ := unstructured.NestedMap(object.Object, "spec", "secret"); !hasSecret {
+			continue
 		}
 		secret, err := w.api.store.Get(secretResource, types.NamespacedName{Namespace: team, Name: name})
 		if err != nil {

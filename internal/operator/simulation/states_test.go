@@ -68,6 +68,15 @@ func settled(t *testing.T) state {
 	return reach(t, realmOnly(t), func(w *world) { w.createClient("billing") })
 }
 
+// withoutSecret is the state in which a client authenticates with a key, and its secret is no longer valid.
+func withoutSecret(t *testing.T) state {
+	return reach(t, settled(t), func(w *world) {
+		w.takeSecret("billing")
+		w.settle()
+		w.sleep(overlap)
+	})
+}
+
 // withoutLists is the state in which a client has tokens without an index.
 func withoutLists(t *testing.T) state {
 	return reach(t, empty(t), func(w *world) {
@@ -178,8 +187,23 @@ func (w *world) createClientWithID(name, clientID string) {
 	w.create(object("auth.realmkeeper.dev/v1beta1", "ApiClient", team, name, map[string]any{
 		"clientID": clientID,
 		"realmRef": map[string]any{"name": realmName}, "scopes": []any{"read", "write"},
-		"secret": map[string]any{"generated": map[string]any{"rotation": map[string]any{"overlap": overlap.String()}}},
+		"secret": generatedSecret(),
 	}))
+}
+
+// takeSecret gives a client a key instead of a secret.
+func (w *world) takeSecret(name string) {
+	w.edit(name, []any{map[string]any{"keyID": "a", "jwk": `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`}}, "spec", "publicKeys")
+	w.edit(name, nil, "spec", "secret")
+}
+
+// giveSecret gives a client a generated secret.
+func (w *world) giveSecret(name string) {
+	w.edit(name, generatedSecret(), "spec", "secret")
+}
+
+func generatedSecret() map[string]any {
+	return map[string]any{"generated": map[string]any{"rotation": map[string]any{"overlap": overlap.String()}}}
 }
 
 func (w *world) deleteClient(name string) {
