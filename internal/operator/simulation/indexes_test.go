@@ -50,8 +50,10 @@ type indexHistory struct {
 	number int64                  // the greatest of a list
 	ends   map[int64]struct{}     // the numbers of lists that a restore or a rollback has ended
 	lost   map[string]bool        // the numbers of lists from before a rollback
-	// changed is the revision of the latest record, and fresh is when a server last had all records.
+	// changed is the revision of the latest record, written says when records were written, and fresh is when a server
+	// last had all records.
 	changed int64
+	written []written
 	fresh   map[*server]time.Time
 	total   int // tokens
 	// changes are those of who holds an index.
@@ -69,6 +71,12 @@ type reference struct {
 
 // issued is when a token was issued, and when it expires, in seconds, and the revision of the records that the server had.
 type issued struct{ at, expires, revision int64 }
+
+// written is when a record was written.
+type written struct {
+	revision int64
+	at       time.Time
+}
 
 // holder is who holds an index.
 type holder struct {

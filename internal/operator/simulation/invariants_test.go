@@ -232,6 +232,7 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		w.api.names[secret.Name] = owner.Name
 	}
 	h.indexes.changed = revision
+	h.indexes.written = append(h.indexes.written, written{revision, time.Now()})
 	switch record.KindOf(secret) {
 	case record.KindRealm:
 		h.realmEvent(w, secret, revision, deleted)

@@ -64,7 +64,7 @@ func (v *verifier) list(w *world, number string, now time.Time) *loadedList {
 
 func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
 	servers := slices.DeleteFunc(slices.Clone(w.servers), func(s *server) bool {
-		return !s.answers() || s.old || s.lost && w.lagsInContact(s)
+		return !s.answers() || s.old || s.lost && w.history.indexes.missed(s)
 	})
 	if len(servers) == 0 {
 		return nil
@@ -88,11 +88,10 @@ func (v *verifier) load(w *world, number string, now time.Time) *loadedList {
 	return loaded
 }
 
-// lagsInContact reports whether the watch of a server that can reach the API server lags. The beacon, which the model
+// missed reports whether a server lacks a record that was written before its last contact. The beacon, which the model
 // doesn't write, would tell the server.
-func (w *world) lagsInContact(s *server) bool {
-	lags := func(of *stream) bool { return of.owner == s.process && w.scope.lags(of) }
-	return slices.ContainsFunc(w.api.streams, lags) && !w.scope.held(&request{from: s.process, verb: "GET", resource: secretResource})
+func (h *indexHistory) missed(s *server) bool {
+	return slices.ContainsFunc(h.written, func(r written) bool { return r.revision > s.delivered && r.at.Before(s.confirmed().Add(-s.ahead)) })
 }
 
 // checkVerifier checks what the API makes of all tokens. I7: it doesn't accept one for long that is revoked, and
