@@ -53,9 +53,9 @@ func (r *Reconciler) discard(ctx context.Context, records []*corev1.Secret, cach
 	return r.releaseOrphans(ctx, recordstore.OfKind(record.KindIndex, records), cached, current)
 }
 
-// holdAgain ends the retirement of the indexes that orphaned records of clients have, so that they are retired after these
-// records are deleted. A POST that lands late can create such a record after its index was retired, and token servers
-// issue tokens until it is deleted. holdAgain replaces the changed records.
+// holdAgain ends the retirement of orphaned indexes that orphaned records of clients have, so that they are retired after
+// these records are deleted. A POST that lands late can create such a record after its index was retired, and token
+// servers issue tokens until it is deleted. holdAgain replaces the changed records.
 func (r *Reconciler) holdAgain(ctx context.Context, records []*corev1.Secret, cached recordstore.Orphaned) error {
 	used := map[string]bool{}
 	for _, secret := range recordstore.OfKind(record.KindClient, records) {
@@ -65,7 +65,7 @@ func (r *Reconciler) holdAgain(ctx context.Context, records []*corev1.Secret, ca
 	}
 	for i, secret := range records {
 		body, err := record.ReadIndex(secret)
-		if !used[secret.Name] || err != nil || body.RetiredAt.IsZero() {
+		if !used[secret.Name] || !cached(secret) || err != nil || body.RetiredAt.IsZero() {
 			continue
 		}
 		body.RetiredAt = time.Time{}

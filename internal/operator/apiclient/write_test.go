@@ -427,8 +427,8 @@ func TestDeletedClient(t *testing.T) {
 	}
 }
 
-// A POST that lands late can create the record of a deleted client whose index is retired. The index is retired again after
-// the record is deleted, so that nobody gets it while tokens of this record are valid.
+// A POST that lands late can create the record of a deleted client whose index is retired. The operator retires the index
+// again after it has deleted the record. Otherwise, another client could get the index while tokens refer to it.
 func TestLateRecordOfDeletedClient(t *testing.T) {
 	seen := reconciled(t, observe(withLists, func(s *observed) { s.index.Free = 3 }))
 	_, recorded := serverOf(t, &seen, "1")
