@@ -33,7 +33,7 @@ const (
 // the time of the same writes without the operator, the operator's memory, disruptions, and a restart.
 func TestOperatorScale(t *testing.T) {
 	cluster := env.Start(t)
-	t.Setenv("GOGC", "25") // of the operator, as in the chart
+	t.Setenv("GOGC", "50") // of the operator, as in the chart
 	inst := scenario.Running(t, cluster)
 	realm := install.Realm("acme")
 	inst.Create(t, realm)

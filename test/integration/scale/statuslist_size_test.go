@@ -43,7 +43,7 @@ const (
 // creation, the requests for it, and what happens when all of the clients are suspended at once.
 func TestStatusListSizeScale(t *testing.T) {
 	cluster := env.Start(t)
-	t.Setenv("GOGC", "25") // as in the chart
+	t.Setenv("GOGC", "50") // as in the chart
 	inst := scenario.Running(t, cluster)
 	t.Cleanup(func() { inst.StopOperator(t) })
 	server := inst.Servers()[0]

@@ -35,7 +35,7 @@ const (
 // how long it takes from when the API server has accepted that until each token server refuses the client.
 func TestTakeover(t *testing.T) {
 	cluster := env.Start(t)
-	t.Setenv("GOGC", "25") // of the operator, as in the chart
+	t.Setenv("GOGC", "50") // of the operator, as in the chart
 	inst := scenario.Running(t, cluster)
 	realm := install.Realm("acme")
 	inst.Create(t, realm)
