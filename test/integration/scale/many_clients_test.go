@@ -2,6 +2,7 @@ package scale_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -210,15 +212,15 @@ func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	deleteAll(t, inst, team, &v1beta1.ApiClient{})
 }
 
-// deleteAll deletes all objects of a kind with one request, or with several if the API server times
-// out.
+// deleteAll deletes all objects of a kind, with one request for as many as the API server deletes in the time that it
+// gives a request, after which it answers with a timeout or resets the stream.
 func deleteAll(t testing.TB, inst *install.Installation, namespace string, kind client.Object) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer stop()
 	for {
 		err := inst.Env.Client.DeleteAllOf(ctx, kind, client.InNamespace(namespace))
-		if apierrors.IsTimeout(err) {
+		if _, reset := errors.AsType[http2.StreamError](err); reset || apierrors.IsTimeout(err) {
 			continue
 		}
 		if err != nil {
