@@ -51,7 +51,8 @@ type request struct {
 	verb     string // "GET", "LIST", "WATCH", "POST", "PATCH", "APPLY", "STATUS", or "DELETE"
 	resource schema.GroupVersionResource
 	name     types.NamespacedName
-	body     any // what it writes
+	body     any   // what it writes
+	decided  int64 // the revision when it was sent
 	land     func() (any, error)
 
 	result   any
@@ -91,7 +92,7 @@ var (
 
 // send sends a request and waits for the answer.
 func (a *api) send(ctx context.Context, r *request) (any, error) {
-	r.answered = make(chan struct{})
+	r.answered, r.decided = make(chan struct{}), r.from.world.revision()
 	a.mu.Lock()
 	if r.from.dead {
 		a.mu.Unlock()

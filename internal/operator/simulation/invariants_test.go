@@ -63,6 +63,8 @@ type clientHistory struct {
 	// released means that a user has released its client ID, and lost is the revision at which its record was deleted.
 	released bool
 	lost     int64
+	// restricted is the revision at which restrict has changed its record.
+	restricted int64
 }
 
 // realmHistory is the history of a Realm's record.
@@ -252,6 +254,9 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		}
 		h.holders[secret.UID] = c.UID
 		h.restricted[secret.ResourceVersion] = c.Restrictions != nil
+		if c.Restrictions != nil && of.record != nil && of.record.Restrictions == nil {
+			of.restricted = revision
+		}
 		if before := of.record; before != nil && before.UID == c.UID {
 			h.checkEnds(w, of, before, &c)
 			h.checkRestrictions(w, of, before, &c)
@@ -559,7 +564,8 @@ func (h *history) checkAcknowledgements(w *world) {
 }
 
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
-// in its Secret. What a user has taken from the Secret since the decision is excepted. The decision is based
+// in its Secret. What a user has taken from the Secret since the decision is excepted, and a restriction that has been
+// added since, because restrict doesn't change the generation, as a field of the spec would. The decision is based
 // on the versions that the operator has seen, which are older while a watch cache stands still.
 func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 	if len(w.api.stalled) > 0 {
@@ -578,6 +584,9 @@ func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 			realm := s.registry.Realm(realmName)
 			if realm != nil && realm.Disabled {
 				continue // The decision can have been based on an earlier generation of the Realm.
+			}
+			if s.previous && of.restricted > w.decided {
+				continue
 			}
 			if v.current && !v.revoked && s.reported > 0 && !s.accepts(realmName, c.EffectiveClientID(), v.text) {
 				w.violate(fmt.Errorf("S10: ApiClient %s becomes Ready, but %s gives it no token", c.Name, s.name))

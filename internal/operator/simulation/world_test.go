@@ -41,6 +41,8 @@ type world struct {
 	history   *history
 	trace     []string
 	violation error
+	// decided is the revision when the request that lands was sent.
+	decided int64
 	// used counts how often an action has been taken.
 	used map[string]int
 	// digests remembers the digests of objects, which never change.
@@ -340,6 +342,7 @@ func (w *world) deliver(s *stream) bool {
 func (w *world) land(r *request) {
 	w.api.take(r)
 	before, _ := w.api.store.Get(r.resource, r.name)
+	w.decided = r.decided
 	r.result, r.err = r.land()
 	if object, ok := r.result.(*unstructured.Unstructured); !ok || r.err != nil || r.orphaned || !renewal(before, object) {
 		w.noteLanding(r)
