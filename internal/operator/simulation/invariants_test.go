@@ -564,9 +564,9 @@ func (h *history) checkAcknowledgements(w *world) {
 }
 
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
-// in its Secret. What a user has taken from the Secret since the decision is excepted, and a restriction that has been
-// added since, because restrict doesn't change the generation, as a field of the spec would. The decision is based
-// on the versions that the operator has seen, which are older while a watch cache stands still.
+// in its Secret. What a user has taken from the Secret since the decision is excepted. So is a restriction that restrict
+// has added since: it doesn't change the generation, although a field of the spec would. The decision is based on the
+// versions that the operator has seen, which are older while a watch cache stands still.
 func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 	if len(w.api.stalled) > 0 {
 		return

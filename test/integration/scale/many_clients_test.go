@@ -212,8 +212,8 @@ func deleteClients(t testing.TB, inst *install.Installation, team string) {
 	deleteAll(t, inst, team, &v1beta1.ApiClient{})
 }
 
-// deleteAll deletes all objects of a kind, with one request for as many as the API server deletes in the time that it
-// gives a request, after which it answers with a timeout or resets the stream.
+// deleteAll deletes all objects of a kind. A request that takes too long gets a timeout from the API server, or its
+// stream is reset. Then deleteAll sends another one.
 func deleteAll(t testing.TB, inst *install.Installation, namespace string, kind client.Object) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
