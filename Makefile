@@ -346,7 +346,9 @@ EXPLORE ?= 1h
 .PHONY: simulate
 simulate: ## Explore the control plane by simulation for EXPLORE (1h) in each of two ways.
 	@echo "Exploring the control plane; twice $(EXPLORE) ..."
-	@go test $(SIMULATION) -count=1 -timeout 8h -v -run 'TestExplore|TestRandomRuns' -explore $(EXPLORE)
+	@simulate() { go test $(SIMULATION) -count=1 -timeout 8h -v -explore $(EXPLORE) -run "$$1"; }; \
+	code=0; simulate TestExplore & explore=$$!; simulate TestRandomRuns || code=$$?; \
+	wait "$$explore" || code=$$?; exit "$$code"
 
 # Like the attacks, this target runs ordinary builds and needs the whole machine.
 CLIENTS ?= 20000

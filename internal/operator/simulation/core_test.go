@@ -45,7 +45,7 @@ func TestModel(t *testing.T) {
 // A run depends only on its choices.
 func TestRunsAreRepeatable(t *testing.T) {
 	start := settled(t)
-	faults := scope{lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2"), actions: []action{outage, rotates("billing")}}
+	faults := scope{lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2", "server 3"), actions: []action{rotates("billing"), outage, joins}}
 	var first string
 	for range 3 {
 		run(t, start, faults, func(w *world) {

@@ -84,7 +84,6 @@ const maxDepth = 20
 
 // TestExplore searches from each start state with each theme, as deep as the time allows.
 func TestExplore(t *testing.T) {
-	t.Parallel()
 	if *replay != "" {
 		name, choices, _ := strings.Cut(*replay, ": ")
 		start, theme, _ := strings.Cut(name, "/")

@@ -27,7 +27,6 @@ const runsPerSecond = 3
 // specs say. In contrast to a search, it has all faults at the same time. rapid shrinks a run that
 // fails, and prints how to repeat it.
 func TestRandomRuns(t *testing.T) {
-	t.Parallel()
 	start, begin := settled(t), time.Now()
 	unseeded := flag.Lookup("rapid.seed").Value.String() == "0"
 	if *exploreTime < longExploration && unseeded {

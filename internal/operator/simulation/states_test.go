@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,8 +148,15 @@ func run(t *testing.T, start state, s scope, do func(*world)) {
 	synctest.Test(t, func(*testing.T) { inWorld(start, s, "", do) })
 }
 
+// running is locked during a run.
+var running sync.Mutex
+
 // inWorld is run in a bubble that exists.
 func inWorld(start state, s scope, saved string, do func(*world)) {
+	if !running.TryLock() {
+		panic("two runs at the same time: both use up the random numbers of seedJitter, so that neither can be repeated")
+	}
+	defer running.Unlock()
 	seedJitter()
 	w := newWorld(scheme(), start, scope{lags: nothing, held: noRequest, clocks: s.clocks})
 	w.saved = saved
