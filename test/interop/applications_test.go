@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +64,7 @@ type application struct {
 	client  *v1beta1.ApiClient
 	secret  *corev1.Secret
 	mounted string // the directory with the files of the Secret
-	urls    io.Writer
+	lines   io.Writer
 	results *bufio.Scanner
 	calls   int
 }
@@ -123,18 +124,43 @@ func testApplications(t *testing.T, i *installation) {
 	all.rotateSecrets(t)
 
 	all.change(t, func(c *v1beta1.ApiClient) { c.Spec.Limits.TokensPerSecondPerServer = 1 })
-	const limited = `realmkeeper_token_requests_total{realm="applications",reason="too_many_tokens",result="temporarily_unavailable"}`
 	for _, a := range all {
-		before := i.server.Metric(t, limited)
-		install.Eventually(t, "a request of "+a.name+" beyond the limit", func() error {
-			a.wantSuccess(t, "with a limit")
-			if i.server.Metric(t, limited) == before {
-				return errUnlimited
-			}
-			return nil
-		})
+		a.exceedLimit(t, realm.Name)
 		t.Logf("%s: %d calls, %d tokens", a.name, a.calls, len(served.tokens(a.client)))
 	}
+}
+
+// exceedLimit checks that a call succeeds although the token server rejects a request of the program because
+// of the limit. So that this happens however slow the program is, exceedLimit requests the tokens itself until
+// the server has rejected one more request than it has sent.
+func (a *application) exceedLimit(t *testing.T, realm string) {
+	t.Helper()
+	limited := fmt.Sprintf(`realmkeeper_token_requests_total{realm=%q,reason="too_many_tokens",result="temporarily_unavailable"}`, realm)
+	rejections := func() int {
+		n, _ := strconv.Atoi(a.server.Metric(t, limited)) // missing before the first one
+		return n
+	}
+	httpClient := a.server.Client(t)
+	before, used := rejections(), len(a.api.tokens(a.client))
+	a.write(t, a.api.url)
+	install.Eventually(t, "a request of "+a.name+" beyond the limit", func() error {
+		switch response, err := install.RequestToken(t, a.server, httpClient, a.secret); {
+		case err != nil:
+			return err
+		case response.Status == http.StatusTooManyRequests:
+			before++
+		}
+		if rejections() > before {
+			return nil
+		}
+		if now := len(a.api.tokens(a.client)); now > used { // The program was faster.
+			a.wantOK(t, "with a limit")
+			used = now
+			a.write(t, a.api.url)
+		}
+		return errUnlimited
+	})
+	a.wantOK(t, "with a limit")
 }
 
 type applications []*application
@@ -262,7 +288,7 @@ func (a *application) start(t *testing.T) {
 			t.Errorf("%s: the program failed: %v", a.name, err)
 		}
 	})
-	a.urls, a.results = in, bufio.NewScanner(out)
+	a.lines, a.results = in, bufio.NewScanner(out)
 }
 
 // mount writes the files of a Secret like the kubelet, which replaces all of them at once. The test has
@@ -294,27 +320,44 @@ func (a *application) mount(t *testing.T, secret *corev1.Secret) {
 // call makes the program call the API, and returns the status or an error.
 func (a *application) call(t *testing.T) string {
 	t.Helper()
-	a.calls++
-	if _, err := io.WriteString(a.urls, a.api.url+"\n"); err != nil {
+	a.write(t, a.api.url)
+	return a.result(t)
+}
+
+// passTime makes the token of the program older than 30 seconds, which is the minimum age to replace it.
+func (a *application) passTime(t *testing.T) {
+	t.Helper()
+	a.write(t, "later")
+}
+
+// write gives the program a line: a URL to call, or "later".
+func (a *application) write(t *testing.T, line string) {
+	t.Helper()
+	if _, err := io.WriteString(a.lines, line+"\n"); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// result returns what the program prints about the next call.
+func (a *application) result(t *testing.T) string {
+	t.Helper()
+	a.calls++
 	if !a.results.Scan() {
 		t.Fatalf("%s: the program printed no result: %v", a.name, a.results.Err())
 	}
 	return a.results.Text()
 }
 
-// passTime makes the token of the program older than 30 seconds, which is the minimum age to replace it.
-func (a *application) passTime(t *testing.T) {
-	t.Helper()
-	if _, err := io.WriteString(a.urls, "later\n"); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (a *application) wantSuccess(t *testing.T, when string) {
 	t.Helper()
-	if result := a.call(t); result != "200" {
+	a.write(t, a.api.url)
+	a.wantOK(t, when)
+}
+
+// wantOK checks the result of a URL that was written.
+func (a *application) wantOK(t *testing.T, when string) {
+	t.Helper()
+	if result := a.result(t); result != "200" {
 		t.Fatalf("%s: call %d, %s: the result is %s, want 200", a.name, a.calls, when, result)
 	}
 }
