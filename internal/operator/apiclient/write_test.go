@@ -33,6 +33,7 @@ import (
 	"github.com/realmkeeper/realmkeeper/internal/contract/heartbeat"
 	"github.com/realmkeeper/realmkeeper/internal/contract/record"
 	"github.com/realmkeeper/realmkeeper/internal/operator/acknowledgement"
+	"github.com/realmkeeper/realmkeeper/internal/operator/apiclient/statusindex"
 	"github.com/realmkeeper/realmkeeper/internal/operator/apply"
 	"github.com/realmkeeper/realmkeeper/internal/operator/events"
 	"github.com/realmkeeper/realmkeeper/internal/operator/lastuse"
@@ -199,6 +200,36 @@ func TestErrorsOfWrites(t *testing.T) {
 				t.Errorf("error %v is stale: %t", err, apply.IsStale(err))
 			}
 			testkit.Diff(t, "writes", test.want, s.wrote)
+		})
+	}
+}
+
+// What happens to the client's other indexes leaves the one in its record as it is.
+func TestOtherIndexesLeaveTheRecord(t *testing.T) {
+	for name, other := range map[string]struct {
+		retiredAt time.Time
+		write     func(record.Index) write
+	}{
+		"retired":  {time.Time{}, func(i record.Index) write { return retireIndex{i} }},
+		"released": {now.Add(-2 * time.Hour), func(i record.Index) write { return releaseIndex{i.Index} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := reconciled(t, observe())
+			withLists(&seen)
+			former := record.Index{StatusIndex: record.StatusIndex{Index: 7}, Serial: 1, RetiredAt: other.retiredAt}
+			holdingIndex(t, &seen, former)
+			holdingIndex(t, &seen, record.Index{StatusIndex: record.StatusIndex{Index: 9, ValidAfter: now}, Serial: 2}) // A stopped operator has acquired it.
+			seen.index.Current, seen.index.Serial, seen.index.ValidAfter = &former.StatusIndex, 1, now
+			former = seen.index.Held[0]
+			api := &server{}
+			r := newReconciler(t, api, api)
+			plan, body := statusindex.Make(seen.index), seen.recorded
+			body.StatusIndex, body.IndexSerial = plan.Current, plan.Serial
+			testkit.Do(t, r.perform(t.Context(), &seen, putRecord{&body}))
+			testkit.Do(t, r.perform(t.Context(), &seen, other.write(former)))
+			if seen.recorded.StatusIndex.Index != 9 || seen.index.Current.Index != 9 {
+				t.Errorf("the record has index %d, and the next decision is based on index %d, want 9", seen.recorded.StatusIndex.Index, seen.index.Current.Index)
+			}
 		})
 	}
 }

@@ -146,10 +146,9 @@ func (f *Facts) keeps() bool {
 // client can have it.
 func (f *Facts) unused() *record.Index {
 	var latest *record.Index
-	for i := range f.Held {
-		h := &f.Held[i]
+	for _, h := range f.Held {
 		if h.Serial > f.Serial && h.RetiredAt.IsZero() && h.ValidAfter.Equal(f.ValidAfter) && (latest == nil || h.Serial > latest.Serial) {
-			latest = h
+			latest = &h // a copy, because the caller changes Held while the plan is carried out
 		}
 	}
 	return latest
