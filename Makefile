@@ -344,8 +344,8 @@ BESIDE_BINARIES := $(CURDIR)/.test/beside
 EXPLORE ?= 1h
 
 .PHONY: simulate
-simulate: ## Explore the control plane by simulation for EXPLORE (1h) in each of two ways.
-	@echo "Exploring the control plane; twice $(EXPLORE) ..."
+simulate: ## Explore the control plane by simulation for EXPLORE (1h), in two ways at the same time.
+	@echo "Exploring the control plane; $(EXPLORE) ..."
 	@simulate() { go test $(SIMULATION) -count=1 -timeout 8h -v -explore $(EXPLORE) -run "$$1"; }; \
 	code=0; simulate TestExplore & explore=$$!; simulate TestRandomRuns || code=$$?; \
 	wait "$$explore" || code=$$?; exit "$$code"

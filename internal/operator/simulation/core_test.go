@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,22 +44,35 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// A run depends only on its choices.
+// A run depends only on its choices, also if servers die, time out, and join while the API server is down.
 func TestRunsAreRepeatable(t *testing.T) {
 	start := settled(t)
-	faults := scope{lags: watches("server 2", "records"), held: writes("leases", recordsNamespace, "server 2", "server 3"), actions: []action{rotates("billing"), outage, joins}}
-	var first string
-	for range 3 {
-		run(t, start, faults, func(w *world) {
-			w.settle()
-			for choices := w.choices(); len(choices) > 0; choices = w.choices() {
-				w.take(choices[len(choices)-1].name)
-			}
-			if first == "" {
-				first = w.text()
-			}
-			if diff := cmp.Diff(first, w.text()); diff != "" {
-				t.Fatalf("the same choices lead to another run (-first +again):\n%s", diff)
+	for name, path := range map[string]string{
+		"dying server": "operator 1 dies and operator 2 leads | a user restricts billing in a way that only the new program knows | server 2's watch of records delivers record of billing | server 1's watch of records delivers record of billing | a user suspends billing | a user requests a new secret of billing | server 2's watch of records delivers record of billing | server 2's watch of records delivers record of billing | server 4 starts with the previous program | server 1 dies and starts again | server 1: APPLY Lease server-1 lands | 16s pass | server 1: APPLY Lease server-1 lands (4) | server 2's watch of records delivers record of billing",
+		"timeouts":     "16s pass | a user requests a new secret of billing | server 1's watch of records delivers record of billing | server 2's watch of records delivers record of billing | 16s pass",
+		"outage":       "server 3 starts | the API server is down for 310s, and operator 2 leads | a user requests a new secret of billing",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var first string
+			for range 20 {
+				run(t, start, themes["servers"], func(w *world) {
+					w.settle()
+					for choice := range strings.SplitSeq(path, " | ") {
+						if !w.take(choice) {
+							t.Fatalf("there is no choice %q after\n%s", choice, w.text())
+						}
+					}
+					for _, c := range w.choices() {
+						w.note("choice: %s", c.name)
+					}
+					again := fmt.Sprintf("%s\nhash %x", w.text(), w.hash())
+					if first == "" {
+						first = again
+					}
+					if diff := cmp.Diff(first, again); diff != "" {
+						t.Fatalf("the same choices lead to another run (-first +again):\n%s", diff)
+					}
+				})
 			}
 		})
 	}

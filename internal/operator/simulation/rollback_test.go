@@ -63,9 +63,11 @@ func (w *world) restoreStore(last *unstructured.Unstructured) {
 		w.api.take(r)
 		r.err = errDown
 		close(r.answered)
+		elapse()
 	}
 	for _, s := range w.openStreams() {
 		s.expire()
+		elapse()
 	}
 	for _, s := range w.servers {
 		s.lost = true // until it has the restored records

@@ -154,7 +154,7 @@ var running sync.Mutex
 // inWorld is run in a bubble that exists.
 func inWorld(start state, s scope, saved string, do func(*world)) {
 	if !running.TryLock() {
-		panic("two runs at the same time: both use up the random numbers of seedJitter, so that neither can be repeated")
+		panic("two runs at the same time, or one that never ended: both use up the random numbers of seedJitter, so that neither can be repeated")
 	}
 	defer running.Unlock()
 	seedJitter()

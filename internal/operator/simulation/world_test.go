@@ -122,8 +122,7 @@ func (w *world) startOperator(name string) *operator {
 	return o
 }
 
-// startServer starts a token server. The time between two starts keeps their timers apart, so that no two
-// servers wake up at the same moment and a run can be repeated.
+// startServer starts a token server. The time between two starts keeps their timers apart; see elapse.
 func (w *world) startServer(name string) *server {
 	time.Sleep(7 * time.Millisecond)
 	saved := ""
@@ -144,12 +143,12 @@ func (w *world) startServer(name string) *server {
 // kill ends a process like kill -9. What it has sent still lands.
 func (w *world) kill(p *process) {
 	w.api.abandon(p)
-	close(p.killed)
 	restore := func() {}
 	if p.server != nil { // A process that is killed deletes nothing.
 		restore = p.server.keepRecords()
 	}
-	p.cancel()
+	p.cancel() // before its requests fail, so that it never retries one
+	close(p.killed)
 	synctest.Wait()
 	restore()
 	for _, s := range w.api.streams {
@@ -198,10 +197,18 @@ func (w *world) violate(err error) {
 // maxAutomatic is the number of automatic steps after one choice from which on a run doesn't end.
 const maxAutomatic = 5000
 
+// elapse waits until all processes wait, and lets a moment pass. What the next step starts therefore gets later
+// times than what the last one started. At the same moment, timers would fire in a random order, and two heartbeats
+// of a server have the same renew time.
+func elapse() {
+	time.Sleep(time.Microsecond)
+	synctest.Wait()
+}
+
 // settle takes all automatic steps, and checks the invariants after each one.
 func (w *world) settle() {
 	for steps := 0; !w.endless(steps); steps++ {
-		synctest.Wait()
+		elapse()
 		w.history.observe(w)
 		if w.violation != nil || !w.automatic() && !w.awaitHeartbeat() {
 			return
@@ -353,7 +360,6 @@ func (w *world) land(r *request) {
 		if object, ok := r.result.(*unstructured.Unstructured); ok {
 			_, _ = fmt.Sscan(object.GetAnnotations()[heartbeat.LoadedAnnotation], &s.reported)
 		}
-		time.Sleep(time.Microsecond) // The mark of a dead server names the renew time of a heartbeat, so the next one has a later time.
 	}
 	close(r.answered)
 }
@@ -419,7 +425,7 @@ func (w *world) sleep(d time.Duration) {
 		for _, s := range w.openStreams() {
 			if _, behind := w.api.next(s); !behind && s.bookmark != nil && !w.scope.lags(s) && !w.api.down {
 				s.bookmark(s.at)
-				synctest.Wait()
+				elapse()
 			}
 		}
 	}
@@ -431,7 +437,7 @@ func (w *world) proceed() {
 		if w.violation != nil || !w.automatic() {
 			return
 		}
-		synctest.Wait()
+		elapse()
 		w.history.observe(w)
 	}
 }
