@@ -156,7 +156,8 @@ func compare(store cache.Store, list runtime.Object) (changes []watch.Event, ver
 	version = accessor.GetResourceVersion()
 	listed := map[string]bool{}
 	var incomparable error
-	err = meta.EachListItem(list, func(o runtime.Object) error {
+	// An object that is stored must not keep the list in memory.
+	err = meta.EachListItemWithAlloc(list, func(o runtime.Object) error {
 		key, err := cache.MetaNamespaceKeyFunc(o)
 		if err != nil {
 			return err
