@@ -53,6 +53,7 @@ type request struct {
 	name     types.NamespacedName
 	body     any   // what it writes
 	decided  int64 // the revision when it was sent
+	heard    int64 // the revision up to which the sender's watch of Leases had delivered then
 	land     func() (any, error)
 
 	result   any
@@ -92,7 +93,7 @@ var (
 
 // send sends a request and waits for the answer.
 func (a *api) send(ctx context.Context, r *request) (any, error) {
-	r.answered, r.decided = make(chan struct{}), r.from.world.revision()
+	r.answered, r.decided, r.heard = make(chan struct{}), r.from.world.revision(), a.heard(r.from)
 	a.mu.Lock()
 	if r.from.dead {
 		a.mu.Unlock()
@@ -115,6 +116,16 @@ func (a *api) send(ctx context.Context, r *request) (any, error) {
 	case <-r.from.killed:
 		return nil, errDead
 	}
+}
+
+// heard returns the revision up to which a process's watch of Leases has delivered.
+func (a *api) heard(p *process) int64 {
+	for _, s := range a.streams {
+		if s.owner == p && s.gvr == leaseResource {
+			return s.at
+		}
+	}
+	return 0
 }
 
 // setDown makes the API server unavailable, or available again.

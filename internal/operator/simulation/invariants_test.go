@@ -565,8 +565,9 @@ func (h *history) checkAcknowledgements(w *world) {
 
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
 // in its Secret. What a user has taken from the Secret since the decision is excepted. So is a restriction that restrict
-// has added since: it doesn't change the generation, although a field of the spec would. The decision is based on the
-// versions that the operator has seen, which are older while a watch cache stands still.
+// has added since: it doesn't change the generation, although a field of the spec would. So is a server with the previous
+// program that has joined since, or that the operator hasn't heard of: others can read the record. The decision is based
+// on the versions that the operator has seen, which are older while a watch cache stands still.
 func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 	if len(w.api.stalled) > 0 {
 		return
@@ -585,7 +586,7 @@ func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 			if realm != nil && realm.Disabled {
 				continue // The decision can have been based on an earlier generation of the Realm.
 			}
-			if s.previous && of.restricted > w.decided {
+			if s.previous && (of.restricted > w.decided || s.joined > w.heard) {
 				continue
 			}
 			if v.current && !v.revoked && s.reported > 0 && !s.accepts(realmName, c.EffectiveClientID(), v.text) {

@@ -316,6 +316,8 @@ type server struct {
 	previous bool
 	// delivered is the latest revision that its watch has delivered, and reported that in its Lease.
 	delivered, reported int64
+	// joined is the revision of its first report.
+	joined int64
 	// renewed is when its Lease was last written, or could have been. lost means that this was too long ago.
 	renewed time.Time
 	lost    bool

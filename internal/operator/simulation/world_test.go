@@ -41,8 +41,9 @@ type world struct {
 	history   *history
 	trace     []string
 	violation error
-	// decided is the revision when the request that lands was sent.
-	decided int64
+	// decided is the revision when the request that lands was sent, and heard the one up to which the sender's
+	// watch of Leases had delivered.
+	decided, heard int64
 	// used counts how often an action has been taken.
 	used map[string]int
 	// digests remembers the digests of objects, which never change.
@@ -349,7 +350,7 @@ func (w *world) deliver(s *stream) bool {
 func (w *world) land(r *request) {
 	w.api.take(r)
 	before, _ := w.api.store.Get(r.resource, r.name)
-	w.decided = r.decided
+	w.decided, w.heard = r.decided, r.heard
 	r.result, r.err = r.land()
 	if object, ok := r.result.(*unstructured.Unstructured); !ok || r.err != nil || r.orphaned || !renewal(before, object) {
 		w.noteLanding(r)
@@ -359,6 +360,9 @@ func (w *world) land(r *request) {
 		s.renewed, s.lost = time.Now(), lost && !w.caughtUp(s)
 		if object, ok := r.result.(*unstructured.Unstructured); ok {
 			_, _ = fmt.Sscan(object.GetAnnotations()[heartbeat.LoadedAnnotation], &s.reported)
+			if s.joined == 0 && s.reported > 0 {
+				s.joined = w.revision()
+			}
 		}
 	}
 	close(r.answered)
