@@ -93,7 +93,7 @@ var (
 
 // send sends a request and waits for the answer.
 func (a *api) send(ctx context.Context, r *request) (any, error) {
-	r.answered, r.decided, r.heard = make(chan struct{}), r.from.world.revision(), a.heard(r.from)
+	r.answered, r.decided, r.heard = make(chan struct{}), r.from.world.revision(), r.from.heard.Load()
 	a.mu.Lock()
 	if r.from.dead {
 		a.mu.Unlock()
@@ -116,16 +116,6 @@ func (a *api) send(ctx context.Context, r *request) (any, error) {
 	case <-r.from.killed:
 		return nil, errDead
 	}
-}
-
-// heard returns the revision up to which a process's watch of Leases has delivered.
-func (a *api) heard(p *process) int64 {
-	for _, s := range a.streams {
-		if s.owner == p && s.gvr == leaseResource {
-			return s.at
-		}
-	}
-	return 0
 }
 
 // setDown makes the API server unavailable, or available again.
@@ -196,7 +186,12 @@ func (s *stream) expire() {
 }
 
 // open opens a watch that starts with the events after a revision.
-func (a *api) open(s *stream) { a.streams = append(a.streams, s) }
+func (a *api) open(s *stream) {
+	a.streams = append(a.streams, s)
+	if s.gvr == leaseResource {
+		s.owner.heard.Store(s.at)
+	}
+}
 
 // next returns the next event that a watch delivers.
 func (a *api) next(s *stream) (memory.Event, bool) {

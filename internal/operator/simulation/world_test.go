@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -64,6 +65,7 @@ type process struct {
 	paused bool          // starts nothing
 	ahead  time.Duration // how far its clock is ahead
 	server *server       // nil for an operator
+	heard  atomic.Int64  // the revision up to which its watch of Leases has delivered
 }
 
 func (p *process) api() *api { return p.world.api }
@@ -199,8 +201,8 @@ func (w *world) violate(err error) {
 const maxAutomatic = 5000
 
 // elapse waits until all processes wait, and lets a moment pass. What the next step starts therefore gets later
-// times than what the last one started. At the same moment, timers would fire in a random order, and two heartbeats
-// of a server have the same renew time.
+// times than what the last one started. Otherwise, timers that end at the same moment would fire in a random order, and
+// two heartbeats of a server could have the same renew time.
 func elapse() {
 	time.Sleep(time.Microsecond)
 	synctest.Wait()
@@ -338,6 +340,9 @@ func (w *world) deliver(s *stream) bool {
 	s.at = e.Revision
 	if server := s.owner.server; server != nil {
 		server.delivered = e.Revision
+	}
+	if s.gvr == leaseResource {
+		s.owner.heard.Store(e.Revision)
 	}
 	if !renewal(e.Before, e.Object) {
 		w.note("  %s delivers %s %s, revision %d", s, strings.ToLower(string(e.Type)), w.api.nameOf(e.Resource, nameOf(e.Object)), e.Revision)
