@@ -33,8 +33,9 @@ type history struct {
 	edits    bool          // a user is writing
 	skew     time.Duration // the greatest difference of two clocks
 	specs    map[types.UID][]spec
+	lifted   map[types.UID]int64 // the generation up to which restrictions have been lifted in accordance with the specs
 	clients  map[types.NamespacedName]*clientHistory
-	realms   map[string]*realmHistory     // by record
+	realms   map[string]record.Realm      // by record
 	holders  map[types.UID]types.UID      // of records, by the UID of the Secret
 	keys     map[string]*keyHistory       // by key ID
 	served   map[string]map[string]string // by name of the server and record: the acknowledged version
@@ -58,19 +59,11 @@ type clientHistory struct {
 	id     string // the client ID that it wants
 	values []*value
 	record *record.Client // the latest; nil if there is none
-	// lifted is the generation up to which restrictions have been lifted in accordance with the spec.
-	lifted int64
 	// released means that a user has released its client ID, and lost is the revision at which its record was deleted.
 	released bool
 	lost     int64
 	// restricted is the revision at which restrict has changed its record.
 	restricted int64
-}
-
-// realmHistory is the history of a Realm's record.
-type realmHistory struct {
-	body   record.Realm
-	lifted int64 // as in clientHistory
 }
 
 // keyHistory is the history of a signing key.
@@ -95,8 +88,8 @@ const overlap = 2 * time.Minute
 
 func newHistory() *history {
 	return &history{
-		specs: map[types.UID][]spec{}, clients: map[types.NamespacedName]*clientHistory{},
-		realms: map[string]*realmHistory{}, holders: map[types.UID]types.UID{}, keys: map[string]*keyHistory{}, served: map[string]map[string]string{},
+		specs: map[types.UID][]spec{}, lifted: map[types.UID]int64{}, clients: map[types.NamespacedName]*clientHistory{},
+		realms: map[string]record.Realm{}, holders: map[types.UID]types.UID{}, keys: map[string]*keyHistory{}, served: map[string]map[string]string{},
 		restricted: map[string]bool{}, indexes: newIndexHistory(),
 	}
 }
@@ -297,7 +290,7 @@ func (h *history) holderOf(id string) types.UID {
 // longestLifetime returns the longest lifetime of a token that is valid.
 func (h *history) longestLifetime() (longest time.Duration) {
 	for _, r := range h.realms {
-		longest = max(longest, signingkey.LongestLifetime(r.body.Keys))
+		longest = max(longest, signingkey.LongestLifetime(r.Keys))
 	}
 	return longest
 }
@@ -365,12 +358,12 @@ func (h *history) checkRestrictions(w *world, of *clientHistory, before, after *
 			continue
 		}
 		specs := h.specs[of.uid]
-		generation, lifted := lift(specs, of.lifted, func(s spec) bool { return r.asked(s, specs[0], after) })
+		generation, lifted := lift(specs, h.lifted[of.uid], func(s spec) bool { return r.asked(s, specs[0], after) })
 		if generation > 0 && lifted == 0 {
 			w.violate(fmt.Errorf("S5: the record of %s undoes a %s that generation %d asks for, and no later generation lifts it", after.Name, r.name, generation))
 			return
 		}
-		of.lifted = max(of.lifted, lifted)
+		h.lifted[of.uid] = max(h.lifted[of.uid], lifted)
 	}
 }
 
@@ -439,40 +432,37 @@ func (h *history) realmSpec(object *unstructured.Unstructured) {
 // returns to an earlier state. S5: see checkRestrictions.
 func (h *history) realmEvent(w *world, secret *corev1.Secret, revision int64, deleted bool) {
 	before := h.realms[secret.Name]
+	uid := record.RealmUID(secret)
 	delete(h.realms, secret.Name)
 	if deleted {
+		delete(h.lifted, uid)
 		return
 	}
 	r, err := record.ReadRealm(secret)
 	must(err)
 	h.indexes.realmEvent(w, r, revision)
-	now := &realmHistory{body: r}
-	h.realms[secret.Name] = now
+	h.realms[secret.Name] = r
 	active := 0
 	for i := range r.Keys {
 		key := &r.Keys[i]
 		if key.State == signingkey.Active {
 			active++
 		}
-		if before != nil && earlier(key.State, stateOf(before.body, key.ID)) {
-			w.violate(fmt.Errorf("S8: signing %s of Realm %s returns from %s to %s", h.key(key.ID).name, r.Name, stateOf(before.body, key.ID), key.State))
+		if earlier(key.State, stateOf(before, key.ID)) {
+			w.violate(fmt.Errorf("S8: signing %s of Realm %s returns from %s to %s", h.key(key.ID).name, r.Name, stateOf(before, key.ID), key.State))
 		}
 	}
 	if active > 1 {
 		w.violate(fmt.Errorf("S8: Realm %s has %d Active keys", r.Name, active))
 	}
-	if before == nil {
+	if !before.Disabled || r.Disabled {
 		return
 	}
-	now.lifted = before.lifted
-	if !before.body.Disabled || r.Disabled {
-		return
-	}
-	generation, lifted := lift(h.specs[record.RealmUID(secret)], before.lifted, func(s spec) bool { return s.suspended })
+	generation, lifted := lift(h.specs[uid], h.lifted[uid], func(s spec) bool { return s.suspended })
 	if generation > 0 && lifted == 0 {
 		w.violate(fmt.Errorf("S5: the record of Realm %s undoes a suspension that generation %d asks for, and no later generation lifts it", r.Name, generation))
 	}
-	now.lifted = max(now.lifted, lifted)
+	h.lifted[uid] = max(h.lifted[uid], lifted)
 }
 
 func stateOf(r record.Realm, key string) signingkey.State {

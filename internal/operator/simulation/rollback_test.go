@@ -2,12 +2,14 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/realmkeeper/realmkeeper/internal/contract/beacon"
@@ -18,9 +20,12 @@ import (
 type backup struct {
 	objects []*unstructured.Unstructured
 	at      time.Time
+	lifted  map[types.UID]int64 // as in history
 }
 
-func (w *world) save() { w.backup = backup{w.api.store.Objects(), time.Now()} }
+func (w *world) save() {
+	w.backup = backup{w.api.store.Objects(), time.Now(), maps.Clone(w.history.lifted)}
+}
 
 // bump is by how much a restored etcd increases the revision (docs/backup.md).
 const bump = 1_000_000
@@ -83,8 +88,8 @@ func expired() watch.Event {
 	return watch.Event{Type: watch.Error, Object: &status}
 }
 
-// rolledBack returns the history after a rollback: that of the restored state, with the tokens that were issued. Every list
-// so far must end.
+// rolledBack returns the history after a rollback: that of the restored state, with the specs before it, because records
+// can be those of earlier specs, and with the tokens that were issued. Every list so far must end.
 func (h *history) rolledBack(w *world) *history {
 	restored, before := newHistory(), h.indexes
 	after := restored.indexes
@@ -93,6 +98,10 @@ func (h *history) rolledBack(w *world) *history {
 	for number := range before.began {
 		after.ends[numberOf(number)] = struct{}{}
 		after.lost[number] = true
+	}
+	maps.Copy(restored.lifted, w.backup.lifted)
+	for _, object := range w.backup.objects {
+		restored.specs[object.GetUID()] = slices.DeleteFunc(slices.Clone(h.specs[object.GetUID()]), func(s spec) bool { return s.generation >= object.GetGeneration() })
 	}
 	restored.begin(w)
 	return restored

@@ -101,7 +101,7 @@ func newWorld(scheme *runtime.Scheme, start state, s scope) *world {
 	w := &world{scope: s, random: rand.NewChaCha8([32]byte{byte(start.age)}), history: newHistory(), used: map[string]int{}, digests: map[*unstructured.Unstructured]uint64{}}
 	time.Sleep(time.Until(start.now))
 	w.uids = start.uids
-	w.backup = backup{start.objects, start.now}
+	w.backup = backup{objects: start.objects, at: start.now}
 	w.api = &api{store: w.newStore(start.objects), scheme: scheme, stalled: map[schema.GroupVersionResource]frozen{}, names: map[string]string{}}
 	w.history.begin(w)
 	return w
