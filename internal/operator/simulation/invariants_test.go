@@ -554,16 +554,18 @@ func (h *history) checkAcknowledgements(w *world) {
 }
 
 // S10: a client is reported as Ready for a generation only if every live server gives it tokens for the value
-// in its Secret. What a user has taken from the Secret since the decision is excepted. So is a restriction that restrict
-// has added since: it doesn't change the generation, although a field of the spec would. So is a server with the previous
-// program that has joined since, or that the operator hasn't heard of: others can read the record. The decision is based
-// on the versions that the operator has seen, which are older while a watch cache stands still.
+// in its Secret, if the generation has one: without one, an operator deletes the Secret as soon as its cache
+// contains it. What a user has taken from the Secret since the decision is excepted. So is a restriction that
+// restrict has added since: it doesn't change the generation, although a field of the spec would. So is a server
+// with the previous program that has joined since, or that the operator hasn't heard of: others can read the
+// record. The decision is based on the versions that the operator has seen, which are older while a watch cache
+// stands still.
 func (h *history) checkReady(w *world, c *v1beta1.ApiClient) {
 	if len(w.api.stalled) > 0 {
 		return
 	}
 	ready := meta.FindStatusCondition(c.Status.Conditions, string(v1beta1.ConditionReady))
-	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation {
+	if ready == nil || ready.Status != "True" || ready.ObservedGeneration != c.Generation || !c.GeneratesSecret() {
 		return
 	}
 	of := h.client(types.NamespacedName{Namespace: c.Namespace, Name: c.Name})
