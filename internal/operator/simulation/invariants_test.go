@@ -247,10 +247,13 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 		}
 		h.holders[secret.UID] = c.UID
 		h.restricted[secret.ResourceVersion] = c.Restrictions != nil
+		if of.uid != c.UID {
+			return // Its ApiClient was deleted, so no other invariant holds for it. The next one has its own record.
+		}
 		if c.Restrictions != nil && of.record != nil && of.record.Restrictions == nil {
 			of.restricted = revision
 		}
-		if before := of.record; before != nil && before.UID == c.UID {
+		if before := of.record; before != nil {
 			h.checkEnds(w, of, before, &c)
 			h.checkRestrictions(w, of, before, &c)
 		}
@@ -261,9 +264,6 @@ func (h *history) recordEvent(w *world, secret *corev1.Secret, revision int64, d
 // recordDeleted checks that the record of an ApiClient is deleted only for a user. The next record contains no
 // replaced secret.
 func (h *history) recordDeleted(w *world, of *clientHistory, c *record.Client, revision int64) {
-	if of.record != nil && of.record.UID == c.UID && of.uid != c.UID {
-		of.record = nil // Its ApiClient was deleted, so no other invariant holds for it.
-	}
 	if of.record == nil || of.uid != c.UID {
 		return
 	}
